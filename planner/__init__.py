@@ -1,0 +1,1 @@
+"""What to do: graph, job, costs, strategies, simulator, reports and the command line."""

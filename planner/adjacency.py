@@ -1,0 +1,59 @@
+"""The aggregation matrix of each model: row i gathers the in-neighbours of vertex i, as PyG does."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from planner.job import ModelKind
+
+
+def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: ModelKind) -> sp.csr_matrix:
+    """CSR float32 [N, N] whose product with [N, F] rows is the model's aggregation.
+
+    | model | matrix |
+    |---|---|
+    | gcn | D^-1/2 (A + I) D^-1/2, one self loop a vertex (Kipf and Welling 2017, eq. 2) |
+    | sage | D^-1 A, zero rows where there is no in-neighbour (Hamilton et al. 2017, mean) |
+    | gin | A + I (Xu et al. 2019, eq. 4.1 with epsilon = 0) |
+    | tagcn | D^-1/2 A D^-1/2, self loops of the data kept (Du et al. 2017) |
+    | gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
+
+    A repeated edge counts as often as it is listed, as in PyG.
+    """
+    source, target = edge_index[0], edge_index[1]
+    if kind in ("gcn", "gat"):
+        source, target = _with_one_self_loop(num_nodes, source, target)
+    matrix = _rows_by_target(num_nodes, source, target)
+    if kind == "gat":
+        return matrix
+    in_degree = np.diff(matrix.indptr).astype(np.float32)
+    if kind == "sage":
+        matrix.data /= np.repeat(np.maximum(in_degree, 1), np.diff(matrix.indptr))
+    elif kind in ("gcn", "tagcn"):
+        with np.errstate(divide="ignore"):
+            scale = np.float32(1) / np.sqrt(in_degree)
+        scale[in_degree == 0] = 0
+        matrix.data *= np.repeat(scale, np.diff(matrix.indptr))
+        matrix.data *= scale[matrix.indices]
+    matrix.sum_duplicates()
+    if kind == "gin":
+        matrix = (matrix + sp.identity(num_nodes, np.float32, format="csr")).tocsr()
+    return matrix
+
+
+def _with_one_self_loop(num_nodes: int, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keep = source != target
+    loops = np.arange(num_nodes, dtype=source.dtype)
+    return np.concatenate([source[keep], loops]), np.concatenate([target[keep], loops])
+
+
+def _rows_by_target(num_nodes: int, source: np.ndarray, target: np.ndarray) -> sp.csr_matrix:
+    """CSR of ones with sorted columns; a repeated edge stays a repeated entry."""
+    # Transposing a CSR by way of CSC sorts each row's columns without a comparison sort.
+    ones = np.ones(len(source), np.float32)
+    indptr = np.zeros(num_nodes + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=num_nodes), out=indptr[1:])
+    order = np.argsort(source, kind="stable")
+    by_source = sp.csr_matrix((ones, target[order].astype(np.int32), indptr), shape=(num_nodes, num_nodes))
+    return by_source.T.tocsr()

@@ -1,0 +1,120 @@
+"""The `gnnplan` command: measure, plan, simulate, run, compare."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from profiles.errors import NoPlanFitsError, RunFailedError, UserError
+
+_EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb; returns the exit code: 0, 1 run failed, 2 user error, 3 no plan fits."""
+    arguments = _parser().parse_args(argv)
+    from planner import commands
+
+    try:
+        getattr(commands, arguments.verb)(arguments)
+        return 0
+    except UserError as error:
+        return _fail(error, _EXIT_USER_ERROR)
+    except NoPlanFitsError as error:
+        return _fail(error, _EXIT_NO_PLAN)
+    except RunFailedError as error:
+        return _fail(error, _EXIT_FAILED)
+    except KeyboardInterrupt:
+        return _fail("interrupted", _EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away, e.g. `gnnplan ... | head`
+        return 0
+
+
+def _fail(error: object, code: int) -> int:
+    print(f"gnnplan: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gnnplan",
+        description="Measures machines, predicts how a GNN would train on them, picks the best plan, runs it.",
+        epilog="example: gnnplan demo",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+
+    profile = _verb(verbs, "profile", "measure this machine", "gnnplan profile --quick -o out/here.json")
+    profile.add_argument("-o", "--output", type=Path, default=Path("profile.json"), help="profile file to write")
+    profile.add_argument(
+        "--workers", type=_count, default=0, help="workers side by side (default: devices, or min(2, cores))"
+    )
+    profile.add_argument("--quick", action="store_true", help="a coarse grid, under a minute")
+    profile.add_argument("--list", action="store_true", help="list the catalog's devices instead")
+
+    plan = _verb(
+        verbs,
+        "plan",
+        "choose the best plan that fits",
+        "gnnplan plan examples/job.toml examples/cluster.toml -o out/plan.json",
+    )
+    plan.add_argument("job", type=Path, help="job file: graph, model, training")
+    plan.add_argument("cluster", type=Path, help="cluster file: hosts, devices, links")
+    plan.add_argument("-o", "--output", type=Path, default=Path("plan.json"), help="plan file to write")
+
+    simulate = _verb(
+        verbs, "simulate", "play a plan on the virtual clock", "gnnplan simulate out/plan.json -o out/predicted.json"
+    )
+    simulate.add_argument("plan", type=Path)
+    simulate.add_argument("-o", "--output", type=Path, default=Path("predicted.json"), help="trace file to write")
+    simulate.add_argument("--perfetto", type=Path, help="also write a trace for ui.perfetto.dev")
+
+    run = _verb(verbs, "run", "execute a plan on this machine", "gnnplan run out/demo/plan.json -o out/run")
+    run.add_argument("plan", type=Path)
+    run.add_argument("-o", "--output", type=Path, default=Path("run"), help="folder for the trace and the model")
+    run.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait in a collective, seconds")
+
+    compare = _verb(
+        verbs,
+        "compare",
+        "lay a measured trace over the predicted one",
+        "gnnplan compare out/demo/predicted.json out/demo/measured.json --picture out/epoch.png",
+    )
+    compare.add_argument("predicted", type=Path)
+    compare.add_argument("measured", type=Path)
+    compare.add_argument("-o", "--output", type=Path, help="write the comparison as JSON")
+    compare.add_argument("--perfetto", type=Path, help="both traces in one file for ui.perfetto.dev")
+    compare.add_argument("--picture", type=Path, help="one epoch of both as a PNG")
+
+    demo = _verb(verbs, "demo", "profile, plan, simulate, run and compare a built-in job", "gnnplan demo -o out/demo")
+    demo.add_argument("-o", "--output", type=Path, default=Path("out/demo"), help="folder for everything it makes")
+    demo.add_argument("--workers", type=_count, default=2, help="workers to plan for (default 2)")
+    return parser
+
+
+def _verb(verbs, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=f"example: {example}"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, got {text}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""The `Cluster` contract: hosts, their devices, links and prices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from profiles.catalog import catalog_profile
+from profiles.contract import Contract, Document
+from profiles.errors import UserError
+from profiles.machine import Link, MachineProfile
+
+
+class DeviceSpec(Contract):
+    """`count` equal devices of a host, by catalog name or by profile file.
+
+    Args:
+        memory_bytes: overrides what the profile says one worker may use.
+    """
+
+    catalog: str | None = None
+    profile: Path | None = None
+    count: PositiveInt = 1
+    memory_bytes: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.catalog is None) == (self.profile is None):
+            raise ValueError("give either catalog or profile, not both")
+        return self
+
+
+class HostSpec(Contract):
+    """A machine of the cluster.
+
+    Args:
+        link: its network interface; hosts without one use the cluster's `network`.
+        price_per_hour: in any one currency.
+    """
+
+    name: str = Field(min_length=1)
+    devices: Annotated[tuple[DeviceSpec, ...], Field(min_length=1)]
+    link: Link | None = None
+    price_per_hour: Annotated[float, Field(ge=0)] = 0.0
+    count: PositiveInt = 1
+
+
+class Cluster(Document):
+    """Where to train.
+
+    Args:
+        network: the link of every host that names none of its own.
+        device_link: between two devices of one host, where their profiles hold no collective.
+    """
+
+    KIND: ClassVar[str] = "cluster"
+
+    name: str = "cluster"
+    hosts: Annotated[tuple[HostSpec, ...], Field(min_length=1)]
+    network: Link = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
+    device_link: Link = Link(bytes_per_s=PositiveFloat(12e9), latency_s=20e-6)  # PCIe 3.0 x16
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads the cluster; relative profile paths are taken from the cluster file's folder."""
+        cluster = super().load(path)
+        base = Path(path).resolve().parent
+        hosts = tuple(
+            host.model_copy(update={"devices": tuple(_anchor(d, base) for d in host.devices)}) for host in cluster.hosts
+        )
+        return cluster.model_copy(update={"hosts": hosts})
+
+
+class WorkerPlace(Contract):
+    """One worker of a plan: a device on a host, with the profile it is predicted by."""
+
+    host: str
+    host_index: int
+    device_index: int
+    profile: str
+    link: Link
+    memory_bytes: PositiveInt
+
+
+class Placement(Contract):
+    """A cluster resolved into workers and the distinct profiles they use, by name."""
+
+    workers: tuple[WorkerPlace, ...]
+    profiles: dict[str, MachineProfile]
+    device_link: Link
+
+    def profile_of(self, worker: int) -> MachineProfile:
+        """The profile of a worker by its rank."""
+        return self.profiles[self.workers[worker].profile]
+
+    def take(self, num_workers: int) -> Placement:
+        """The first `num_workers` workers; `UserError` where there are fewer."""
+        if num_workers > len(self.workers):
+            raise UserError(
+                f"{num_workers} workers asked for, the cluster has {len(self.workers)} devices; "
+                f"raise `count` of a device or lower pin.num_workers"
+            )
+        return self.model_copy(update={"workers": self.workers[:num_workers]})
+
+
+def resolve(cluster: Cluster) -> Placement:
+    """Loads every profile and numbers the workers host by host, device by device."""
+    profiles: dict[str, MachineProfile] = {}
+    workers: list[WorkerPlace] = []
+    host_index = 0
+    for host in cluster.hosts:
+        for replica in range(host.count):
+            name = host.name if host.count == 1 else f"{host.name}-{replica}"
+            device_index = 0
+            for device in host.devices:
+                profile = _profile_of(device)
+                key = f"{profile.name}@{profile.fingerprint()}"
+                profiles[key] = profile
+                for _ in range(device.count):
+                    workers.append(
+                        WorkerPlace(
+                            host=name,
+                            host_index=host_index,
+                            device_index=device_index,
+                            profile=key,
+                            link=host.link or cluster.network,
+                            memory_bytes=device.memory_bytes or profile.memory_bytes,
+                        )
+                    )
+                    device_index += 1
+            host_index += 1
+    return Placement(workers=tuple(workers), profiles=profiles, device_link=cluster.device_link)
+
+
+def _anchor(device: DeviceSpec, base: Path) -> DeviceSpec:
+    if device.profile is None or device.profile.is_absolute():
+        return device
+    return device.model_copy(update={"profile": base / device.profile})
+
+
+def _profile_of(device: DeviceSpec) -> MachineProfile:
+    if device.catalog is not None:
+        return catalog_profile(device.catalog)
+    assert device.profile is not None
+    return MachineProfile.load(device.profile)

@@ -1,0 +1,154 @@
+"""The verbs of the command line: each reads contracts, calls one function of the API, shows the result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from planner import api
+from planner.cluster import Cluster
+from planner.demo import run_demo
+from planner.job import Job
+from planner.perfetto import write_perfetto
+from planner.plan import Plan
+from planner.report.picture import write_picture
+from planner.report.tables import comparison_table, plan_table, profile_table, trace_table
+from planner.trace import Trace
+from profiles.catalog import catalog_names, catalog_profile
+from profiles.contract import Document
+from profiles.launch import Event
+
+_notes = Console(stderr=True)
+
+
+def profile(arguments: argparse.Namespace) -> None:
+    """`gnnplan profile`."""
+    if arguments.list:
+        names = catalog_names()
+        rows = "\n".join(f"{name:16} {catalog_profile(name).device_name}" for name in names)
+        _show(arguments, {"catalog": names}, rows)
+        return
+    with bar("measuring", "points") as on_progress:
+        measured = api.profile_machine(num_workers=arguments.workers, quick=arguments.quick, on_progress=on_progress)
+    measured.save(arguments.output)
+    _show(arguments, {"profile": str(arguments.output), **_facts(measured)}, profile_table(measured))
+    _wrote(arguments, arguments.output)
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    """`gnnplan plan`."""
+    job, cluster = Job.load(arguments.job), Cluster.load(arguments.cluster)
+    with _notes.status("loading the graph") as status:
+        made = api.plan(job, cluster, arguments.output, on_step=status.update)
+    _show(arguments, {"plan": str(arguments.output), **made.prediction.model_dump(mode="json")}, plan_table(made))
+    _wrote(arguments, arguments.output)
+
+
+def simulate(arguments: argparse.Namespace) -> None:
+    """`gnnplan simulate`."""
+    trace = api.simulate(Plan.load(arguments.plan))
+    trace.save(arguments.output)
+    if arguments.perfetto:
+        write_perfetto(arguments.perfetto, [trace], ["predicted"])
+    _show(arguments, {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s}, trace_table(trace))
+    _wrote(arguments, arguments.output, arguments.perfetto)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """`gnnplan run`."""
+    with epochs_bar() as on_event:
+        trace = api.run(arguments.plan, arguments.output, timeout_s=arguments.timeout, on_event=on_event)
+    facts = {
+        "folder": str(arguments.output),
+        "epoch_s": trace.median_epoch_s,
+        "epoch_spread_s": trace.epoch_spread_s,
+        "peak_bytes": trace.peak_bytes,
+        "accuracy": trace.accuracy,
+        "final_loss": trace.losses[-1],
+    }
+    _show(arguments, facts, trace_table(trace))
+    _wrote(arguments, arguments.output / "measured.json", arguments.output / "model.pt")
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """`gnnplan compare`."""
+    predicted, measured = Trace.load(arguments.predicted), Trace.load(arguments.measured)
+    comparison = api.compare(predicted, measured)
+    if arguments.output:
+        comparison.save(arguments.output)
+    if arguments.perfetto:
+        write_perfetto(arguments.perfetto, [predicted, measured], ["predicted", "measured"])
+    if arguments.picture:
+        write_picture(arguments.picture, predicted, measured)
+    _show(arguments, _facts(comparison), comparison_table(comparison))
+    _wrote(arguments, arguments.output, arguments.perfetto, arguments.picture)
+
+
+def demo(arguments: argparse.Namespace) -> None:
+    """`gnnplan demo`."""
+    comparison, files = run_demo(arguments.output, arguments.workers, bar, epochs_bar, _say(arguments))
+    _show(
+        arguments,
+        {"files": {name: str(path) for name, path in files.items()}, **_facts(comparison)},
+        comparison_table(comparison),
+    )
+    _wrote(arguments, *files.values())
+
+
+@contextmanager
+def bar(title: str, unit: str) -> Iterator[Any]:
+    """A progress bar on stderr; yields `update(done, total)`."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_notes, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def epochs_bar() -> Iterator[Any]:
+    """A bar over a run's epochs that shows the loss; yields the event handler."""
+    with bar("training", "epochs") as update:
+
+        def on_event(event: Event) -> None:
+            if event["event"] == "epoch":
+                update(event["epoch"] + 1, event["epochs"])
+
+        yield on_event
+
+
+def _say(arguments: argparse.Namespace):
+    def say(renderable: RenderableType) -> None:
+        if not arguments.json:
+            Console().print(renderable)
+
+    return say
+
+
+def _show(arguments: argparse.Namespace, facts: dict[str, Any], table: RenderableType) -> None:
+    if arguments.json:
+        print(json.dumps(facts))
+    else:
+        Console().print(table)
+
+
+def _wrote(arguments: argparse.Namespace, *paths: Path | None) -> None:
+    if not arguments.json:
+        for path in filter(None, paths):
+            Console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def _facts(document: Document) -> dict[str, Any]:
+    return document.model_dump(mode="json")

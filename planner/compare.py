@@ -1,0 +1,118 @@
+"""Predicted against measured: the epoch, its parts, memory, bytes, and the tasks that miss most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import ClassVar
+
+import numpy as np
+
+from planner.trace import Trace
+from profiles.contract import Contract, Document
+from profiles.errors import UserError
+
+
+class Figure(Contract):
+    """One quantity on both sides; `error` is predicted / measured - 1 (None where nothing was measured)."""
+
+    name: str
+    unit: str
+    predicted: float
+    measured: float
+
+    @property
+    def error(self) -> float | None:
+        """Relative error of the prediction."""
+        return self.predicted / self.measured - 1 if self.measured else None
+
+
+class TaskFigure(Contract):
+    """A task's seconds on both sides: mean over workers, median over traced epochs."""
+
+    task: str
+    category: str
+    predicted_s: float
+    measured_s: float
+    unprofiled: bool
+
+    @property
+    def miss_s(self) -> float:
+        """Predicted minus measured seconds."""
+        return self.predicted_s - self.measured_s
+
+
+class Comparison(Document):
+    """Two traces of one plan laid over each other by task key.
+
+    Args:
+        epoch_spread: interquartile range of the measured epochs over their median: errors below
+            it are noise.
+        tasks: largest miss first.
+        only_predicted, only_measured: task keys that one side lacks (empty for a faithful run).
+    """
+
+    KIND: ClassVar[str] = "comparison"
+
+    plan_fingerprint: str
+    figures: tuple[Figure, ...]
+    epoch_spread: float
+    tasks: tuple[TaskFigure, ...]
+    only_predicted: tuple[str, ...]
+    only_measured: tuple[str, ...]
+    accuracy: dict[str, float]
+
+    def figure(self, name: str) -> Figure:
+        """A figure by its name, e.g. `epoch`."""
+        return next(figure for figure in self.figures if figure.name == name)
+
+
+def compare(predicted: Trace, measured: Trace) -> Comparison:
+    """Compares the traces of one plan; `UserError` where they are not of the same plan."""
+    if predicted.origin != "predicted" or measured.origin != "measured":
+        raise UserError("compare takes a predicted trace and a measured one, in this order")
+    if predicted.plan_fingerprint != measured.plan_fingerprint:
+        raise UserError(
+            f"the traces belong to different plans ({predicted.plan_fingerprint} and {measured.plan_fingerprint}); "
+            f"simulate the plan that was run"
+        )
+    ours, theirs = _task_seconds(predicted), _task_seconds(measured)
+    unprofiled = {span.task for span in predicted.spans if span.unprofiled}
+    category = {span.task: span.category for span in (*predicted.spans, *measured.spans)}
+    tasks = [
+        TaskFigure(
+            task=key,
+            category=category[key],
+            predicted_s=ours[key],
+            measured_s=theirs[key],
+            unprofiled=key in unprofiled,
+        )
+        for key in ours.keys() & theirs.keys()
+    ]
+    return Comparison(
+        schema_version=1,
+        plan_fingerprint=predicted.plan_fingerprint,
+        figures=_figures(predicted, measured),
+        epoch_spread=measured.epoch_spread_s / measured.median_epoch_s,
+        tasks=tuple(sorted(tasks, key=lambda task: (-abs(task.miss_s), task.task))),
+        only_predicted=tuple(sorted(ours.keys() - theirs.keys())),
+        only_measured=tuple(sorted(theirs.keys() - ours.keys())),
+        accuracy=measured.accuracy,
+    )
+
+
+def _figures(predicted: Trace, measured: Trace) -> tuple[Figure, ...]:
+    pairs = [("epoch", "s", predicted.median_epoch_s, measured.median_epoch_s)]
+    for category in ("compute", "communicate", "host"):
+        pairs.append((category, "s", predicted.category_s(category), measured.category_s(category)))
+    for worker, (ours, theirs) in enumerate(zip(predicted.peak_bytes, measured.peak_bytes)):
+        pairs.append((f"peak memory, worker {worker}", "bytes", ours, theirs))
+    for worker, (ours, theirs) in enumerate(zip(predicted.sent_bytes, measured.sent_bytes)):
+        pairs.append((f"sent, worker {worker}", "bytes", ours, theirs))
+    return tuple(Figure(name=name, unit=unit, predicted=ours, measured=theirs) for name, unit, ours, theirs in pairs)
+
+
+def _task_seconds(trace: Trace) -> dict[str, float]:
+    by_task: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for span in trace.spans:
+        by_task[span.task][span.epoch] += (span.end_s - span.start_s) / trace.num_workers
+    return {task: float(np.median(list(epochs.values()))) for task, epochs in by_task.items()}

@@ -1,0 +1,123 @@
+"""Seconds of every operator of a program on one worker, from its machine profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from planner.program import Step
+from planner.shapes import WorkerShape
+from profiles.curves import Curve, Estimate
+from profiles.errors import UserError
+from profiles.machine import MachineProfile
+
+FLOAT_BYTES = 4
+ZERO = Estimate(0.0, 0.0, False)
+
+
+def total(parts: Iterable[Estimate]) -> Estimate:
+    """Estimates of operators that run one after another; spreads add, the cautious way."""
+    seconds = spread_s = 0.0
+    unprofiled = False
+    for part in parts:
+        seconds += part.seconds
+        spread_s += part.spread_s
+        unprofiled |= part.unprofiled
+    return Estimate(seconds, spread_s, unprofiled)
+
+
+@dataclass(frozen=True)
+class OperatorCosts:
+    """Looks up a profile's operators."""
+
+    profile: MachineProfile
+    curves: dict[str, Curve]
+
+    @classmethod
+    def of(cls, profile: MachineProfile) -> OperatorCosts:
+        """Prepares every table of the profile for lookups."""
+        return cls(profile, {name: Curve.from_table(table) for name, table in profile.operators.items()})
+
+    def __call__(self, operator: str, *shape: float) -> Estimate:
+        """Seconds of an operator at a shape; nothing to do takes no time."""
+        if min(shape) <= 0:
+            return ZERO
+        curve = self.curves.get(operator)
+        if curve is None:
+            raise UserError(f"profile {self.profile.name}: operator {operator!r} was not profiled; profile again")
+        return curve.seconds(tuple(float(extent) for extent in shape))
+
+    def spmm(self, num_rows: int, num_edges: int, width: int) -> Estimate:
+        """CSR with `num_edges` entries over `num_rows` rows, times dense rows of `width`."""
+        return self("spmm", num_rows, num_edges / num_rows, width) if num_rows else ZERO
+
+    def copy(self, num_elements: float) -> Estimate:
+        """A float32 copy within the device."""
+        return self("idt", num_elements * FLOAT_BYTES)
+
+
+def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
+    """Seconds of a step's own computation forward (packing and exchange are tasks of their own)."""
+    n, width = shape.num_local, step.in_width
+    match step.op:
+        case "multiply" | "combine":
+            return total(_product_forward(step, k, shape, cost) for k in range(len(step.weights)))
+        case "aggregate":
+            near = cost.spmm(n, shape.local_edges, width)
+            return total([near, cost.spmm(n, shape.remote_edges, width)])
+        case "exchange":
+            return cost.copy((n + shape.num_halo) * width)
+        case "attend":
+            rows = n + shape.num_halo
+            kernel = cost("gat_forward", n, shape.num_edges / n, width) if n else ZERO
+            return total([kernel, *[cost("add", rows * width)] * 2])
+        case "activate":
+            operator = "dropout_forward" if step.dropout else "activation_forward"
+            return cost(operator, n * step.out_widths[0])
+
+
+def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate | None:
+    """Seconds of a step's own computation backward; None where it has no backward task."""
+    n, width = shape.num_local, step.in_width
+    match step.op:
+        case "multiply" | "combine":
+            return total(_product_backward(step, k, shape, cost) for k in range(len(step.weights)))
+        case "aggregate":
+            if step.constant:
+                return None
+            near = cost.spmm(n, shape.local_edges, width)
+            return total([near, cost.spmm(shape.num_halo, shape.remote_edges, width)])
+        case "exchange":
+            return None
+        case "attend":
+            rows = n + shape.num_halo
+            kernel = cost("gat_backward", n, shape.num_edges / n, width) if n else ZERO
+            return total([kernel, *[cost("add", rows * width)] * 4])
+        case "activate":
+            if not step.relu:
+                return cost.copy(n * width / 2)  # the bias gradient only reads
+            operator = "dropout_backward" if step.dropout else "activation_backward"
+            return cost(operator, n * step.out_widths[0])
+
+
+def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
+    out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
+    if step.sparse:
+        return cost.spmm(shape.num_local, input_entries(step, k, shape), out_width)
+    return cost("matmul_forward", shape.num_local, step.in_width, out_width)
+
+
+def _product_backward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
+    out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
+    if step.sparse:
+        return cost.spmm(step.in_width, input_entries(step, k, shape), out_width)
+    weight = cost("matmul_grad_weight", shape.num_local, step.in_width, out_width)
+    if step.constant:
+        return weight
+    return total([weight, cost("matmul_grad_input", shape.num_local, step.in_width, out_width)])
+
+
+def input_entries(step: Step, k: int, shape: WorkerShape) -> int:
+    """Stored entries of the sparse input of a product: `x` and `x0` are hop 0, `x{h}` is hop h."""
+    name = step.inputs[k if step.op == "combine" else 0]
+    return shape.hop_entries[int(name[1:] or 0)]

@@ -1,0 +1,203 @@
+"""The `Job` contract: what to train, on which graph, how, and how exact it must be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from profiles.contract import Contract, Document
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
+Partitioner = Literal["metis", "ranges"]
+OpOrder = Literal["aggregate_first", "multiply_first"]
+
+
+class GraphOptions(Contract):
+    """What every source of a graph understands.
+
+    Args:
+        split: `file` takes the masks of the source; `random` draws `train_fraction` and
+            `val_fraction` of the labelled vertices with `split_seed`, the rest is test; `auto`
+            is `file` where the source has masks, else `random`.
+        split_index: which one, where the source holds several splits.
+        make_undirected: add the reverse of every edge, merging duplicates.
+        normalize_features: divide every feature row by its sum.
+        synthetic_feature_width: features to draw where the source has none (0: an error).
+        synthetic_num_classes: classes to draw where the source has no labels (0: an error).
+        sparse_feature_density: hold features as CSR where at most this share is non-zero.
+    """
+
+    split: Literal["auto", "file", "random"] = "auto"
+    split_index: NonNegativeInt = 0
+    train_fraction: Fraction = 0.6
+    val_fraction: Fraction = 0.2
+    split_seed: NonNegativeInt = 0
+    make_undirected: bool = False
+    normalize_features: bool = False
+    synthetic_feature_width: NonNegativeInt = 0
+    synthetic_num_classes: NonNegativeInt = 0
+    sparse_feature_density: Fraction = 0.1
+
+    @model_validator(mode="after")
+    def _fractions_leave_a_test_set(self) -> Self:
+        if self.train_fraction <= 0 or self.train_fraction + self.val_fraction > 1:
+            raise ValueError("train_fraction must be above 0 and train_fraction + val_fraction at most 1")
+        return self
+
+
+class SbmGraph(GraphOptions):
+    """Degree-corrected stochastic block model with planted labels and informative features.
+
+    Args:
+        homophily: share of edges drawn inside a class.
+        degree_exponent: power-law exponent of the degree weights (larger is more even).
+        feature_signal: distance of the class means in standard deviations of the noise.
+    """
+
+    source: Literal["sbm"]
+    num_nodes: PositiveInt = 20_000
+    average_degree: PositiveFloat = 20.0
+    num_classes: PositiveInt = 8
+    num_features: PositiveInt = 128
+    homophily: Fraction = 0.7
+    degree_exponent: Annotated[float, Field(gt=1)] = 2.5
+    feature_signal: Annotated[float, Field(ge=0)] = 0.5
+    seed: NonNegativeInt = 0
+
+
+class RmatGraph(GraphOptions):
+    """R-MAT (Chakrabarti et al. 2004): skewed degrees at scale, random features and labels."""
+
+    source: Literal["rmat"]
+    num_nodes: PositiveInt = 100_000
+    num_edges: PositiveInt = 2_000_000
+    num_classes: PositiveInt = 16
+    num_features: PositiveInt = 128
+    a: Fraction = 0.57
+    b: Fraction = 0.19
+    c: Fraction = 0.19
+    seed: NonNegativeInt = 0
+
+
+class NpzGraph(GraphOptions):
+    """A NumPy `.npz`: `edge_index`, `num_nodes`, `x` or CSR parts `x_data/x_indices/x_indptr/x_shape`, `y`, masks."""
+
+    source: Literal["npz"]
+    path: Path
+
+
+class PygGraph(GraphOptions):
+    """A PyG dataset by class name from a local root, or a `Data` saved with `torch.save(data.to_dict())`.
+
+    Args:
+        root: folder holding the dataset's raw or processed files, or a `.pt` file.
+        dataset: class in `torch_geometric.datasets`, e.g. `Planetoid` (not for a `.pt` file).
+        dataset_name: its `name` argument, e.g. `Cora`.
+    """
+
+    source: Literal["pyg"]
+    root: Path
+    dataset: str = ""
+    dataset_name: str = ""
+
+
+class OgbGraph(GraphOptions):
+    """An OGB node-property folder as downloaded: `raw/*.csv.gz` or `raw/*.npz`, and `split/`."""
+
+    source: Literal["ogb"]
+    path: Path
+
+
+class EdgeListGraph(GraphOptions):
+    """A text edge list, `source target` a line, `#` comments, optionally gzip-compressed.
+
+    Args:
+        features: `.npy` float array [N, F].
+        labels: `.npy` integer array [N], -1 unlabelled.
+        num_nodes: N; 0 takes the largest id + 1.
+    """
+
+    source: Literal["edge_list"]
+    path: Path
+    features: Path | None = None
+    labels: Path | None = None
+    num_nodes: NonNegativeInt = 0
+
+
+GraphSpec = Annotated[
+    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph, Field(discriminator="source")
+]
+
+
+class ModelSpec(Contract):
+    """A GNN as PyG's `BasicGNN` builds it: `num_layers` convolutions with ReLU and dropout between.
+
+    Args:
+        hidden_channels: width between layers, over all heads for GAT.
+        dropout: on every hidden activation.
+        input_dropout: on the input features (rules out aggregating them once).
+        heads: GAT attention heads; the last layer averages them.
+        num_hops: TAGCN's K.
+    """
+
+    kind: ModelKind = "gcn"
+    num_layers: PositiveInt = 2
+    hidden_channels: PositiveInt = 128
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    heads: PositiveInt = 4
+    num_hops: PositiveInt = 3
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.kind == "gat" and self.hidden_channels % self.heads:
+            raise ValueError(f"hidden_channels {self.hidden_channels} must be a multiple of heads {self.heads}")
+        return self
+
+
+class TrainingSpec(Contract):
+    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices."""
+
+    epochs: PositiveInt = 100
+    learning_rate: PositiveFloat = 0.01
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    optimizer: Literal["adam", "sgd"] = "adam"
+    seed: NonNegativeInt = 0
+
+
+class PinnedDecisions(Contract):
+    """Decisions the user takes from the planner. Anything left out is the planner's to choose."""
+
+    num_workers: PositiveInt | None = None
+    partitioner: Partitioner | None = None
+    op_order: OpOrder | None = None
+    precompute: bool | None = None
+    sparse_features: bool | None = None
+
+
+class Job(Document):
+    """What to train."""
+
+    KIND: ClassVar[str] = "job"
+
+    name: str = "job"
+    graph: GraphSpec
+    model: ModelSpec = ModelSpec()
+    training: TrainingSpec = TrainingSpec()
+    fidelity: Literal["exact"] = "exact"
+    pin: PinnedDecisions = PinnedDecisions()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads the job; relative graph paths are taken from the job file's folder."""
+        job = super().load(path)
+        base = Path(path).resolve().parent
+        moved = {
+            key: base / value
+            for key in ("path", "root", "features", "labels")
+            if isinstance(value := getattr(job.graph, key, None), Path) and not value.is_absolute()
+        }
+        return job.model_copy(update={"graph": job.graph.model_copy(update=moved)})

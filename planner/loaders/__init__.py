@@ -1,0 +1,35 @@
+"""Reads or generates the graph a job names."""
+
+from __future__ import annotations
+
+from planner.graph import Graph
+from planner.job import EdgeListGraph, GraphSpec, NpzGraph, OgbGraph, PygGraph, RmatGraph
+
+
+def load_graph(spec: GraphSpec) -> Graph:
+    """Loads or generates the graph of a job, with every `GraphOptions` applied, and validates it.
+
+    Raises:
+        UserError: any malformed input, in one line that starts with the file.
+    """
+    # Imported here: PyG alone takes seconds to import, and `planner.generate` needs this package.
+    if isinstance(spec, NpzGraph):
+        from planner.loaders.npz import load_npz
+
+        return load_npz(spec).validate()
+    if isinstance(spec, PygGraph):
+        from planner.loaders.pyg import load_pyg
+
+        return load_pyg(spec).validate()
+    if isinstance(spec, OgbGraph):
+        from planner.loaders.ogb import load_ogb
+
+        return load_ogb(spec).validate()
+    if isinstance(spec, EdgeListGraph):
+        from planner.loaders.edge_list import load_edge_list
+
+        return load_edge_list(spec).validate()
+    from planner.generate import generate_rmat, generate_sbm
+
+    graph = generate_rmat(spec) if isinstance(spec, RmatGraph) else generate_sbm(spec)
+    return graph.validate()

@@ -1,0 +1,156 @@
+"""PyG datasets from a local root, and `Data` saved as a dict of tensors; nothing is downloaded."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from planner.graph import Graph
+from planner.job import PygGraph
+from planner.loaders.finish import MASK_KEYS, Parts, finish
+from planner.loaders.read import reading, require_file
+from profiles.errors import UserError
+
+
+def load_pyg(spec: PygGraph) -> Graph:
+    """Loads a `.pt` file holding `data.to_dict()`, or the one graph of a dataset class.
+
+    Raises:
+        UserError: raw and processed files both missing, an unknown class, several or
+            heterogeneous graphs, or a file that holds more than tensors.
+    """
+    if spec.root.suffix == ".pt" and not spec.dataset:
+        values, name = _read_pt(spec.root), spec.root.stem
+    else:
+        values, name = _read_dataset(spec), spec.dataset_name or spec.dataset
+    return finish(_parts(values, str(spec.root), name), spec)
+
+
+def _read_pt(path: Path) -> Mapping[str, Any]:
+    require_file(path)
+    with reading(path, "a .pt file of tensors only, as torch.save(data.to_dict(), path) writes"):
+        values = torch.load(path, map_location="cpu", weights_only=True)
+    values = values.to_dict() if hasattr(values, "to_dict") else values
+    if not isinstance(values, Mapping):
+        raise UserError(f"{path}: a dict is needed, found {type(values).__name__}; save data.to_dict()")
+    return values
+
+
+def _read_dataset(spec: PygGraph) -> Mapping[str, Any]:
+    if not spec.root.is_dir():
+        raise UserError(f"{spec.root}: no such folder; give the root of a PyG dataset or a .pt file")
+    dataset_class = _dataset_class(spec)
+    arguments = {"root": str(spec.root), "name": spec.dataset_name}
+    accepted = inspect.signature(dataset_class).parameters
+    arguments = {key: value for key, value in arguments.items() if key in accepted and value}
+    name = accepted.get("name")
+    if name is not None and name.default is inspect.Parameter.empty and "name" not in arguments:
+        raise UserError(f"{spec.root}: {spec.dataset} needs a dataset_name, such as 'Cora' for Planetoid")
+    with (
+        reading(spec.root, f"the PyG dataset {spec.dataset} {spec.dataset_name}".rstrip()),
+        contextlib.redirect_stderr(io.StringIO()),  # PyG announces its processing
+    ):
+        dataset = _offline(dataset_class)(**arguments)
+        num_graphs, data = len(dataset), dataset[0]
+        if num_graphs != 1 or not hasattr(data, "edge_index"):
+            raise UserError(
+                f"{spec.root}: {spec.dataset} holds {num_graphs} graph(s) of type {type(data).__name__}; "
+                "one homogeneous graph is needed"
+            )
+        return data.to_dict()
+
+
+def _dataset_class(spec: PygGraph) -> type:
+    import torch_geometric.datasets as datasets  # seconds to import; a .pt file does without
+
+    found = getattr(datasets, spec.dataset, None) if spec.dataset else None
+    if not inspect.isclass(found):
+        raise UserError(
+            f"{spec.root}: no class {spec.dataset!r} in torch_geometric.datasets; "
+            "set dataset to one, such as 'Planetoid'"
+        )
+    return found
+
+
+def _offline(dataset_class: Any) -> Any:
+    """The class, refusing to download, and to unpickle more than tensors from processed files.
+
+    Raw files are read by PyG's own code; those of some datasets (Planetoid) are pickles.
+    """
+    from torch_geometric.data import Data
+
+    class Offline(dataset_class):
+        def _download(self) -> None:
+            if _all_exist(self.processed_paths) or _all_exist(self.raw_paths):
+                return
+            missing = next(path for path in self.raw_paths if not os.path.exists(path))
+            raise UserError(f"{missing}: no such file; gnnplan downloads nothing, put the raw files there")
+
+        def _process(self) -> None:
+            if not _all_exist(self.processed_paths):
+                super()._process()
+
+        def load(self, path: str, data_cls: Any = Data) -> None:
+            values, self.slices, *rest = torch.load(path, map_location="cpu", weights_only=True)
+            self.data = (rest[0] if rest else data_cls).from_dict(values)
+
+    return Offline
+
+
+def _all_exist(paths: list[str]) -> bool:
+    return bool(paths) and all(os.path.exists(path) for path in paths)
+
+
+def _parts(values: Mapping[str, Any], where: str, name: str) -> Parts:
+    edge_index = _array(values, "edge_index", where)
+    if edge_index is None or sp.issparse(edge_index):
+        raise UserError(f"{where}: no edge_index tensor; save it as integer [2, E]")
+    x, y = _array(values, "x", where), _array(values, "y", where)
+    masks = {}
+    for key in MASK_KEYS:
+        mask = _array(values, key, where)
+        if mask is not None:
+            # PyG keeps several splits as columns.
+            masks[key] = np.ascontiguousarray(mask.T) if mask.ndim == 2 else mask
+    num_nodes = _num_nodes(values, x, y, where)
+    return Parts(where, name, num_nodes, edge_index, x, y, masks)
+
+
+def _array(values: Mapping[str, Any], key: str, where: str) -> Any:
+    """NumPy array, scipy CSR for a sparse tensor, or None where the key is missing or empty."""
+    tensor = values.get(key)
+    if tensor is None:
+        return None
+    if not isinstance(tensor, torch.Tensor):
+        raise UserError(f"{where}: {key} must be a tensor, found {type(tensor).__name__}")
+    tensor = tensor.detach()
+    if tensor.dtype in (torch.bfloat16, torch.float16):
+        tensor = tensor.float()
+    if tensor.layout == torch.strided:
+        return tensor.numpy()
+    coo = (tensor if tensor.layout == torch.sparse_coo else tensor.to_sparse_coo()).coalesce()
+    row, column = coo.indices().numpy()
+    return sp.csr_matrix((coo.values().numpy(), (row, column)), shape=tuple(coo.shape))
+
+
+def _num_nodes(values: Mapping[str, Any], x: Any, y: Any, where: str) -> int:
+    count = values.get("num_nodes")
+    if count is not None:
+        if isinstance(count, torch.Tensor) and count.numel() == 1:
+            count = count.item()
+        if not isinstance(count, int):
+            raise UserError(f"{where}: num_nodes must be one integer, found {type(count).__name__}")
+        return count
+    for rows in (x, y):
+        if rows is not None and rows.ndim:
+            return int(rows.shape[0])
+    raise UserError(f"{where}: no num_nodes, and neither x nor y to tell it; save num_nodes too")

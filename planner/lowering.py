@@ -1,0 +1,132 @@
+"""A program lowered to one epoch's schedule: halo exchange, all-reduce and step included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.cluster import Placement
+from planner.costs import FLOAT_BYTES, OperatorCosts, backward_cost, forward_cost
+from planner.network import Network
+from planner.plan import Plan
+from planner.program import Program, Step
+from planner.schedule import Category, Schedule, Task
+from planner.shapes import WorkerShape
+from profiles.curves import Estimate
+
+
+@dataclass
+class FullBatchLowering:
+    """Lowers one epoch of full-batch training with blocking halo exchange.
+
+    Args:
+        shapes: per worker.
+        send_counts: int64 [W, W], rows p sends to q in one exchange.
+    """
+
+    program: Program
+    placement: Placement
+    shapes: tuple[WorkerShape, ...]
+    send_counts: np.ndarray
+    costs: dict[str, OperatorCosts]
+    num_classes: int
+    schedule: Schedule = field(init=False)
+    sent_bytes: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = len(self.shapes)
+        self.network = Network(self.placement)
+        self.schedule = Schedule(size)
+        self.sent_bytes = np.zeros(size, np.int64)
+        self._last: list[tuple[int, ...]] = [()] * size
+        self._num_groups = 0
+
+    def lower(self) -> Schedule:
+        """Forward, loss, backward, all-reduce, optimizer."""
+        self._each("zero_grad", lambda w: Estimate(self._cost(w).profile.step_overhead_s, 0.0, False), "host")
+        for step in self.program.steps:
+            self._forward(step)
+        self._each("loss", lambda w: self._cost(w)("loss", self.shapes[w].num_train, self.num_classes))
+        for step in reversed(self.program.steps):
+            self._backward(step)
+        self._reduce()
+        self._each("optimizer", lambda w: self._cost(w)("optimizer_step", self.program.num_parameters))
+        return self.schedule
+
+    def _cost(self, worker: int) -> OperatorCosts:
+        return self.costs[self.placement.workers[worker].profile]
+
+    def _forward(self, step: Step) -> None:
+        if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
+            width = step.in_width
+            self._each(
+                f"{step.name}/pack/forward", lambda w: self._cost(w)("gather_rows", self.shapes[w].num_sent, width)
+            )
+            self._exchange(f"{step.name}/exchange/forward", self.send_counts, width)
+        if step.op == "exchange" and len(self.shapes) == 1:
+            return
+        self._each(f"{step.name}/forward", lambda w: forward_cost(step, self.shapes[w], self._cost(w)))
+
+    def _backward(self, step: Step) -> None:
+        if backward_cost(step, self.shapes[0], self._cost(0)) is not None:
+            self._each(f"{step.name}/backward", lambda w: backward_cost(step, self.shapes[w], self._cost(w)))
+        elif step.op == "aggregate":
+            return
+        if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
+            width = step.in_width
+            self._exchange(f"{step.name}/exchange/backward", self.send_counts.T, width)
+            self._each(
+                f"{step.name}/unpack/backward",
+                lambda w: self._cost(w)("scatter_add_rows", self.shapes[w].num_sent, width),
+            )
+
+    def _reduce(self) -> None:
+        if len(self.shapes) == 1:
+            return
+        elements = self.program.num_parameters + 1  # the loss travels with the gradients
+        self._each("reduce/flatten", lambda w: self._cost(w).copy(elements))
+        self._collective("reduce", self.network.all_reduce(elements * FLOAT_BYTES))
+        self._each("reduce/unflatten", lambda w: Estimate(0.0, 0.0, False))
+
+    def _exchange(self, key: str, rows: np.ndarray, width: int) -> None:
+        sent_bytes = rows * (width * FLOAT_BYTES)
+        self.sent_bytes += sent_bytes.sum(1)
+        self._collective(key, self.network.all_to_all(sent_bytes))
+
+    def _collective(self, key: str, estimate: Estimate) -> None:
+        self._each(key, lambda _worker: estimate, "communicate", group=self._num_groups)
+        self._num_groups += 1
+
+    def _each(self, key: str, estimate_of, category: Category = "compute", group: int = -1) -> None:
+        """Adds one task per worker, after the worker's previous one."""
+        for worker in range(len(self.shapes)):
+            estimate = estimate_of(worker)
+            profile = self._cost(worker).profile
+            seconds = estimate.seconds
+            if category == "compute":
+                # A CPU runs Python and operator one after the other; a GPU's launches run ahead of it.
+                overhead_s = profile.host_overhead_s
+                seconds = seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
+            resource = worker if category != "communicate" else len(self.shapes) + worker
+            index = self.schedule.add(
+                Task(
+                    key,
+                    worker,
+                    category,
+                    seconds,
+                    resource,
+                    self._last[worker],
+                    group,
+                    estimate.spread_s,
+                    estimate.unprofiled,
+                )
+            )
+            self._last[worker] = (index,)
+
+
+def lower_plan(plan: Plan) -> Schedule:
+    """The schedule of a plan, from what stands in the plan alone."""
+    costs = {name: OperatorCosts.of(profile) for name, profile in plan.placement.profiles.items()}
+    counts = np.array(plan.send_counts, dtype=np.int64)
+    return FullBatchLowering(plan.program(), plan.placement, plan.shapes, counts, costs, plan.graph.num_classes).lower()

@@ -1,0 +1,187 @@
+"""The `Plan` contract: every decision of a run, the prediction it was chosen by, and what it was made for."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, PositiveInt, model_validator
+
+from planner.cluster import Placement
+from planner.graph import Graph
+from planner.job import Job, Partitioner
+from planner.program import LayerDecision, Program, build_program
+from planner.shapes import WorkerShape
+from profiles.contract import Contract, Document, replacing
+from profiles.errors import UserError
+
+
+class GraphFacts(Contract):
+    """What of the graph the plan depends on, for the report and for recognising it again."""
+
+    name: str
+    fingerprint: str
+    num_nodes: PositiveInt
+    num_edges: int = Field(ge=0)
+    num_features: PositiveInt
+    num_classes: PositiveInt
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphFacts:
+        """The facts of a loaded graph."""
+        return cls(
+            name=graph.name,
+            fingerprint=graph.fingerprint,
+            num_nodes=graph.num_nodes,
+            num_edges=graph.num_edges,
+            num_features=graph.num_features,
+            num_classes=graph.num_classes,
+        )
+
+
+class FullBatchDecision(Contract):
+    """Full-batch data-parallel training with halo exchange.
+
+    Args:
+        layers: one per layer.
+        sparse_features: input features are held and moved as CSR.
+        target_weights: share of the graph each worker was given.
+    """
+
+    strategy: Literal["halo_exchange"] = "halo_exchange"
+    partitioner: Partitioner
+    target_weights: tuple[float, ...] = Field(min_length=1)
+    layers: tuple[LayerDecision, ...] = Field(min_length=1)
+    sparse_features: bool = False
+
+
+class WorkerLoad(Contract):
+    """Peak memory of one worker beside what it has, and what it sends in one epoch."""
+
+    peak_bytes: int = Field(ge=0)
+    capacity_bytes: int = Field(ge=0)
+    sent_bytes: int = Field(ge=0)
+
+
+class Prediction(Contract):
+    """What the simulator says of the plan.
+
+    Args:
+        epoch_s: simulated makespan of one epoch.
+        compute_s, communicate_s, host_s: mean seconds a worker spends on each; waiting for a
+            peer counts as communication.
+        bound_s: no schedule of this decision is faster; `bound_resource` sets it.
+        unprofiled: task keys whose shapes lie outside the profile.
+    """
+
+    epoch_s: float = Field(gt=0)
+    compute_s: float = Field(ge=0)
+    communicate_s: float = Field(ge=0)
+    host_s: float = Field(ge=0)
+    bound_s: float = Field(ge=0)
+    bound_resource: str
+    workers: tuple[WorkerLoad, ...] = Field(min_length=1)
+    unprofiled: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """How far the plan is from its bound: simulated / bound - 1."""
+        return self.epoch_s / self.bound_s - 1 if self.bound_s else 0.0
+
+
+class Candidate(Contract):
+    """A decision that was considered, in one line, with its predicted epoch."""
+
+    summary: str
+    epoch_s: float
+    fits: bool = True
+
+
+class Plan(Document):
+    """A plan is complete: with the graph and the devices at hand it runs as it is.
+
+    Args:
+        shapes: of each worker's share, so that the plan can be simulated without its graph.
+        send_counts: `send_counts[p][q]` rows go from worker p to q in one exchange.
+        partition_file: `.npz` beside the plan, key `part`: int32 [N].
+        partition_sha256: of its array's bytes.
+        considered: the best of the alternatives, fastest first.
+    """
+
+    KIND: ClassVar[str] = "plan"
+
+    job: Job
+    placement: Placement
+    graph: GraphFacts
+    decision: FullBatchDecision
+    shapes: tuple[WorkerShape, ...] = Field(min_length=1)
+    send_counts: tuple[tuple[int, ...], ...] = Field(min_length=1)
+    prediction: Prediction
+    partition_file: str
+    partition_sha256: str
+    considered: tuple[Candidate, ...] = ()
+
+    @property
+    def num_workers(self) -> int:
+        """Workers the plan runs on."""
+        return len(self.placement.workers)
+
+    def program(self) -> Program:
+        """The operators of one epoch."""
+        return build_program(
+            self.job.model,
+            self.decision.layers,
+            num_features=self.graph.num_features,
+            num_classes=self.graph.num_classes,
+            sparse_input=self.decision.sparse_features,
+        )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        size = self.num_workers
+        counts = [len(self.shapes), len(self.send_counts), len(self.prediction.workers)]
+        if any(count != size for count in counts) or any(len(row) != size for row in self.send_counts):
+            raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
+        if len(self.decision.layers) != self.job.model.num_layers:
+            raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
+        missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
+        if missing:
+            raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
+        return self
+
+    def check_graph(self, graph: Graph) -> None:
+        """`UserError` where the plan was made for another graph."""
+        if graph.fingerprint != self.graph.fingerprint:
+            raise UserError(
+                f"the plan was made for graph {self.graph.name} ({self.graph.fingerprint}), "
+                f"{graph.name} is {graph.fingerprint}; make a new plan for it"
+            )
+
+
+def partition_digest(part: np.ndarray) -> str:
+    """SHA-256 of a partition's bytes as int32."""
+    return hashlib.sha256(np.ascontiguousarray(part, dtype=np.int32).tobytes()).hexdigest()
+
+
+def save_plan(plan: Plan, part: np.ndarray, path: Path) -> Path:
+    """Writes the partition beside the plan, then the plan; a plan on disk is never half there."""
+    with replacing(path.parent / plan.partition_file) as temporary:
+        np.savez_compressed(temporary, part=part.astype(np.int32))
+    return plan.save(path)
+
+
+def load_partition(plan: Plan, plan_path: Path) -> np.ndarray:
+    """The partition int32 [N] of a plan; `UserError` where it is missing, damaged or another plan's."""
+    path = plan_path.parent / plan.partition_file
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            part = file["part"]
+    except FileNotFoundError:
+        raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{path}: not a partition file ({error})") from None
+    if part.shape != (plan.graph.num_nodes,) or partition_digest(part) != plan.partition_sha256:
+        raise UserError(f"{path}: not the partition this plan was made with; make the plan again")
+    return part

@@ -1,0 +1,165 @@
+"""Plans, traces and comparisons as rich tables."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from planner.compare import Comparison, Figure
+from planner.plan import Plan
+from planner.trace import Trace
+from profiles.machine import MachineProfile
+
+_NUM_TASKS_SHOWN = 8
+
+
+def seconds(value: float) -> str:
+    """Seconds in the unit one reads best."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if value * scale >= 1 or unit == "µs":
+            return f"{value * scale:.3g} {unit}" if value * scale < 1000 else f"{value * scale:,.0f} {unit}"
+    return f"{value} s"
+
+
+def size(num_bytes: float) -> str:
+    """Bytes in the unit one reads best."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(num_bytes) < 1024 or unit == "GiB":
+            return f"{num_bytes:.4g} {unit}"
+        num_bytes /= 1024
+    return f"{num_bytes} B"
+
+
+def profile_table(profile: MachineProfile) -> RenderableType:
+    """A profile's largest shapes, with spread and provenance."""
+    title = (
+        f"{profile.name}: {profile.device_name}, {profile.num_threads} thread(s) a worker, "
+        f"{profile.num_workers_beside} side by side"
+    )
+    table = Table(title=title, title_justify="left")
+    for column, justify in (
+        ("operator", "left"),
+        ("largest shape", "left"),
+        ("median", "right"),
+        ("spread", "right"),
+        ("points", "right"),
+        ("from", "left"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    tables = dict(profile.operators)
+    tables |= {f"{c.collective} x{c.num_workers} ({c.backend})": c.table for c in profile.collectives}
+    for name, operator in tables.items():
+        point = operator.points[-1]
+        shape = ", ".join(f"{axis} {value:g}" for axis, value in zip(operator.axes, point.shape))
+        spread = f"{100 * point.spread_s / point.median_s:.0f}%" if point.repeats and point.median_s else "-"
+        table.add_row(name, shape, seconds(point.median_s), spread, str(len(operator.points)), point.provenance)
+    return table
+
+
+def plan_table(plan: Plan) -> RenderableType:
+    """What was decided, what it is predicted to cost, and what else was considered."""
+    prediction, decision = plan.prediction, plan.decision
+    facts = plan.graph
+    head = Table.grid(padding=(0, 2))
+    head.add_row(
+        "graph",
+        f"{facts.name}: {facts.num_nodes:,} vertices, {facts.num_edges:,} edges, "
+        f"{facts.num_features:,} features, {facts.num_classes} classes",
+    )
+    model = plan.job.model
+    head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
+    head.add_row(
+        "plan",
+        f"{plan.num_workers} worker(s), {decision.partitioner} partition, "
+        f"{'sparse' if decision.sparse_features else 'dense'} features, "
+        f"fidelity {plan.job.fidelity}",
+    )
+    head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
+    head.add_row(
+        "epoch",
+        f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
+        f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
+    )
+    head.add_row("bound", f"{seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}")
+    if prediction.unprofiled:
+        shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
+        head.add_row("unprofiled", f"{len(prediction.unprofiled)} task(s) outside the profiled shapes: {shown}")
+    return Group(head, _workers_table(plan), _considered_table(plan))
+
+
+def _layer_words(layer: int, decision) -> str:
+    if decision.precompute:
+        return f"{layer}: AX once, before training"
+    return f"{layer}: " + ("A(XW)" if decision.op_order == "multiply_first" else "(AX)W")
+
+
+def _workers_table(plan: Plan) -> Table:
+    table = Table()
+    for column in ("worker", "host", "vertices", "edges", "halo", "peak memory", "of", "sent an epoch"):
+        table.add_column(column, justify="left" if column == "host" else "right")
+    for rank, (place, shape, load) in enumerate(zip(plan.placement.workers, plan.shapes, plan.prediction.workers)):
+        table.add_row(
+            str(rank),
+            place.host,
+            f"{shape.num_local:,}",
+            f"{shape.num_edges:,}",
+            f"{shape.num_halo:,}",
+            size(load.peak_bytes),
+            size(load.capacity_bytes),
+            size(load.sent_bytes),
+        )
+    return table
+
+
+def _considered_table(plan: Plan) -> Table:
+    table = Table(title="considered", title_justify="left")
+    table.add_column("decision")
+    table.add_column("epoch", justify="right")
+    table.add_column("fits")
+    for candidate in plan.considered:
+        table.add_row(candidate.summary, seconds(candidate.epoch_s), "yes" if candidate.fits else "no")
+    return table
+
+
+def trace_table(trace: Trace) -> RenderableType:
+    """The tasks of a trace by their share of the epoch."""
+    table = Table(title=f"{trace.origin} epoch {seconds(trace.median_epoch_s)}", title_justify="left")
+    table.add_column("category")
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    for category in ("compute", "communicate", "host"):
+        value = trace.category_s(category)
+        table.add_row(category, seconds(value), f"{value / trace.median_epoch_s:.0%}")
+    return table
+
+
+def comparison_table(comparison: Comparison) -> RenderableType:
+    """Predicted against measured, the tasks that miss most, and the accuracy reached."""
+    table = Table(title="predicted against measured", title_justify="left")
+    for column in ("", "predicted", "measured", "error"):
+        table.add_column(column, justify="right" if column else "left")
+    for figure in comparison.figures:
+        table.add_row(figure.name, _shown(figure.predicted, figure), _shown(figure.measured, figure), _error(figure))
+    for split, value in comparison.accuracy.items():
+        table.add_row(f"{split} accuracy", "", f"{value:.2%}", "")
+    noise = Text(f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)", style="dim")
+    return Group(table, noise, _miss_table(comparison))
+
+
+def _shown(value: float, figure: Figure) -> str:
+    return seconds(value) if figure.unit == "s" else size(value)
+
+
+def _error(figure: Figure) -> str:
+    return "" if figure.error is None else f"{figure.error:+.1%}"
+
+
+def _miss_table(comparison: Comparison) -> Table:
+    table = Table(title="tasks that miss most (mean over workers)", title_justify="left")
+    for column in ("task", "predicted", "measured", "note"):
+        table.add_column(column, justify="right" if column in ("predicted", "measured") else "left")
+    for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
+        note = "unprofiled shape" if task.unprofiled else ""
+        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), note)
+    return table

@@ -1,0 +1,88 @@
+"""Executes a plan: cuts the shards, starts the workers through torchrun, returns the measured trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from planner.adjacency import aggregation_matrix
+from planner.graph import Graph
+from planner.halo import build_halo
+from planner.loaders import load_graph
+from planner.plan import Plan, load_partition
+from planner.shard import cut_shard
+from planner.trace import Trace
+from profiles.contract import replacing
+from profiles.errors import UserError
+from profiles.launch import Event, launch
+
+MEASURED_FILE, MODEL_FILE = "measured.json", "model.pt"
+
+
+def run_plan(
+    plan_path: Path,
+    folder: Path,
+    *,
+    graph: Graph | None = None,
+    timeout_s: float = 300.0,
+    on_event: Callable[[Event], None] | None = None,
+) -> Trace:
+    """Runs a plan on this machine and returns what was measured.
+
+    Args:
+        plan_path: the plan file; its partition lies beside it.
+        folder: receives `shards/`, `measured.json`, `model.pt` (PyG state_dict) and `workers.log`.
+        graph: where it is loaded already; else the job's source is loaded again.
+        timeout_s: longest wait in one collective before the run fails.
+        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` after every epoch.
+
+    Raises:
+        UserError: the plan does not belong to this graph or cannot run here.
+        RunFailedError: a worker failed; the message names it and the cause.
+    """
+    plan = Plan.load(plan_path)
+    _check_runs_here(plan)
+    graph = graph or load_graph(plan.job.graph)
+    plan.check_graph(graph)
+    part = load_partition(plan, plan_path)
+    for stale in (MEASURED_FILE, MODEL_FILE):
+        (folder / stale).unlink(missing_ok=True)
+    write_shards(plan, graph, part, folder / "shards")
+    with replacing(folder / "plan.json") as temporary:
+        temporary.write_bytes(plan_path.read_bytes())
+    launch(
+        "runtime",
+        [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
+        num_workers=plan.num_workers,
+        folder=folder,
+        threads_per_worker=plan.placement.profile_of(0).num_threads,
+        on_event=on_event,
+    )
+    return Trace.load(folder / MEASURED_FILE)
+
+
+def write_shards(plan: Plan, graph: Graph, part: np.ndarray, folder: Path) -> None:
+    """Cuts and writes every worker's share as `worker_{rank}.npz`."""
+    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
+    halo = build_halo(matrix, part, plan.num_workers)
+    for rank in range(plan.num_workers):
+        shard = cut_shard(graph, halo, rank, sparse_features=plan.decision.sparse_features)
+        shard.save(folder / f"worker_{rank}.npz")
+
+
+def _check_runs_here(plan: Plan) -> None:
+    hosts = list(dict.fromkeys(worker.host for worker in plan.placement.workers))
+    if len(hosts) > 1:
+        raise UserError(f"the plan spans {len(hosts)} hosts ({', '.join(hosts)}); run starts workers on one host")
+    kinds = {profile.device_kind for profile in plan.placement.profiles.values()}
+    if "cuda" in kinds:
+        import torch
+
+        found = torch.cuda.device_count()
+        if found < plan.num_workers:
+            raise UserError(
+                f"the plan needs {plan.num_workers} CUDA devices, this machine has {found}; plan with a profile "
+                f"of this machine (gnnplan profile -o here.json)"
+            )

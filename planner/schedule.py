@@ -1,0 +1,60 @@
+"""A plan lowered to tasks: what the simulator plays on a virtual clock and the runtime on devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Category = Literal["compute", "communicate", "host"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One step of one worker.
+
+    Args:
+        key: unique within the worker, e.g. `l0/forward/aggregate`; measured traces use the same.
+        worker: rank.
+        category: what the time is booked under.
+        seconds: predicted duration once it runs.
+        resource: what it occupies while it runs; a resource runs one task at a time.
+        after: indices of tasks that must have ended.
+        group: rendezvous id (-1: none). Tasks of one group start together, once every member is
+            ready and its resource is free: a collective.
+        spread_s: interquartile range of `seconds` where it was measured.
+        unprofiled: the prediction rests on a shape outside what was profiled.
+    """
+
+    key: str
+    worker: int
+    category: Category
+    seconds: float
+    resource: int
+    after: tuple[int, ...] = ()
+    group: int = -1
+    spread_s: float = 0.0
+    unprofiled: bool = False
+
+
+@dataclass
+class Schedule:
+    """Tasks of one epoch, in an order in which every dependency comes first."""
+
+    num_workers: int
+    tasks: list[Task] = field(default_factory=list)
+
+    def add(self, task: Task) -> int:
+        """Appends a task and returns its index; dependencies must already stand in the schedule."""
+        assert all(0 <= index < len(self.tasks) for index in task.after), task
+        assert 0 <= task.worker < self.num_workers, task
+        self.tasks.append(task)
+        return len(self.tasks) - 1
+
+    @property
+    def num_resources(self) -> int:
+        """One more than the largest resource id."""
+        return 1 + max((task.resource for task in self.tasks), default=-1)
+
+    def keys_of(self, worker: int) -> list[str]:
+        """Task keys of a worker in schedule order."""
+        return [task.key for task in self.tasks if task.worker == worker]

@@ -1,0 +1,93 @@
+"""From a job and a cluster to the best plan that fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from planner.cluster import Cluster, Placement, resolve
+from planner.graph import Graph
+from planner.job import Job
+from planner.lowering import lower_plan
+from planner.plan import GraphFacts, Plan, Prediction, WorkerLoad, partition_digest
+from planner.schedule import Schedule
+from planner.simulator.bounds import Bound
+from planner.simulator.play import predicted_trace
+from planner.strategies.base import OnStep, Problem
+from planner.strategies.halo_exchange import HaloExchangeStrategy
+from planner.trace import Trace
+from profiles.errors import UserError
+
+
+def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda _: None) -> tuple[Plan, np.ndarray]:
+    """The fastest plan by simulation that fits every worker's memory, with its partition int32 [N].
+
+    Raises:
+        UserError: the job cannot run on the cluster at all.
+        NoPlanFitsError: every decision needs more memory than some worker has.
+    """
+    placement = resolve(cluster)
+    if job.pin.num_workers:
+        placement = placement.take(job.pin.num_workers)
+    placement = _only_used_profiles(placement)
+    problem = Problem(graph, job, placement)
+    strategy = HaloExchangeStrategy()
+    reason = strategy.applicable(problem)
+    if reason:
+        raise UserError(f"{job.name}: halo exchange cannot be used: {reason}")
+    decided = strategy.decide(problem, on_step)
+    on_step("simulating the chosen plan")
+    schedule = strategy.lower(problem, decided)
+    loads = strategy.memory(problem, decided)
+    counts = strategy.halo(problem, decided.part).send_counts()
+    plan = Plan(
+        schema_version=Plan.VERSION,
+        job=job,
+        placement=placement,
+        graph=GraphFacts.of(graph),
+        decision=decided.decision,
+        shapes=strategy.shapes(problem, decided),
+        send_counts=tuple(tuple(row) for row in counts.tolist()),
+        prediction=_prediction(schedule, loads, strategy.bound(problem)),
+        partition_file="",
+        partition_sha256=partition_digest(decided.part),
+        considered=decided.considered,
+    )
+    return plan, decided.part
+
+
+def named(plan: Plan, path: Path) -> Plan:
+    """The plan with its partition file named after `path`."""
+    return plan.model_copy(update={"partition_file": f"{path.stem}.partition.npz"})
+
+
+def simulate_plan(plan: Plan) -> Trace:
+    """Plays the plan's schedule on the virtual clock; needs neither graph nor devices."""
+    workers = plan.prediction.workers
+    return predicted_trace(
+        lower_plan(plan),
+        plan.fingerprint(),
+        tuple(worker.peak_bytes for worker in workers),
+        tuple(worker.sent_bytes for worker in workers),
+    )
+
+
+def _only_used_profiles(placement: Placement) -> Placement:
+    used = {worker.profile for worker in placement.workers}
+    kept = {name: profile for name, profile in placement.profiles.items() if name in used}
+    return placement.model_copy(update={"profiles": kept})
+
+
+def _prediction(schedule: Schedule, loads: tuple[WorkerLoad, ...], bound: Bound) -> Prediction:
+    trace = predicted_trace(schedule, "", tuple(w.peak_bytes for w in loads), tuple(w.sent_bytes for w in loads))
+    return Prediction(
+        epoch_s=trace.median_epoch_s,
+        compute_s=trace.category_s("compute"),
+        communicate_s=trace.category_s("communicate"),
+        host_s=trace.category_s("host"),
+        bound_s=bound.seconds,
+        bound_resource=bound.set_by,
+        workers=loads,
+        unprofiled=tuple(sorted({task.key for task in schedule.tasks if task.unprofiled})),
+    )

@@ -1,0 +1,111 @@
+"""What one worker needs of a graph, written as one `.npz` that only it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from planner.graph import Graph
+from planner.halo import Halo
+from profiles.contract import replacing
+from profiles.errors import UserError
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One worker's share of a job.
+
+    Shapes: n local vertices, h halo vertices, W workers, F features.
+
+    Args:
+        vertices: int64 [n], global ids.
+        local, remote: CSR [n, n] and [n, h] of the aggregation matrix.
+        send_rows: int64, local rows to send, concatenated over receivers.
+        send_counts, recv_counts: int64 [W].
+        x: float32 [n, F], dense or CSR.
+        y: int64 [n], or float32 [n, C].
+        train_mask, val_mask, test_mask: bool [n].
+        num_train: training vertices of the WHOLE graph, which the loss is divided by.
+    """
+
+    rank: int
+    num_workers: int
+    num_nodes: int
+    num_classes: int
+    num_train: int
+    vertices: np.ndarray
+    local: sp.csr_matrix
+    remote: sp.csr_matrix
+    send_rows: np.ndarray
+    send_counts: np.ndarray
+    recv_counts: np.ndarray
+    x: np.ndarray | sp.csr_matrix
+    y: np.ndarray
+    train_mask: np.ndarray
+    val_mask: np.ndarray
+    test_mask: np.ndarray
+
+    def save(self, path: Path) -> None:
+        """Writes plain arrays under a temporary name, then renames."""
+        arrays: dict[str, np.ndarray] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if sp.issparse(value):
+                for part in ("data", "indices", "indptr"):
+                    arrays[f"{field.name}.{part}"] = getattr(value, part)
+                arrays[f"{field.name}.shape"] = np.array(value.shape)
+            else:
+                arrays[field.name] = np.asarray(value)
+        with replacing(path) as temporary:
+            np.savez(temporary, **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path) -> Shard:
+        """Reads what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                stored = {key: file[key] for key in file.files}
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: not a shard ({error}); run the plan again to make it") from None
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            if field.name in stored:
+                array = stored[field.name]
+                values[field.name] = int(array) if array.ndim == 0 else array
+            else:
+                parts = [stored[f"{field.name}.{part}"] for part in ("data", "indices", "indptr")]
+                values[field.name] = sp.csr_matrix(tuple(parts), shape=tuple(stored[f"{field.name}.shape"]))
+        return cls(**values)
+
+
+def cut_shard(graph: Graph, halo: Halo, rank: int, *, sparse_features: bool) -> Shard:
+    """The share of one worker; features dense or CSR as the plan decided."""
+    block = halo.blocks[rank]
+    counts = halo.send_counts()
+    x = graph.x[block.vertices]
+    if sparse_features and not sp.issparse(x):
+        x = sp.csr_matrix(x)
+    elif not sparse_features and sp.issparse(x):
+        x = x.toarray()
+    return Shard(
+        rank=rank,
+        num_workers=halo.num_workers,
+        num_nodes=graph.num_nodes,
+        num_classes=graph.num_classes,
+        num_train=int(graph.train_mask.sum()),
+        vertices=block.vertices,
+        local=block.local,
+        remote=block.remote,
+        send_rows=np.concatenate(halo.send[rank]),
+        send_counts=counts[rank],
+        recv_counts=counts[:, rank],
+        x=x,
+        y=graph.y[block.vertices],
+        train_mask=graph.train_mask[block.vertices],
+        val_mask=graph.val_mask[block.vertices],
+        test_mask=graph.test_mask[block.vertices],
+    )

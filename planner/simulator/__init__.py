@@ -1,0 +1,1 @@
+"""Plays a schedule on a virtual clock."""

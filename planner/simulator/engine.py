@@ -1,0 +1,175 @@
+"""Discrete-event engine: plays a schedule on a virtual clock of integer nanoseconds.
+
+At one instant the engine alternates two steps until neither changes anything: first every task
+that is due ends (its resource is free again, its successors may become ready), then every free
+resource takes the first of its ready tasks, in order of (ready time, task index). A task of a
+group holds its resource from there on and starts when the last member of its group holds its own.
+The outcome depends on nothing but the schedule and the durations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.schedule import Schedule
+from planner.simulator.event_loop import Ints, Tables, Workspace, make_workspace, play_once, play_replicas
+
+_MAX_SHOWN_KEYS = 8
+
+
+class DeadlockError(ValueError):
+    """Some tasks can never end; the message names them."""
+
+
+@dataclass(frozen=True)
+class CompiledSchedule:
+    """A schedule as plain arrays.
+
+    Args:
+        labels: [T] worker and key of each task, for error messages.
+        tables: dependencies, resources and groups.
+        duration_ns: [T] predicted durations, seconds rounded to the nearest nanosecond.
+    """
+
+    labels: tuple[str, ...]
+    tables: Tables
+    duration_ns: Ints
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When each of T tasks took its resource, started its work and ended, and when the last one ended."""
+
+    arrive_ns: Ints
+    start_ns: Ints
+    end_ns: Ints
+    makespan_ns: int
+
+    @property
+    def makespan_s(self) -> float:
+        """Seconds from 0 to the end of the last task."""
+        return self.makespan_ns / 1e9
+
+
+def compile_schedule(schedule: Schedule) -> CompiledSchedule:
+    """Turns a schedule into arrays for `play` and `play_many`.
+
+    Raises `ValueError` on a duration that is negative or not finite, a dependency on a task that
+    does not exist, a negative resource, and a group with two members on one resource.
+    """
+    tasks = schedule.tasks
+    labels = tuple(f"w{task.worker} {task.key}" for task in tasks)
+    seconds = np.array([task.seconds for task in tasks], dtype=np.float64)
+    resource = np.array([task.resource for task in tasks], dtype=np.int64)
+    raw_group = np.array([task.group for task in tasks], dtype=np.int64)
+    fan_in = np.array([len(task.after) for task in tasks], dtype=np.int64)
+    sources = np.array([index for task in tasks for index in task.after], dtype=np.int64)
+    targets = np.repeat(np.arange(len(tasks), dtype=np.int64), fan_in)
+    _check(~(np.isfinite(seconds) & (seconds >= 0)), labels, "seconds must be finite and >= 0")
+    _check(resource < 0, labels, "the resource must be >= 0")
+    outside = (sources < 0) | (sources >= len(tasks))
+    _check(np.isin(np.arange(len(tasks)), targets[outside]), labels, "depends on a task that does not exist")
+    group, group_start, group_members = _group_tables(raw_group)
+    _check(_shares_resource_with_its_group(group, resource), labels, "its group needs one resource twice")
+    tables = Tables(
+        successor_start=_offsets(sources, len(tasks)),
+        successors=targets[np.argsort(sources, kind="stable")],
+        num_predecessors=fan_in,
+        resource=resource,
+        queue_start=_offsets(resource, schedule.num_resources),
+        group=group,
+        group_start=group_start,
+        group_members=group_members,
+    )
+    return CompiledSchedule(labels, tables, np.rint(seconds * 1e9).astype(np.int64))
+
+
+def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
+    """The same tasks with a resource of their own each: its makespan is the critical path."""
+    num_tasks = len(compiled.labels)
+    own = compiled.tables._replace(
+        resource=np.arange(num_tasks, dtype=np.int64), queue_start=np.arange(num_tasks + 1, dtype=np.int64)
+    )
+    return CompiledSchedule(compiled.labels, own, compiled.duration_ns)
+
+
+def play(compiled: CompiledSchedule, duration_ns: Ints | None = None) -> Timeline:
+    """Plays a schedule once.
+
+    Args:
+        compiled: from `compile_schedule`.
+        duration_ns: [T] durations to play instead of the compiled ones, each >= 0.
+
+    Raises `DeadlockError` (a `ValueError`) naming the tasks that can never end: groups that hold
+    what the other needs, or dependencies in a circle.
+    """
+    durations = compiled.duration_ns if duration_ns is None else np.ascontiguousarray(duration_ns, np.int64)
+    assert durations.shape == compiled.duration_ns.shape, (durations.shape, compiled.duration_ns.shape)
+    assert not durations.size or durations.min() >= 0, "durations must be >= 0"
+    work = make_workspace(compiled.tables)
+    if play_once(compiled.tables, work, durations) < durations.size:
+        raise DeadlockError(_describe_deadlock(compiled, work))
+    makespan_ns = int(work.end_ns.max(initial=0))
+    return Timeline(work.arrive_ns, work.start_ns, work.end_ns, makespan_ns)
+
+
+def play_many(compiled: CompiledSchedule, duration_ns: Ints) -> Ints:
+    """Plays a schedule once for each row of `duration_ns` [R, T] and returns the makespans [R] in ns.
+
+    Runs on one core and holds no interpreter lock. Raises `DeadlockError` at the first replica
+    that cannot end.
+    """
+    durations = np.ascontiguousarray(duration_ns, np.int64)
+    assert durations.shape[1:] == compiled.duration_ns.shape, (durations.shape, compiled.duration_ns.shape)
+    assert not durations.size or durations.min() >= 0, "durations must be >= 0"
+    makespan_ns = np.zeros(len(durations), dtype=np.int64)
+    work = make_workspace(compiled.tables)
+    replica = play_replicas(compiled.tables, work, durations, makespan_ns)
+    if replica < len(durations):
+        raise DeadlockError(f"replica {replica}: {_describe_deadlock(compiled, work)}")
+    return makespan_ns
+
+
+def _check(is_wrong: NDArray[np.bool_], labels: tuple[str, ...], fault: str) -> None:
+    if is_wrong.any():
+        raise ValueError(f"{labels[int(np.argmax(is_wrong))]}: {fault}")
+
+
+def _offsets(ids: Ints, num_ids: int) -> Ints:
+    return np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=num_ids))]).astype(np.int64)
+
+
+def _group_tables(raw_group: Ints) -> tuple[Ints, Ints, Ints]:
+    members = np.flatnonzero(raw_group >= 0)
+    ids, dense = np.unique(raw_group[members], return_inverse=True)
+    group = np.full(raw_group.size, -1, dtype=np.int64)
+    group[members] = dense
+    by_group = members[np.argsort(dense, kind="stable")].astype(np.int64)
+    return group, _offsets(dense.astype(np.int64), ids.size), by_group
+
+
+def _shares_resource_with_its_group(group: Ints, resource: Ints) -> NDArray[np.bool_]:
+    order = np.lexsort((resource, group))
+    same = (np.diff(group[order]) == 0) & (np.diff(resource[order]) == 0) & (group[order][1:] >= 0)
+    return np.isin(np.arange(group.size), order[1:][same])
+
+
+def _describe_deadlock(compiled: CompiledSchedule, work: Workspace) -> str:
+    stuck = work.end_ns < 0
+    holding = np.flatnonzero(stuck & (work.arrive_ns >= 0))
+    waiting = np.flatnonzero(stuck & (work.arrive_ns < 0))
+    parts = [f"deadlock: {int(stuck.sum())} of {stuck.size} tasks never end"]
+    if holding.size:
+        parts.append(f"holding a resource until their group is complete: {_shown(compiled, holding)}")
+    if waiting.size:
+        parts.append(f"waiting for a resource or a dependency: {_shown(compiled, waiting)}")
+    return "; ".join(parts)
+
+
+def _shown(compiled: CompiledSchedule, tasks: NDArray) -> str:
+    keys = ", ".join(compiled.labels[task] for task in tasks[:_MAX_SHOWN_KEYS])
+    more = tasks.size - _MAX_SHOWN_KEYS
+    return f"{keys} and {more} more" if more > 0 else keys

@@ -1,0 +1,58 @@
+"""How far an epoch's makespan fluctuates when every task fluctuates as it was measured to."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from planner.schedule import Schedule
+from planner.simulator.engine import compile_schedule, play_many
+from planner.simulator.event_loop import Ints
+
+_UPPER_QUARTILE = NormalDist().inv_cdf(0.75)
+_MAX_SPREADS_ABOVE_MEDIAN = 20.0
+
+
+def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
+    """Draws the durations of every task in every replica, independently: [R, T] nanoseconds.
+
+    Lognormal with median `seconds` and interquartile range `spread_s`: positive, and skewed to the
+    right as delays on a busy machine are. Draws are cut at 20 spreads above the median, which
+    leaves the median and the quartiles as they are and keeps a task whose spread is many times
+    its median from drawing hours. A task without spread, or with `seconds` 0, is constant. The
+    first rows stay the same when `num_replicas` grows.
+
+    Raises `ValueError` if a spread is negative or not finite, or as `compile_schedule` does.
+    """
+    assert num_replicas >= 0, num_replicas
+    constant_ns = compile_schedule(schedule).duration_ns
+    median_s = np.array([task.seconds for task in schedule.tasks], dtype=np.float64)
+    spread_s = np.array([task.spread_s for task in schedule.tasks], dtype=np.float64)
+    for index in np.flatnonzero(~(np.isfinite(spread_s) & (spread_s >= 0)))[:1]:
+        task = schedule.tasks[index]
+        raise ValueError(f"w{task.worker} {task.key}: spread_s must be finite and >= 0, not {task.spread_s}")
+    varying = np.flatnonzero((spread_s > 0) & (median_s > 0))
+    median_s, spread_s = median_s[varying], spread_s[varying]
+    # The quartiles of a lognormal are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
+    sigma = np.arcsinh(spread_s / (2 * median_s)) / _UPPER_QUARTILE
+    drawn_s = np.random.default_rng(seed).standard_normal((num_replicas, varying.size))
+    np.exp(np.multiply(drawn_s, sigma, out=drawn_s), out=drawn_s)
+    drawn_s *= median_s
+    np.minimum(drawn_s, median_s + _MAX_SPREADS_ABOVE_MEDIAN * spread_s, out=drawn_s)
+    duration_ns = np.tile(constant_ns, (num_replicas, 1))
+    duration_ns[:, varying] = np.rint(np.multiply(drawn_s, 1e9, out=drawn_s))
+    return duration_ns
+
+
+def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
+    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of the makespan.
+
+    Tasks fluctuate independently of one another, so what slows a whole machine for a whole run
+    is not in these figures. Raises `ValueError` as `sample_durations` and `play_many` do.
+    """
+    assert num_replicas >= 1, num_replicas
+    duration_ns = sample_durations(schedule, num_replicas, seed)
+    makespan_ns = play_many(compile_schedule(schedule), duration_ns)
+    p50, p95 = np.percentile(makespan_ns, [50, 95]) / 1e9
+    return {"p50": float(p50), "p95": float(p95)}

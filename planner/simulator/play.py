@@ -1,0 +1,49 @@
+"""The predicted trace of a plan: its schedule, played on the virtual clock."""
+
+from __future__ import annotations
+
+from planner.schedule import Schedule
+from planner.simulator.engine import compile_schedule, play
+from planner.trace import Span, Trace
+
+
+def predicted_trace(
+    schedule: Schedule, plan_fingerprint: str, peak_bytes: tuple[int, ...], sent_bytes: tuple[int, ...]
+) -> Trace:
+    """Plays one epoch and writes it down as a trace, epoch 0, spans in schedule order.
+
+    A span lasts from when the task takes its resource to its end: waiting for the other members
+    of a group is inside, as it is in a measured collective.
+
+    Args:
+        schedule: one epoch.
+        plan_fingerprint: the plan it was lowered from.
+        peak_bytes: predicted peak memory of each worker.
+        sent_bytes: predicted bytes each worker sends in one epoch.
+
+    Raises `ValueError` as `compile_schedule` and `play` do.
+    """
+    assert len(peak_bytes) == len(sent_bytes) == schedule.num_workers, (peak_bytes, sent_bytes)
+    timeline = play(compile_schedule(schedule))
+    arrive_s, end_s = (timeline.arrive_ns / 1e9).tolist(), (timeline.end_ns / 1e9).tolist()
+    spans = tuple(
+        Span(
+            task=task.key,
+            worker=task.worker,
+            epoch=0,
+            category=task.category,
+            start_s=arrive_s[index],
+            end_s=end_s[index],
+            unprofiled=task.unprofiled,
+        )
+        for index, task in enumerate(schedule.tasks)
+    )
+    return Trace(
+        origin="predicted",
+        plan_fingerprint=plan_fingerprint,
+        num_workers=schedule.num_workers,
+        spans=spans,
+        epoch_s=(timeline.makespan_s,),
+        peak_bytes=peak_bytes,
+        sent_bytes=sent_bytes,
+    )

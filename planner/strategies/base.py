@@ -1,0 +1,55 @@
+"""The five questions every technique answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from planner.cluster import Placement
+from planner.graph import Graph
+from planner.job import Job
+from planner.plan import Candidate, FullBatchDecision, WorkerLoad
+from planner.schedule import Schedule
+from planner.simulator.bounds import Bound
+
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be planned: a loaded graph, a job on it, and the workers at hand."""
+
+    graph: Graph
+    job: Job
+    placement: Placement
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A decision with the vertex assignment it rests on, int32 [N], and what else was considered."""
+
+    decision: FullBatchDecision
+    part: np.ndarray
+    considered: tuple[Candidate, ...]
+
+
+class Strategy(Protocol):
+    """A technique. Decisions are frozen; everything else is computed from them on demand."""
+
+    def applicable(self, problem: Problem) -> str | None:
+        """None where the technique can be used, else the reason why not."""
+
+    def decide(self, problem: Problem, on_step: OnStep) -> Decided:
+        """The solver: the fastest decision that fits; `NoPlanFitsError` where none does."""
+
+    def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
+        """What each worker holds and its peak bytes, before anything runs."""
+
+    def lower(self, problem: Problem, decided: Decided) -> Schedule:
+        """The tasks of one epoch."""
+
+    def bound(self, problem: Problem) -> Bound:
+        """No decision of this kind has a shorter epoch; and what sets it."""

@@ -1,0 +1,1 @@
+"""What machines can do: device profiles, the catalog, and the profiler that measures them."""

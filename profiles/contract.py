@@ -1,0 +1,123 @@
+"""Base of the contracts that pass between the folders: frozen, strict, versioned JSON documents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from profiles.errors import UserError
+
+
+class Contract(BaseModel):
+    """A frozen value object that refuses unknown keys, NaN and infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Document(Contract):
+    """A contract that lives in a file of its own, with `kind` and `schema_version`.
+
+    `kind` and `schema_version` are checked before anything else, so that the wrong file or a
+    file of another version is named as such and not as a list of missing keys.
+    """
+
+    KIND: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+
+    kind: str = ""
+    schema_version: int = 1
+
+    def model_post_init(self, _context: Any) -> None:
+        object.__setattr__(self, "kind", self.KIND)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads a `.json` or `.toml` file; `UserError` names the file, the key and the fault."""
+        path = Path(path)
+        return cls.parse(read_mapping(path), where=str(path))
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any], *, where: str) -> Self:
+        """Validates an already decoded document; `where` names its origin in errors."""
+        kind = raw.get("kind", cls.KIND)
+        if kind != cls.KIND:
+            raise UserError(f"{where}: this is a {kind!r} file, a {cls.KIND!r} file is needed here")
+        version = raw.get("schema_version")
+        if version is None:
+            raise UserError(f"{where}: schema_version is missing; add schema_version = {cls.VERSION}")
+        if version != cls.VERSION:
+            raise UserError(
+                f"{where}: schema_version is {version!r}, this gnnplan reads {cls.VERSION}; "
+                f"make the {cls.KIND} again with this version"
+            )
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            raise UserError(f"{where}: {_first_fault(error)}") from None
+
+    def save(self, path: str | Path) -> Path:
+        """Writes indented JSON under a temporary name, then renames it into place."""
+        with replacing(Path(path)) as temporary:
+            temporary.write_text(self.model_dump_json(indent=1) + "\n")
+        return Path(path)
+
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Decodes a `.json` or `.toml` file into a dict, or raises `UserError` naming the fault."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read as text ({error})") from None
+    try:
+        raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
+        language = "TOML" if path.suffix == ".toml" else "JSON"
+        raise UserError(f"{path}: not valid {language}: {error}") from None
+    if not isinstance(raw, dict):
+        raise UserError(f"{path}: a table of keys is needed, found {type(raw).__name__}")
+    return raw
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`, renamed onto it on success and removed on failure."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _first_fault(error: ValidationError) -> str:
+    faults = error.errors(include_url=False)
+    first = faults[0]
+    key = ".".join(str(part) for part in first["loc"]) or "document"
+    shown = repr(first.get("input"))
+    got = f" (got {shown})" if first["type"] not in ("missing",) and len(shown) <= 60 else ""
+    more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
+    message = {"missing": "this key is missing", "extra_forbidden": "unknown key"}.get(first["type"], first["msg"])
+    return f"{key}: {message}{got}{more}"

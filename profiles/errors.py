@@ -1,0 +1,13 @@
+"""Errors a user can act on; everything else is a bug and keeps its traceback."""
+
+
+class UserError(Exception):
+    """Bad input: one line saying what, where and what to do. The command line exits with 2."""
+
+
+class NoPlanFitsError(Exception):
+    """No plan fits the cluster: the nearest miss and which byte is missing. Exit code 3."""
+
+
+class RunFailedError(Exception):
+    """A worker failed: names the worker and the cause. Exit code 1."""

@@ -1,0 +1,71 @@
+"""The shapes the profiler times: a quick grid for a first look, a full one to plan by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from profiles.operators import OPERATORS
+
+Shape = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Values per axis name, and the seconds spent on each point."""
+
+    axes: dict[str, tuple[float, ...]]
+    collective_bytes: tuple[float, ...]
+    budget_s: float
+
+    def shapes(self, operator: str) -> list[Shape]:
+        """Every combination of the operator's axis values."""
+        return list(product(*(self.axes[axis] for axis in OPERATORS[operator].axes)))
+
+
+_KIB, _MIB = 1024.0, 1024.0**2
+
+QUICK = Grid(
+    axes={
+        "num_rows": (256, 4096, 32768),
+        "in_width": (8, 64, 512),
+        "out_width": (8, 64, 512),
+        "width": (8, 64, 512),
+        "degree": (0.25, 4, 64),
+        "num_elements": (2**12, 2**18, 2**23),
+        "num_classes": (2, 64),
+        "num_bytes": (4 * _KIB, 1 * _MIB, 64 * _MIB),
+    },
+    collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB),
+    budget_s=0.03,
+)
+
+FULL = Grid(
+    axes={
+        "num_rows": (256, 2048, 16384, 65536),
+        "in_width": (8, 64, 256, 1024),
+        "out_width": (8, 64, 256, 512),
+        "width": (8, 32, 128, 256, 512),
+        "degree": (0.25, 2, 8, 32, 64),
+        "num_elements": (2**10, 2**14, 2**18, 2**22, 2**25),
+        "num_classes": (2, 16, 128),
+        "num_bytes": (4 * _KIB, 64 * _KIB, 1 * _MIB, 16 * _MIB, 256 * _MIB),
+    },
+    collective_bytes=(4.0, 4 * _KIB, 64 * _KIB, 512 * _KIB, 4 * _MIB, 32 * _MIB),
+    budget_s=0.1,
+)
+
+# A GPU needs larger shapes before it is busy, and has the speed to time them.
+CUDA = Grid(
+    axes={
+        **FULL.axes,
+        "num_rows": (256, 4096, 32768, 262144, 1048576),
+        "degree": (0.25, 4, 16, 64),
+        "width": (8, 32, 128, 256, 512),
+        "num_elements": (2**12, 2**16, 2**20, 2**24, 2**28),
+    },
+    collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB, 128 * _MIB, 512 * _MIB),
+    budget_s=0.05,
+)
+
+GRIDS = {"quick": QUICK, "full": FULL, "cuda": CUDA}

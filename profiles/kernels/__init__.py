@@ -1,0 +1,1 @@
+"""The operators themselves: what the profiler times is what the runtime executes."""

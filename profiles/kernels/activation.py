@@ -1,0 +1,103 @@
+"""Bias, ReLU and dropout in one pass; dropout is a pure function of what it drops.
+
+Whether an element is kept depends only on (seed, epoch, layer, global vertex, feature), so the
+same elements are dropped for every number of workers and every partition.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit, prange
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+_MASK_64 = (1 << 64) - 1
+
+
+def dropout_key(seed: int, epoch: int, layer: int) -> int:
+    """A 64-bit key from (seed, epoch, layer) by splitmix64 (Steele et al. 2014)."""
+    key = 0
+    for part in (seed, epoch, layer):
+        key = _splitmix((key + part) & _MASK_64)
+    return key
+
+
+def _splitmix(state: int) -> int:
+    z = (state + _GOLDEN) & _MASK_64
+    z = ((z ^ (z >> 30)) * _MIX_1) & _MASK_64
+    z = ((z ^ (z >> 27)) * _MIX_2) & _MASK_64
+    return z ^ (z >> 31)
+
+
+def keep_threshold(probability: float) -> int:
+    """An element is kept where the top 32 bits of its hash are at least this."""
+    return int(probability * 2**32)
+
+
+def keep_mask(key: int, rows: Tensor, columns: Tensor, width: int, probability: float) -> Tensor:
+    """Bool mask of the elements (row, column) that dropout keeps, in torch integer arithmetic.
+
+    `rows` holds global vertex ids and broadcasts against `columns`; `width` is the number of
+    columns of the whole matrix.
+    """
+
+    def signed(value: int) -> int:
+        return value - 2**64 if value >= 2**63 else value
+
+    def shift(z: Tensor, bits: int) -> Tensor:
+        return (z >> bits) & ((1 << (64 - bits)) - 1)  # logical: int64 shifts in the sign
+
+    z = rows * width + columns + signed((key + _GOLDEN) & _MASK_64)
+    z = (z ^ shift(z, 30)) * signed(_MIX_1)
+    z = (z ^ shift(z, 27)) * signed(_MIX_2)
+    z = z ^ shift(z, 31)
+    return shift(z, 32) >= keep_threshold(probability)
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def _relu_dropout_cpu(z, bias, vertices, key, threshold, scale, relu):  # pragma: no cover - compiled
+    rows, width = z.shape
+    for i in prange(rows):
+        base = np.uint64(vertices[i]) * np.uint64(width) + np.uint64(key) + np.uint64(_GOLDEN)
+        for j in range(width):
+            h = base + np.uint64(j)
+            h = (h ^ (h >> np.uint64(30))) * np.uint64(_MIX_1)
+            h = (h ^ (h >> np.uint64(27))) * np.uint64(_MIX_2)
+            h = h ^ (h >> np.uint64(31))
+            value = z[i, j] + bias[j]
+            keep = (h >> np.uint64(32)) >= np.uint64(threshold)
+            if not keep or (relu and value < 0):
+                value = np.float32(0)
+            z[i, j] = value * scale
+
+
+def activate_(
+    z: Tensor, bias: Tensor, *, relu: bool, dropout: float = 0.0, key: int = 0, vertices: Tensor | None = None
+) -> Tensor:
+    """`z = dropout(relu(z + bias))` in place; z [n, width], bias [width], vertices int64 [n]."""
+    if dropout == 0.0:
+        z += bias
+        return z.relu_() if relu else z
+    assert vertices is not None
+    scale = 1.0 / (1.0 - dropout)
+    if z.device.type == "cpu":
+        _relu_dropout_cpu(
+            z.numpy(), bias.numpy(), vertices.numpy(), np.uint64(key), keep_threshold(dropout), np.float32(scale), relu
+        )
+        return z
+    z += bias
+    if relu:
+        z.relu_()
+    columns = torch.arange(z.shape[1], device=z.device)
+    return z.mul_(keep_mask(key, vertices[:, None], columns, z.shape[1], dropout)).mul_(scale)
+
+
+def activate_backward(grad: Tensor, out: Tensor, *, relu: bool, dropout: float = 0.0) -> Tensor:
+    """Gradient at `z` from the gradient at `out`; a zero of `out` was cut by ReLU or dropped."""
+    if not relu:
+        return grad
+    grad = torch.ops.aten.threshold_backward(grad, out, 0)
+    return grad.mul_(1.0 / (1.0 - dropout)) if dropout else grad

@@ -1,0 +1,107 @@
+"""The `MachineProfile` contract: how long each operator takes on one device, with provenance."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from profiles.contract import Contract, Document
+
+Provenance = Literal["measured", "published", "scaled"]
+
+
+class Point(Contract):
+    """One timed shape.
+
+    Args:
+        shape: one value per axis of the table it stands in.
+        median_s: median seconds of one call.
+        spread_s: interquartile range of the repeats, seconds (0 where not known).
+        repeats: how many timed calls the median rests on (0 where published or scaled).
+    """
+
+    shape: tuple[float, ...]
+    median_s: float = Field(ge=0)
+    spread_s: float = Field(default=0.0, ge=0)
+    repeats: int = Field(default=0, ge=0)
+    provenance: Provenance = "measured"
+
+
+class OperatorTable(Contract):
+    """Seconds of one operator over a full rectilinear grid of shapes.
+
+    `axes` names the coordinates, e.g. `("num_rows", "in_width", "out_width")`. Every combination
+    of the axis values that occur must be present, so that lookups interpolate and never guess.
+    """
+
+    axes: tuple[str, ...] = Field(min_length=1)
+    points: tuple[Point, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _is_full_grid(self) -> OperatorTable:
+        shapes = {point.shape for point in self.points}
+        if any(len(shape) != len(self.axes) for shape in shapes):
+            raise ValueError(f"every point needs {len(self.axes)} coordinates {self.axes}")
+        if len(shapes) != len(self.points):
+            raise ValueError("a shape is listed twice")
+        size = 1
+        for axis in range(len(self.axes)):
+            size *= len({shape[axis] for shape in shapes})
+        if size != len(shapes):
+            raise ValueError(f"not a full grid over {self.axes}: {len(shapes)} of {size} points")
+        return self
+
+
+class CollectiveTable(Contract):
+    """Seconds of one collective among `num_workers` workers.
+
+    `shape` of a point is `(bytes,)`: of the reduced buffer for `all_reduce`, of the busiest
+    worker's sent rows for `all_to_all`.
+    """
+
+    collective: Literal["all_reduce", "all_to_all"]
+    backend: Literal["gloo", "nccl"]
+    num_workers: int = Field(ge=2)
+    table: OperatorTable
+
+
+class MachineProfile(Document):
+    """What one device can do, as one worker of a run sees it.
+
+    On a CPU the device is a worker's share of the machine: `num_threads` threads, timed while
+    `num_workers_beside` workers in all ran the same operators, so that what they share is in
+    the figures.
+
+    Args:
+        memory_bytes: what one worker may use.
+        process_base_bytes: resident bytes of a worker before it holds any graph (0 on a device
+            whose memory the process does not share).
+        host_overhead_s: Python, autograd and launch seconds per scheduled task.
+        step_overhead_s: seconds per training step that belong to no task.
+        operators: name to table; the names are those of `profiles.operators.OPERATORS`.
+    """
+
+    KIND: ClassVar[str] = "machine_profile"
+
+    name: str = Field(min_length=1)
+    device_kind: Literal["cpu", "cuda"]
+    device_name: str
+    num_threads: PositiveInt = 1
+    num_workers_beside: PositiveInt = 1
+    memory_bytes: PositiveInt
+    process_base_bytes: int = Field(default=0, ge=0)
+    host_overhead_s: float = Field(ge=0)
+    step_overhead_s: float = Field(default=0.0, ge=0)
+    operators: dict[str, OperatorTable]
+    collectives: tuple[CollectiveTable, ...] = ()
+    software: dict[str, str] = Field(default_factory=dict)
+    created: str = ""
+    note: str = ""
+
+
+class Link(Contract):
+    """A network link: `seconds(bytes) = latency_s + bytes / bytes_per_s`."""
+
+    bytes_per_s: PositiveFloat
+    latency_s: float = Field(default=0.0, ge=0)

@@ -1,0 +1,195 @@
+"""The operators a GNN trains with, as timed calls over shapes.
+
+Each entry of `OPERATORS` names its axes and makes, for one shape, the call that is timed. The calls
+are the kernels the runtime executes, on random data of that shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from profiles.kernels.activation import activate_, activate_backward
+from profiles.kernels.attention import EdgeBlock, attention_backward, attention_forward
+from profiles.kernels.loss import loss_and_grad
+from profiles.kernels.sparse import csr_tensor, spmm_add_
+
+Call = Callable[[], object]
+GAT_HEADS = 4  # the paper's hidden layers have 8, the usual small setting 4; widths are totals
+_COLUMNS = 128  # width at which elementwise operators are timed; they depend on the element count
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator the profiler times.
+
+    Args:
+        axes: names of the shape's coordinates.
+        make: (shape, device) -> the call to time.
+        cuda_only: moves data between host and device.
+    """
+
+    axes: tuple[str, ...]
+    make: Callable[[tuple[float, ...], torch.device], Call]
+    cuda_only: bool = False
+
+
+def _dense(device: torch.device, *shape: float) -> Tensor:
+    return torch.randn(*(int(extent) for extent in shape), device=device)
+
+
+def _matmul_forward(shape, device) -> Call:
+    rows, in_width, out_width = shape
+    x, weight = _dense(device, rows, in_width), _dense(device, out_width, in_width)
+    return lambda: x @ weight.t()
+
+
+def _matmul_grad_input(shape, device) -> Call:
+    rows, in_width, out_width = shape
+    grad, weight = _dense(device, rows, out_width), _dense(device, out_width, in_width)
+    return lambda: grad @ weight
+
+
+def _matmul_grad_weight(shape, device) -> Call:
+    rows, in_width, out_width = shape
+    grad, x = _dense(device, rows, out_width), _dense(device, rows, in_width)
+    return lambda: grad.t() @ x
+
+
+def random_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:
+    """CSR [num_rows, num_rows] with `degree` entries a row on average, columns uniform.
+
+    Row lengths vary geometrically, so that the balance over threads is that of a skewed graph.
+    """
+    generator = np.random.default_rng(seed)
+    lengths = generator.exponential(degree, num_rows)
+    lengths = np.floor(lengths * (num_rows * degree / max(lengths.sum(), 1e-9)) + generator.random(num_rows))
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = generator.integers(0, num_rows, indptr[-1]).astype(np.int32)
+    data = generator.random(indptr[-1], dtype=np.float32)
+    return sp.csr_matrix((data, indices, indptr), shape=(num_rows, num_rows))
+
+
+def _spmm(shape, device) -> Call:
+    rows, degree, width = int(shape[0]), shape[1], int(shape[2])
+    matrix = csr_tensor(random_csr(rows, degree), device)
+    dense, out = _dense(device, rows, width), torch.zeros(rows, width, device=device)
+    return lambda: spmm_add_(out, matrix, dense)
+
+
+def _attention(shape, device):
+    rows, degree, channels = int(shape[0]), shape[1], max(1, int(shape[2]) // GAT_HEADS)
+    edges = EdgeBlock.from_csr(random_csr(rows, degree), device)
+    h, grad = _dense(device, rows, GAT_HEADS, channels), _dense(device, rows, GAT_HEADS, channels)
+    return edges, h, _dense(device, rows, GAT_HEADS), _dense(device, rows, GAT_HEADS), grad
+
+
+def _gat_forward(shape, device) -> Call:
+    edges, h, a_source, a_target, out = _attention(shape, device)
+    return lambda: attention_forward(edges, h, a_source, a_target, out)
+
+
+def _gat_backward(shape, device) -> Call:
+    edges, h, a_source, a_target, grad = _attention(shape, device)
+    alpha = attention_forward(edges, h, a_source, a_target, torch.empty_like(grad))
+    return lambda: attention_backward(edges, h, a_source, a_target, alpha, grad)
+
+
+def _gather_rows(shape, device) -> Call:
+    rows, width = int(shape[0]), int(shape[1])
+    x = _dense(device, 2 * rows, width)
+    index = torch.randperm(2 * rows, device=device)[:rows]
+    return lambda: x.index_select(0, index)
+
+
+def _scatter_add_rows(shape, device) -> Call:
+    rows, width = int(shape[0]), int(shape[1])
+    out, source = _dense(device, 2 * rows, width), _dense(device, rows, width)
+    index = torch.randperm(2 * rows, device=device)[:rows]
+    return lambda: out.index_add_(0, index, source)
+
+
+def _elements(shape, device) -> Tensor:
+    return _dense(device, max(1, shape[0] // _COLUMNS), _COLUMNS)
+
+
+def _activation_forward(shape, device, dropout: float = 0.0) -> Call:
+    z, bias = _elements(shape, device), torch.zeros(_COLUMNS, device=device)
+    vertices = torch.arange(len(z), device=device)
+    return lambda: activate_(z, bias, relu=True, dropout=dropout, key=1, vertices=vertices)
+
+
+def _activation_backward(shape, device, dropout: float = 0.0) -> Call:
+    grad, out = _elements(shape, device), _elements(shape, device)
+    return lambda: activate_backward(grad, out, relu=True, dropout=dropout).sum(0)
+
+
+def _add(shape, device) -> Call:
+    a, b = _elements(shape, device), _elements(shape, device)
+    return lambda: a + b
+
+
+def _loss(shape, device) -> Call:
+    rows, classes = int(shape[0]), int(shape[1])
+    logits = _dense(device, rows, classes)
+    index, y = torch.arange(rows, device=device), torch.randint(0, classes, (rows,), device=device)
+    return lambda: loss_and_grad(logits, index, y, rows)
+
+
+def _optimizer_step(shape, device) -> Call:
+    parameter = torch.nn.Parameter(_dense(device, shape[0]))
+    parameter.grad = torch.randn_like(parameter)
+    return torch.optim.Adam([parameter], lr=1e-6).step
+
+
+def _copy(shape, device) -> Call:
+    source = _dense(device, max(1, shape[0] // 4))
+    out = torch.empty_like(source)
+    return lambda: out.copy_(source)
+
+
+def _host_copy(shape, device, *, to_device: bool, pinned: bool) -> Call:
+    host = torch.empty(max(1, int(shape[0]) // 4), pin_memory=pinned)
+    there = torch.empty_like(host, device=device)
+    if to_device:
+        return lambda: there.copy_(host, non_blocking=pinned)
+    return lambda: host.copy_(there, non_blocking=pinned)
+
+
+def _transfer(*, to_device: bool, pinned: bool) -> Operator:
+    def make(shape, device) -> Call:
+        return _host_copy(shape, device, to_device=to_device, pinned=pinned)
+
+    return Operator(("num_bytes",), make, cuda_only=True)
+
+
+_MATMUL_AXES = ("num_rows", "in_width", "out_width")
+_SPMM_AXES = ("num_rows", "degree", "width")
+
+OPERATORS: dict[str, Operator] = {
+    "matmul_forward": Operator(_MATMUL_AXES, _matmul_forward),
+    "matmul_grad_input": Operator(_MATMUL_AXES, _matmul_grad_input),
+    "matmul_grad_weight": Operator(_MATMUL_AXES, _matmul_grad_weight),
+    "spmm": Operator(_SPMM_AXES, _spmm),
+    "gat_forward": Operator(_SPMM_AXES, _gat_forward),
+    "gat_backward": Operator(_SPMM_AXES, _gat_backward),
+    "gather_rows": Operator(("num_rows", "width"), _gather_rows),
+    "scatter_add_rows": Operator(("num_rows", "width"), _scatter_add_rows),
+    "activation_forward": Operator(("num_elements",), _activation_forward),
+    "activation_backward": Operator(("num_elements",), _activation_backward),
+    "dropout_forward": Operator(("num_elements",), lambda s, d: _activation_forward(s, d, 0.5)),
+    "dropout_backward": Operator(("num_elements",), lambda s, d: _activation_backward(s, d, 0.5)),
+    "add": Operator(("num_elements",), _add),
+    "loss": Operator(("num_rows", "num_classes"), _loss),
+    "optimizer_step": Operator(("num_elements",), _optimizer_step),
+    "idt": Operator(("num_bytes",), _copy),
+    "h2d_pinned": _transfer(to_device=True, pinned=True),
+    "h2d_pageable": _transfer(to_device=True, pinned=False),
+    "d2h_pinned": _transfer(to_device=False, pinned=True),
+    "d2h_pageable": _transfer(to_device=False, pinned=False),
+}

@@ -1,0 +1,202 @@
+"""Measures this machine: every operator on every worker at once, then the collectives among them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from profiles.collectives import COLLECTIVES, time_collective
+from profiles.errors import UserError
+from profiles.grids import GRIDS, Grid
+from profiles.launch import Event, emit, launch
+from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
+from profiles.measure import Timing, sustained
+from profiles.operators import OPERATORS
+from profiles.overheads import step_overhead_s, task_overhead_s
+
+
+def profile_machine(
+    *, num_workers: int = 0, quick: bool = False, on_progress: Callable[[int, int], None] | None = None
+) -> MachineProfile:
+    """Profiles this machine as `num_workers` workers would share it.
+
+    Args:
+        num_workers: workers side by side (0: one per CUDA device, or min(2, cores) on a CPU). A
+            CPU worker gets `cores // num_workers` threads.
+        quick: the quick grid (under a minute) instead of the full one (minutes).
+        on_progress: called with (points done, points in all).
+
+    Raises:
+        UserError: more workers asked for than there are devices or cores.
+        RunFailedError: a profiling worker failed.
+    """
+    has_cuda = torch.cuda.is_available()
+    available = torch.cuda.device_count() if has_cuda else num_usable_cores()
+    num_workers = num_workers or (available if has_cuda else min(2, available))
+    if num_workers > available:
+        kind = "CUDA devices" if has_cuda else "cores"
+        raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
+    grid = "quick" if quick else "cuda" if has_cuda else "full"
+
+    def relay(event: Event) -> None:
+        if on_progress and event["event"] == "point":
+            on_progress(event["done"], event["of"])
+
+    with tempfile.TemporaryDirectory(prefix="gnnplan-profile-") as folder:
+        out = Path(folder) / "profile.json"
+        launch(
+            "profiles.worker",
+            [str(out), "--grid", grid],
+            num_workers=num_workers,
+            folder=Path(folder),
+            threads_per_worker=max(1, num_usable_cores() // num_workers),
+            on_event=relay,
+        )
+        return MachineProfile.load(out)
+
+
+def num_usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def measure_as_worker(grid_name: str) -> MachineProfile | None:
+    """The profile, at rank 0 of the launched workers; None elsewhere. Every worker must call it."""
+    grid = GRIDS[grid_name]
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = _device()
+    base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    progress = _Progress(rank, _num_points(grid, device, size))
+    operators = {
+        name: _time_operator(name, grid, device, progress)
+        for name, operator in OPERATORS.items()
+        if device.type == "cuda" or not operator.cuda_only
+    }
+    collectives = _time_collectives(grid, device, progress) if size > 1 else ()
+    overheads = _mean_over_workers([task_overhead_s(device), step_overhead_s(device)], device)
+    if rank != 0:
+        return None
+    threads = torch.get_num_threads()
+    label = _device_name(device)
+    return MachineProfile(
+        schema_version=1,
+        name=f"{platform.node() or 'host'}-{device.type}-{size}x{threads}",
+        device_kind="cuda" if device.type == "cuda" else "cpu",
+        device_name=label,
+        num_threads=threads,
+        num_workers_beside=size,
+        memory_bytes=_memory_bytes(device, size),
+        process_base_bytes=0 if device.type == "cuda" else base_bytes,
+        host_overhead_s=overheads[0],
+        step_overhead_s=overheads[1],
+        operators=operators,
+        collectives=collectives,
+        software={"python": platform.python_version(), "torch": torch.__version__},
+        created=time.strftime("%Y-%m-%d"),
+        note=f"grid {grid_name}",
+    )
+
+
+class _Progress:
+    def __init__(self, rank: int, total: int) -> None:
+        self.rank, self.total, self.done = rank, total, 0
+
+    def step(self) -> None:
+        self.done += 1
+        if self.rank == 0:
+            emit({"event": "point", "done": self.done, "of": self.total})
+
+
+def _num_points(grid: Grid, device: torch.device, size: int) -> int:
+    names = [name for name, op in OPERATORS.items() if device.type == "cuda" or not op.cuda_only]
+    collective = len(COLLECTIVES) * len(grid.collective_bytes) if size > 1 else 0
+    return sum(len(grid.shapes(name)) for name in names) + collective
+
+
+def _time_operator(name: str, grid: Grid, device: torch.device, progress: _Progress) -> OperatorTable:
+    points = []
+    for shape in grid.shapes(name):
+        call = OPERATORS[name].make(shape, device)
+        if dist.is_initialized():
+            dist.barrier()  # so that all workers load the machine with the same operator
+        points.append(_point(shape, _agree(sustained(call, device, budget_s=grid.budget_s), device)))
+        progress.step()
+    return OperatorTable(axes=OPERATORS[name].axes, points=tuple(points))
+
+
+def _time_collectives(grid: Grid, device: torch.device, progress: _Progress) -> tuple[CollectiveTable, ...]:
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    tables = []
+    for name in COLLECTIVES:
+        points = []
+        for num_bytes in grid.collective_bytes:
+            timing = time_collective(name, num_bytes, device, grid.budget_s)
+            points.append(_point((num_bytes,), _agree(timing, device)))
+            progress.step()
+        table = OperatorTable(axes=("num_bytes",), points=tuple(points))
+        tables.append(CollectiveTable(collective=name, backend=backend, num_workers=dist.get_world_size(), table=table))
+    return tuple(tables)
+
+
+def _point(shape: tuple[float, ...], timing: Timing) -> Point:
+    return Point(
+        shape=shape, median_s=timing.median_s, spread_s=timing.spread_s, repeats=timing.repeats, provenance="measured"
+    )
+
+
+def _agree(timing: Timing, device: torch.device) -> Timing:
+    """The mean over workers: one profile describes them all."""
+    median_s, spread_s = _mean_over_workers([timing.median_s, timing.spread_s], device)
+    return Timing(median_s, spread_s, timing.repeats)
+
+
+def _mean_over_workers(values: list[float], device: torch.device) -> list[float]:
+    if not dist.is_initialized():
+        return values
+    total = torch.tensor(values, dtype=torch.float64, device=device)
+    dist.all_reduce(total)
+    return (total / dist.get_world_size()).tolist()
+
+
+def _device() -> torch.device:
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        return device
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    return torch.device("cpu")
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory_bytes(device: torch.device, num_workers: int) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _cgroup_limit_bytes()
+    return int(min(physical, limit or np.inf) // num_workers)
+
+
+def _cgroup_limit_bytes() -> int | None:
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            return int(Path(path).read_text())
+        except (OSError, ValueError):
+            continue  # not this cgroup version, or "max"
+    return None

@@ -1,0 +1,1 @@
+"""Doing it: torch.distributed workers that execute a plan."""

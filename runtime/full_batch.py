@@ -1,0 +1,123 @@
+"""Full-batch training: one step per epoch on the mean loss over all training vertices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from planner.job import Job
+from planner.program import Program
+from planner.schedule import Category
+from planner.shard import Shard
+from profiles.kernels.loss import loss_and_grad
+from runtime.model import WorkerModel
+from runtime.recorder import Recorder
+from runtime.reference import build_optimizer
+
+
+class MaskedLoss(torch.autograd.Function):
+    """Sum of the loss over the local training vertices, divided by the GLOBAL number of them."""
+
+    @staticmethod
+    def forward(ctx, recorder: Recorder, logits: Tensor, rows: Tensor, y: Tensor, denominator: int):
+        """logits [n, C], rows int64 [t], y [t] or [t, C]; loss and its gradient in one task."""
+        with recorder.span("loss"):
+            loss, grad = loss_and_grad(logits, rows, y, denominator)
+        ctx.save_for_backward(grad)
+        return loss
+
+    @staticmethod
+    def backward(ctx, grad_loss: Tensor):
+        """The gradient was made forward; the loss itself is never scaled."""
+        return None, ctx.saved_tensors[0], None, None, None
+
+
+@dataclass
+class EpochRecord:
+    """One measured epoch of one worker, seconds on its clock."""
+
+    epoch: int
+    start_s: float
+    end_s: float
+    loss: float
+    spans: list[tuple[str, Category, float, float]] = field(default_factory=list)
+    sent_bytes: int = 0
+
+
+class FullBatchTrainer:
+    """Trains one worker's shard in step with the others.
+
+    Args:
+        job, program, shard: what to train, how, and on which rows.
+        device: where.
+    """
+
+    def __init__(self, job: Job, program: Program, shard: Shard, device: torch.device) -> None:
+        self.recorder = Recorder(device)
+        self.model = WorkerModel(job, program, shard, self.recorder)
+        self.parameters = list(self.model.net.parameters())
+        self.optimizer = build_optimizer(self.parameters, job.training)
+        self.num_workers = shard.num_workers
+        y = torch.from_numpy(shard.y)
+        self.y = y.to(device)
+        self.masks = {
+            name: torch.from_numpy(getattr(shard, f"{name}_mask")).to(device) for name in ("train", "val", "test")
+        }
+        self.train_rows = self.masks["train"].nonzero()[:, 0]
+        self.train_y = self.y[self.train_rows]
+        self.denominator = shard.num_train * (shard.num_classes if y.dim() == 2 else 1)
+
+    def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
+        """One forward, backward and optimizer step over the whole graph."""
+        start_s = self.recorder.begin(traced)
+        with self.recorder.span("zero_grad", "host"):
+            self.optimizer.zero_grad(set_to_none=True)
+        logits = self.model.forward(epoch=epoch, training=True)
+        loss = MaskedLoss.apply(self.recorder, logits, self.train_rows, self.train_y, self.denominator)
+        del logits
+        loss.backward()
+        loss = self._reduce(loss.detach())
+        with self.recorder.span("optimizer"):
+            self.optimizer.step()
+        end_s = self.recorder.end()
+        return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.recorder.sent_bytes)
+
+    def _reduce(self, loss: Tensor) -> Tensor:
+        """Sums gradients and loss over the workers in one all-reduce."""
+        if self.num_workers == 1:
+            return loss
+        with self.recorder.span("reduce/flatten"):
+            parts = [(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in self.parameters]
+            flat = torch.cat([*parts, loss.reshape(1)])
+        with self.recorder.span("reduce", "communicate"):
+            dist.all_reduce(flat)
+        with self.recorder.span("reduce/unflatten"):
+            for parameter, part in zip(self.parameters, flat.split([*map(torch.Tensor.numel, self.parameters), 1])):
+                parameter.grad = part.view_as(parameter)
+        return flat[-1]
+
+    @torch.no_grad()
+    def logits(self) -> Tensor:
+        """Logits [n, C] of the local rows with the current parameters, without dropout."""
+        self.recorder.active = False
+        return self.model.forward(epoch=0, training=False)
+
+    def evaluate(self) -> dict[str, float]:
+        """Share right (micro-F1 for multi-label jobs) over the whole graph, per mask that is not empty."""
+        logits = self.logits()
+        counts = torch.stack([_hits(logits[mask], self.y[mask]) for mask in self.masks.values()])
+        if self.num_workers > 1:
+            dist.all_reduce(counts)
+        return {name: float(hits / total) for name, (hits, total) in zip(self.masks, counts) if total > 0}
+
+
+def _hits(logits: Tensor, y: Tensor) -> Tensor:
+    """(right, all) for class ids; (2 TP, 2 TP + FP + FN) for label sets: the ratio is micro-F1."""
+    if y.dim() == 1:
+        return torch.stack([(logits.argmax(1) == y).sum(), torch.tensor(len(y), device=y.device)]).double()
+    predicted, actual = logits > 0, y > 0
+    true_positives = (predicted & actual).sum()
+    return torch.stack([2 * true_positives, predicted.sum() + actual.sum()]).double()

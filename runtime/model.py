@@ -1,0 +1,156 @@
+"""Executes a program over one worker's shard with the parameters of the PyG model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from planner.job import Job
+from planner.program import Program, Step
+from planner.shard import Shard
+from profiles.kernels.activation import dropout_key, keep_mask
+from profiles.kernels.attention import EdgeBlock
+from profiles.kernels.sparse import csr_tensor
+from runtime.comm import HaloExchange, HaloExchanger
+from runtime.operators import (
+    Activate,
+    Aggregate,
+    Attend,
+    Block,
+    Combine,
+    CombineSparse,
+    Multiply,
+    MultiplySparse,
+    SparseInput,
+)
+from runtime.precompute import input_value, precompute_hops
+from runtime.recorder import Recorder
+from runtime.reference import build_pyg_model
+
+INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
+
+
+class WorkerModel:
+    """One worker's part of the model: same parameters on every worker, own rows of every value.
+
+    Args:
+        job: what is trained; the seed fixes the initial weights.
+        program: the decided steps.
+        shard: this worker's rows.
+        recorder: times the tasks; its device is where everything lives.
+    """
+
+    def __init__(self, job: Job, program: Program, shard: Shard, recorder: Recorder) -> None:
+        device = recorder.device
+        self.job, self.program, self.recorder = job, program, recorder
+        self.net = build_pyg_model(job.model, shard.x.shape[1], shard.num_classes, job.training.seed).to(device)
+        self.weights = dict(self.net.named_parameters())
+        self.vertices = torch.from_numpy(shard.vertices).to(device)
+        exchanger = HaloExchanger.from_shard(shard, recorder)
+        self.block: Block | None = None
+        self.edges: EdgeBlock | None = None
+        self.exchanger = exchanger
+        if job.model.kind == "gat":
+            self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), device)
+        else:
+            self.block = _block(shard, exchanger)
+        self.inputs: dict[str, Any] = {}
+        if program.num_hops_precomputed:
+            assert self.block is not None
+            hops = precompute_hops(shard, self.block, program.num_hops_precomputed)
+            self.inputs = {name: hops[name] for name in program.precomputed}
+        else:
+            self.inputs["x"] = input_value(shard.x, device)
+        self._last_use = {value: index for index, step in enumerate(program.steps) for value in _uses(step)}
+
+    def forward(self, *, epoch: int, training: bool) -> Tensor:
+        """Logits [n, C] of the local rows; `epoch` picks the dropout masks."""
+        values = dict(self.inputs)
+        if training and self.job.model.input_dropout:
+            values["x"] = self._drop_input(values["x"], epoch)
+        for index, step in enumerate(self.program.steps):
+            for name, value in zip(_results(step), self._run(step, values, epoch, training)):
+                values[name] = value
+            for name in _uses(step):
+                if self._last_use[name] == index:
+                    values.pop(name, None)
+        return values["logits"]
+
+    def _run(self, step: Step, values: dict[str, Any], epoch: int, training: bool) -> tuple[Tensor, ...]:
+        first = values[step.inputs[0]]
+        weights = [self.weights[key] for key in step.weights]
+        match step.op:
+            case "multiply":
+                function = MultiplySparse if isinstance(first, SparseInput) else Multiply
+                return function.apply(step, self.recorder, first, *weights)
+            case "combine":
+                inputs = tuple(values[name] for name in step.inputs)
+                if isinstance(first, SparseInput):
+                    return (CombineSparse.apply(step, self.recorder, inputs, *weights),)
+                return (Combine.apply(step, self.recorder, *inputs, *weights),)
+            case "aggregate":
+                base = values[step.base] if step.base else None
+                out = Aggregate.apply(step, self.block, first, base)
+                return out if step.keep else (out,)
+            case "exchange":
+                return (first,) if self.exchanger.is_alone else (HaloExchange.apply(first, self.exchanger, step.name),)
+            case "attend":
+                return (Attend.apply(step, self.edges, self.recorder, first, *weights),)
+            case "activate":
+                assert step.bias is not None
+                dropout = step.dropout if training else 0.0
+                key = dropout_key(self.job.training.seed, epoch, step.layer) if dropout else 0
+                bias = self.weights[step.bias]
+                return (Activate.apply(step, self.recorder, first, bias, dropout, key, self.vertices),)
+
+    def _drop_input(self, x: Tensor | SparseInput, epoch: int) -> Tensor | SparseInput:
+        probability = self.job.model.input_dropout
+        key = dropout_key(self.job.training.seed, epoch, INPUT_LAYER)
+        scale = 1.0 / (1.0 - probability)
+        if isinstance(x, SparseInput):
+            return SparseInput(
+                _drop_values(x.rows, self.vertices, key, probability, scale, transposed=False),
+                _drop_values(x.columns, self.vertices, key, probability, scale, transposed=True),
+            )
+        columns = torch.arange(x.shape[1], device=x.device)
+        return x * keep_mask(key, self.vertices[:, None], columns, x.shape[1], probability) * scale
+
+
+def _drop_values(
+    matrix: Tensor, vertices: Tensor, key: int, probability: float, scale: float, *, transposed: bool
+) -> Tensor:
+    """Dropout on the stored entries of a CSR matrix; an entry that is not stored is zero anyway."""
+    outer = torch.arange(matrix.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
+    inner = matrix.col_indices().long()
+    rows, columns = (inner, outer) if transposed else (outer, inner)
+    width = matrix.shape[0] if transposed else matrix.shape[1]
+    kept = keep_mask(key, vertices[rows], columns, width, probability)
+    values = matrix.values() * kept * scale
+    return torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, size=matrix.shape)
+
+
+def _uses(step: Step) -> tuple[str, ...]:
+    return (*step.inputs, step.base) if step.base else step.inputs
+
+
+def _results(step: Step) -> tuple[str, ...]:
+    return (*step.outputs, step.keep) if step.keep else step.outputs
+
+
+def _block(shard: Shard, exchanger: HaloExchanger) -> Block:
+    device = exchanger.send_rows.device
+    return Block(
+        local=csr_tensor(shard.local, device),
+        local_t=csr_tensor(shard.local.T.tocsr(), device),
+        remote=csr_tensor(shard.remote, device),
+        remote_t=csr_tensor(shard.remote.T.tocsr(), device),
+        exchanger=exchanger,
+    )
+
+
+def _with_halo_columns(shard: Shard) -> sp.csr_matrix:
+    """[local | remote] as one CSR [n, n + h]; scipy's hstack keeps repeated entries."""
+    return sp.hstack([shard.local, shard.remote], format="csr")

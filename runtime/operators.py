@@ -1,0 +1,237 @@
+"""The program's operators as autograd functions, each timed under its task key.
+
+Shapes: n local rows, h halo rows. Every backward is written out, so that one operator is one task
+and gradients that meet at a value are added inside the operator that makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from planner.program import Step
+from profiles.kernels.activation import activate_, activate_backward
+from profiles.kernels.attention import EdgeBlock, attention_backward, attention_forward
+from profiles.kernels.sparse import spmm, spmm_add_
+from runtime.comm import HaloExchanger
+from runtime.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Block:
+    """A worker's rows of the aggregation matrix, with transposes for the backward pass.
+
+    Args:
+        local: CSR [n, n]; remote: CSR [n, h]; `_t` their transposes.
+    """
+
+    local: Tensor
+    local_t: Tensor
+    remote: Tensor
+    remote_t: Tensor
+    exchanger: HaloExchanger
+
+
+@dataclass(frozen=True)
+class SparseInput:
+    """Input features as CSR [n, F], with the transpose that the weight gradient needs."""
+
+    rows: Tensor
+    columns: Tensor
+
+
+class Multiply(torch.autograd.Function):
+    """`x @ W_k.T` for each weight; the gradients at x are summed here."""
+
+    @staticmethod
+    def forward(ctx, step: Step, recorder: Recorder, x: Tensor, *weights: Tensor):
+        """x [n, in], W_k [out_k, in] -> [n, out_k] each."""
+        ctx.step, ctx.recorder = step, recorder
+        ctx.save_for_backward(x, *weights)
+        with recorder.span(f"{step.name}/forward"):
+            return tuple(x @ weight.t() for weight in weights)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor):
+        """Gradients at x (summed) and at each weight."""
+        x, *weights = ctx.saved_tensors
+        with ctx.recorder.span(f"{ctx.step.name}/backward"):
+            grad_weights = [grad.t() @ x for grad in grads]
+            grad_x = None
+            if ctx.needs_input_grad[2]:
+                grad_x = grads[0] @ weights[0]
+                for grad, weight in zip(grads[1:], weights[1:]):
+                    grad_x.addmm_(grad, weight)
+        return None, None, grad_x, *grad_weights
+
+
+class MultiplySparse(torch.autograd.Function):
+    """`Multiply` on sparse input features: SpMM forward and for the weight gradient."""
+
+    @staticmethod
+    def forward(ctx, step: Step, recorder: Recorder, x: SparseInput, *weights: Tensor):
+        """CSR [n, F], W_k [out_k, F] -> dense [n, out_k] each."""
+        ctx.step, ctx.recorder, ctx.x = step, recorder, x
+        with recorder.span(f"{step.name}/forward"):
+            return tuple(spmm(x.rows, weight.t().contiguous()) for weight in weights)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor):
+        """Gradients at the weights only: input features need none."""
+        with ctx.recorder.span(f"{ctx.step.name}/backward"):
+            grad_weights = [spmm(ctx.x.columns, grad.contiguous()).t().contiguous() for grad in grads]
+        return None, None, None, *grad_weights
+
+
+class Combine(torch.autograd.Function):
+    """`sum_k x_k @ W_k.T`; arguments are x_0..x_K, then W_0..W_K."""
+
+    @staticmethod
+    def forward(ctx, step: Step, recorder: Recorder, *tensors: Tensor):
+        """x_k [n, in], W_k [out, in] -> [n, out]."""
+        ctx.step, ctx.recorder = step, recorder
+        ctx.save_for_backward(*tensors)
+        half = len(tensors) // 2
+        with recorder.span(f"{step.name}/forward"):
+            out = tensors[0] @ tensors[half].t()
+            for x, weight in zip(tensors[1:half], tensors[half + 1 :]):
+                out.addmm_(x, weight.t())
+        return out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        """Gradients at every x_k that needs one and at every weight."""
+        half = len(ctx.saved_tensors) // 2
+        xs, weights = ctx.saved_tensors[:half], ctx.saved_tensors[half:]
+        needs = ctx.needs_input_grad[2 : 2 + half]
+        with ctx.recorder.span(f"{ctx.step.name}/backward"):
+            grad_weights = [grad.t() @ x for x in xs]
+            grad_xs = [grad @ weight if need else None for weight, need in zip(weights, needs)]
+        return None, None, *grad_xs, *grad_weights
+
+
+class CombineSparse(torch.autograd.Function):
+    """`Combine` on sparse input features; the inputs travel in `xs`, the weights as tensors."""
+
+    @staticmethod
+    def forward(ctx, step: Step, recorder: Recorder, xs: tuple[SparseInput, ...], *weights: Tensor):
+        """CSR x_k [n, F], W_k [out, F] -> dense [n, out]."""
+        ctx.step, ctx.recorder, ctx.xs = step, recorder, xs
+        with recorder.span(f"{step.name}/forward"):
+            out = spmm(xs[0].rows, weights[0].t().contiguous())
+            for x, weight in zip(xs[1:], weights[1:]):
+                spmm_add_(out, x.rows, weight.t().contiguous())
+        return out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        """Gradients at the weights only."""
+        with ctx.recorder.span(f"{ctx.step.name}/backward"):
+            grad_weights = [spmm(x.columns, grad).t().contiguous() for x in ctx.xs]
+        return None, None, None, *grad_weights
+
+
+class Aggregate(torch.autograd.Function):
+    """`A @ x` over local and halo rows, plus `base` where given; with `keep` x is passed on.
+
+    Passing x on lets the gradient of its other uses enter here, where it is added in place.
+    """
+
+    @staticmethod
+    def forward(ctx, step: Step, block: Block, x: Tensor, base: Tensor | None):
+        """x [n, width], base [n, width] (overwritten) -> [n, width], and x again with `keep`."""
+        ctx.step, ctx.block = step, block
+        exchanger = block.exchanger
+        halo = None if exchanger.is_alone else exchanger.fetch(x, step.name)
+        with exchanger.recorder.span(f"{step.name}/forward"):
+            if base is None:
+                out = spmm(block.local, x)
+            else:
+                ctx.mark_dirty(base)
+                out = spmm_add_(base, block.local, x)
+            if halo is not None:
+                spmm_add_(out, block.remote, halo)
+        return (out, x.view_as(x)) if step.keep else out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor, grad_kept: Tensor | None = None):
+        """Transposed aggregation; halo gradients go back to their owners."""
+        step, block, exchanger = ctx.step, ctx.block, ctx.block.exchanger
+        grad_base = grad if step.base else None
+        if not ctx.needs_input_grad[2]:
+            return None, None, None, grad_base
+        grad_halo = None
+        with exchanger.recorder.span(f"{step.name}/backward"):
+            if not exchanger.is_alone:
+                grad_halo = spmm(block.remote_t, grad)
+            grad_x = spmm(block.local_t, grad) if grad_kept is None else spmm_add_(grad_kept, block.local_t, grad)
+        if grad_halo is not None:
+            exchanger.give_back_(grad_halo, grad_x, step.name)
+        return None, None, grad_x, grad_base
+
+
+class Attend(torch.autograd.Function):
+    """GAT's attention over the in-neighbours; averages the heads where the step narrows the width."""
+
+    @staticmethod
+    def forward(
+        ctx, step: Step, edges: EdgeBlock, recorder: Recorder, q: Tensor, att_source: Tensor, att_target: Tensor
+    ):
+        """q [n + h, H * C], att_* [1, H, C] -> [n, H * C], or [n, C] averaged."""
+        ctx.step, ctx.edges, ctx.recorder = step, edges, recorder
+        num_targets = len(edges.indptr) - 1
+        with recorder.span(f"{step.name}/forward"):
+            h = q.view(len(q), step.heads, -1)
+            a_source = (h * att_source).sum(-1)
+            a_target = (h[:num_targets] * att_target).sum(-1)
+            out = q.new_empty(num_targets, step.in_width)
+            per_head = out.view(num_targets, step.heads, -1)
+            alpha = attention_forward(edges, h, a_source, a_target, per_head)
+            ctx.save_for_backward(q, att_source, att_target, a_source, a_target, alpha)
+            ctx.averages = step.out_widths[0] != step.in_width
+            return per_head.mean(1) if ctx.averages else out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        """Gradients at the rows with halo and at both attention vectors."""
+        q, att_source, att_target, a_source, a_target, alpha = ctx.saved_tensors
+        heads, num_targets = ctx.step.heads, len(ctx.edges.indptr) - 1
+        with ctx.recorder.span(f"{ctx.step.name}/backward"):
+            h = q.view(len(q), heads, -1)
+            if ctx.averages:
+                grad = (grad / heads)[:, None, :].expand(-1, heads, -1)
+            grad = grad.reshape(num_targets, heads, -1).contiguous()
+            grad_h, grad_source, grad_target = attention_backward(ctx.edges, h, a_source, a_target, alpha, grad)
+            grad_h.addcmul_(grad_source[:, :, None], att_source)
+            grad_h[:num_targets].addcmul_(grad_target[:, :, None], att_target)
+            grad_att_source = torch.einsum("mk,mkc->kc", grad_source, h)[None]
+            grad_att_target = torch.einsum("nk,nkc->kc", grad_target, h[:num_targets])[None]
+        return None, None, None, grad_h.view_as(q), grad_att_source, grad_att_target
+
+
+class Activate(torch.autograd.Function):
+    """`dropout(relu(z + bias))`, in place on z."""
+
+    @staticmethod
+    def forward(
+        ctx, step: Step, recorder: Recorder, z: Tensor, bias: Tensor, dropout: float, key: int, vertices: Tensor
+    ):
+        """z [n, width] (overwritten), bias [width] -> [n, width]."""
+        ctx.step, ctx.recorder, ctx.dropout = step, recorder, dropout
+        with recorder.span(f"{step.name}/forward"):
+            ctx.mark_dirty(z)
+            out = activate_(z, bias, relu=step.relu, dropout=dropout, key=key, vertices=vertices)
+        if step.relu:
+            ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        """Gradients at z and at the bias."""
+        with ctx.recorder.span(f"{ctx.step.name}/backward"):
+            out = ctx.saved_tensors[0] if ctx.step.relu else grad
+            grad_z = activate_backward(grad, out, relu=ctx.step.relu, dropout=ctx.dropout)
+            grad_bias = grad_z.sum(0)
+        return None, None, grad_z, grad_bias, None, None, None

@@ -1,0 +1,109 @@
+"""The single-process PyG model that every engine path equals, and whose parameters it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import TAGConv
+from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+
+from planner.graph import Graph
+from planner.job import ModelSpec, TrainingSpec
+
+Dropout = Callable[[Tensor, int, float], Tensor]
+
+
+class TAGCN(BasicGNN):
+    """PyG has the convolution (`TAGConv`) but no ready model of it."""
+
+    supports_edge_weight = True
+    supports_edge_attr = False
+
+    def init_conv(self, in_channels, out_channels, **kwargs):
+        """One `TAGConv` with K = `num_hops`."""
+        return TAGConv(in_channels, out_channels, K=kwargs["num_hops"])
+
+
+def build_pyg_model(model: ModelSpec, num_features: int, num_classes: int, seed: int) -> BasicGNN:
+    """The PyG model with its own initial weights, equal for equal seeds on any number of workers."""
+    common = {
+        "in_channels": num_features,
+        "hidden_channels": model.hidden_channels,
+        "num_layers": model.num_layers,
+        "out_channels": num_classes,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        match model.kind:
+            case "gcn":
+                return GCN(**common)
+            case "sage":
+                return GraphSAGE(**common)
+            case "gat":
+                return GAT(**common, heads=model.heads)
+            case "gin":
+                return GIN(**common)
+            case "tagcn":
+                return TAGCN(**common, num_hops=model.num_hops)
+
+
+def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout | None = None) -> Tensor:
+    """Logits [N, C] by PyG's own message passing; `dropout(h, layer, width)` between layers."""
+    for layer, conv in enumerate(net.convs):
+        x = conv(x, edge_index)
+        if layer < len(net.convs) - 1:
+            x = x.relu()
+            if dropout is not None:
+                x = dropout(x, layer, x.shape[1])
+    return x
+
+
+def loss_of(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+    """Mean cross-entropy, or mean binary cross-entropy over vertices and labels where y is [N, C]."""
+    if y.dim() == 2:
+        return F.binary_cross_entropy_with_logits(logits[mask], y[mask])
+    return F.cross_entropy(logits[mask], y[mask])
+
+
+def build_optimizer(parameters, training: TrainingSpec) -> torch.optim.Optimizer:
+    """The optimizer of a job; the engine and the reference use the same."""
+    if training.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=training.learning_rate, weight_decay=training.weight_decay)
+    return torch.optim.Adam(parameters, lr=training.learning_rate, weight_decay=training.weight_decay)
+
+
+def graph_tensors(graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
+    """Dense x [N, F], edge_index int64 [2, E] and y of a graph."""
+    x = graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray()
+    return torch.from_numpy(x), torch.from_numpy(graph.edge_index).long(), torch.from_numpy(graph.y)
+
+
+def train_reference(
+    graph: Graph,
+    model: ModelSpec,
+    training: TrainingSpec,
+    *,
+    epochs: int | None = None,
+    dropout: Callable[[int], Dropout] | None = None,
+) -> tuple[BasicGNN, list[float]]:
+    """Trains in one process with PyG alone; returns the model and the loss of every epoch.
+
+    `dropout(epoch)` gives the function that drops in that epoch.
+    """
+    x, edge_index, y = graph_tensors(graph)
+    mask = torch.from_numpy(graph.train_mask)
+    net = build_pyg_model(model, graph.num_features, graph.num_classes, training.seed)
+    optimizer = build_optimizer(net.parameters(), training)
+    losses = []
+    for epoch in range(training.epochs if epochs is None else epochs):
+        optimizer.zero_grad()
+        loss = loss_of(pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None), y, mask)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return net, losses

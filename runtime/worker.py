@@ -1,0 +1,151 @@
+"""One worker process: loads its shard, trains, measures, and hands its figures to rank 0."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from planner.plan import Plan
+from planner.shard import Shard
+from planner.trace import Span, Trace
+from profiles.contract import replacing
+from profiles.launch import emit
+from runtime.full_batch import EpochRecord, FullBatchTrainer
+
+MAX_TRACED_EPOCHS = 10
+_WARM_UP_EPOCHS = 2
+
+
+def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
+    """Trains this process's share of a plan; torchrun's environment says which.
+
+    Reads `folder/shards/worker_{rank}.npz`; rank 0 writes `folder/measured.json` and `folder/model.pt`.
+    """
+    plan = Plan.load(plan_path)
+    rank, device = int(os.environ["RANK"]), _pick_device(plan)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if plan.num_workers > 1:
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+    try:
+        _train(plan, folder, rank, device)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _pick_device(plan: Plan) -> torch.device:
+    place = plan.placement.workers[int(os.environ["RANK"])]
+    profile = plan.placement.profiles[place.profile]
+    local_rank = int(os.environ["LOCAL_RANK"])
+    if profile.device_kind == "cuda" and torch.cuda.is_available():
+        device = torch.device("cuda", local_rank % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+        return device
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    return torch.device("cpu")
+
+
+def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
+    setup_start_s = time.monotonic()
+    shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
+    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device)
+    del shard
+    epochs = plan.job.training.epochs
+    traced = set(traced_epochs(epochs))
+    if plan.num_workers > 1:
+        dist.barrier()
+    setup_s = time.monotonic() - setup_start_s
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    records = []
+    for epoch in range(epochs):
+        record = trainer.train_epoch(epoch, traced=epoch in traced)
+        records.append(record)
+        if rank == 0:
+            emit({"event": "epoch", "epoch": epoch, "epochs": epochs, "loss": record.loss})
+    peak_bytes = peak_memory_bytes(device)
+    accuracy = trainer.evaluate()
+    gathered = _gather({"records": [asdict(r) for r in records], "peak_bytes": peak_bytes, "setup_s": setup_s})
+    if rank == 0:
+        assert gathered is not None
+        _measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
+        with replacing(folder / "model.pt") as temporary:
+            torch.save(trainer.model.net.cpu().state_dict(), temporary)
+
+
+def traced_epochs(epochs: int) -> list[int]:
+    """Up to `MAX_TRACED_EPOCHS` epochs, evenly spread after the warm-up."""
+    first = min(_WARM_UP_EPOCHS, epochs - 1)
+    count = min(MAX_TRACED_EPOCHS, epochs - first)
+    return sorted({int(e) for e in np.linspace(first, epochs - 1, count)})
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """Peak bytes so far: CUDA's own counter, or this process's resident high-water mark."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _gather(value: dict) -> list[dict] | None:
+    """Every worker's dict at rank 0, as JSON bytes: nothing is unpickled."""
+    if not dist.is_initialized():
+        return [value]
+    rank, size = dist.get_rank(), dist.get_world_size()
+    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+    data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(device)
+    lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(size)]
+    dist.all_gather(lengths, torch.tensor([len(data)], device=device))
+    width = int(max(lengths))
+    padded = torch.zeros(width, dtype=torch.uint8, device=device)
+    padded[: len(data)] = data
+    rows = [torch.zeros_like(padded) for _ in range(size)]
+    dist.all_gather(rows, padded)
+    if rank != 0:
+        return None
+    return [json.loads(bytes(row[: int(n)].cpu().numpy())) for row, n in zip(rows, lengths)]
+
+
+def _measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]) -> Trace:
+    by_worker = [[EpochRecord(**record) for record in entry["records"]] for entry in gathered]
+    warm_up = min(_WARM_UP_EPOCHS, len(by_worker[0]) - 1)
+    spans = []
+    for number in range(len(by_worker[0])):
+        start_s = min(records[number].start_s for records in by_worker)
+        for worker, records in enumerate(by_worker):
+            for key, category, begin, end in records[number].spans:
+                spans.append(
+                    Span(
+                        task=key,
+                        worker=worker,
+                        epoch=number,
+                        category=category,
+                        start_s=max(begin - start_s, 0.0),
+                        end_s=max(end - start_s, 0.0),
+                    )
+                )
+    epoch_s = [
+        max(r[number].end_s for r in by_worker) - min(r[number].start_s for r in by_worker)
+        for number in range(warm_up, len(by_worker[0]))
+    ]
+    return Trace(
+        origin="measured",
+        plan_fingerprint=plan.fingerprint(),
+        num_workers=plan.num_workers,
+        spans=tuple(spans),
+        epoch_s=tuple(epoch_s),
+        peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
+        sent_bytes=tuple(records[-1].sent_bytes for records in by_worker),
+        losses=tuple(record.loss for record in by_worker[0]),
+        accuracy=accuracy,
+        setup_s=max(entry["setup_s"] for entry in gathered),
+    )

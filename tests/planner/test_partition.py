@@ -1,0 +1,100 @@
+"""Partitions cover every vertex, leave no part empty, meet their targets and repeat."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner import partition as partition_module
+from planner.generate import generate_rmat, generate_sbm
+from planner.job import RmatGraph, SbmGraph
+from planner.partition import partition, vertex_weights
+from profiles.errors import UserError
+
+METHODS = ["metis", "ranges"]
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    return generate_rmat(RmatGraph(source="rmat", num_nodes=20_000, num_edges=300_000, num_features=1))
+
+
+@pytest.fixture(scope="module")
+def clustered():
+    spec = SbmGraph(source="sbm", num_nodes=4000, num_classes=4, homophily=0.95, num_features=1)
+    return generate_sbm(spec)
+
+
+def loads(graph, part, num_parts):
+    weight = vertex_weights(graph.num_nodes, graph.edge_index)
+    return np.bincount(part, weights=weight, minlength=num_parts) / weight.sum()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("targets", [None, [0.4, 0.3, 0.2, 0.1], [5, 1, 1, 1]])
+def test_every_part_holds_its_share_of_the_edges(skewed, method, targets):
+    part = partition(skewed.num_nodes, skewed.edge_index, 4, method, targets, seed=0)
+    assert part.dtype == np.int32
+    wanted = np.array(targets or [1] * 4) / sum(targets or [1] * 4)
+    np.testing.assert_allclose(loads(skewed, part, 4), wanted, rtol=0.08)
+
+
+def test_metis_cuts_far_fewer_edges_than_ranges_where_there_are_clusters(clustered):
+    def cut(method):
+        part = partition(clustered.num_nodes, clustered.edge_index, 4, method)
+        return (part[clustered.edge_index[0]] != part[clustered.edge_index[1]]).mean()
+
+    assert cut("metis") < 0.1 < 0.7 < cut("ranges")
+
+
+def test_ranges_are_contiguous(skewed):
+    part = partition(skewed.num_nodes, skewed.edge_index, 7, "ranges")
+    assert (np.diff(part) >= 0).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_seed_gives_the_same_parts(skewed, method):
+    first, again = (partition(skewed.num_nodes, skewed.edge_index, 3, method, None, 7) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_another_seed_gives_other_metis_parts(skewed):
+    first, other = (partition(skewed.num_nodes, skewed.edge_index, 3, "metis", None, s) for s in (1, 2))
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_no_part_is_empty_on_any_graph(method, data):
+    n = data.draw(st.integers(1, 30))
+    pairs = data.draw(st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), max_size=80))
+    num_parts = data.draw(st.integers(1, n))
+    weights = data.draw(st.none() | st.lists(st.floats(0.01, 100), min_size=num_parts, max_size=num_parts))
+    edge_index = np.array(pairs, np.int64).reshape(-1, 2).T
+    part = partition(n, edge_index, num_parts, method, weights, seed=data.draw(st.integers(0, 2**40)))
+    assert part.shape == (n,)
+    np.testing.assert_array_equal(np.unique(part), np.arange(num_parts))
+
+
+def test_past_the_limit_metis_works_on_a_sample_of_whole_pairs(clustered, monkeypatch):
+    monkeypatch.setattr(partition_module, "_MAX_METIS_NEIGHBOURS", clustered.num_edges // 2)
+    n = clustered.num_nodes
+    starts, adjacent = partition_module._undirected_csr(n, clustered.edge_index, clustered.num_edges // 2)
+    assert len(adjacent) == pytest.approx(clustered.num_edges / 2, rel=0.05)
+    source = np.repeat(np.arange(n), np.diff(starts))
+    assert set(zip(source.tolist(), adjacent.tolist())) == set(zip(adjacent.tolist(), source.tolist()))
+    part = partition(n, clustered.edge_index, 4, "metis")
+    assert (part[clustered.edge_index[0]] != part[clustered.edge_index[1]]).mean() < 0.1
+    np.testing.assert_allclose(loads(clustered, part, 4), 0.25, rtol=0.08)
+
+
+def test_what_cannot_be_done_is_a_user_error():
+    edges = np.array([[0, 1], [1, 0]])
+    with pytest.raises(UserError, match="3 parts for 2 vertices"):
+        partition(2, edges, 3, "metis")
+    with pytest.raises(UserError, match="at least 1"):
+        partition(2, edges, 0, "ranges")
+    for weights in ([1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("nan")]):
+        with pytest.raises(UserError, match="2 positive numbers"):
+            partition(2, edges, 2, "metis", weights)

@@ -1,0 +1,118 @@
+"""The `Trace` contract: its file, its errors and its figures."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from planner.trace import Span, Trace
+from profiles.errors import UserError
+
+
+def span(category, start_s, end_s, worker=0, epoch=0):
+    return Span(task="t", worker=worker, epoch=epoch, category=category, start_s=start_s, end_s=end_s)
+
+
+def trace_of(*spans, **changes):
+    fields = {
+        "origin": "measured",
+        "plan_fingerprint": "f" * 16,
+        "num_workers": 2,
+        "spans": spans,
+        "epoch_s": (1.0, 2.0, 9.0),
+        "peak_bytes": (10, 20),
+    }
+    return Trace(**(fields | changes))
+
+
+@pytest.fixture
+def raw():
+    """A saved trace as decoded JSON."""
+    return json.loads(trace_of(span("compute", 0, 1)).model_dump_json())
+
+
+def test_save_and_load_round_trip(tmp_path):
+    """A trace read back equals the one written, to the last bit of its seconds."""
+    trace = trace_of(span("compute", 0.1, 0.1 + 0.2), losses=(1 / 3,), accuracy={"test": 0.7}, setup_s=2.5)
+    path = trace.save(tmp_path / "trace.json")
+    assert Trace.load(path) == trace
+    assert Trace.load(path).fingerprint() == trace.fingerprint()
+
+
+def test_file_of_another_kind_is_named(raw):
+    """A plan file given as a trace is called a plan file."""
+    with pytest.raises(UserError, match=r"run\.json: this is a 'plan' file, a 'trace' file is needed"):
+        Trace.parse(raw | {"kind": "plan"}, where="run.json")
+
+
+def test_other_version_is_named(raw):
+    """A file of another version says which one this gnnplan reads."""
+    with pytest.raises(UserError, match="schema_version is 99, this gnnplan reads 1"):
+        Trace.parse(raw | {"schema_version": 99}, where="run.json")
+
+
+def test_missing_version_is_named(raw):
+    """A file without a version is not guessed at."""
+    del raw["schema_version"]
+    with pytest.raises(UserError, match="schema_version is missing"):
+        Trace.parse(raw, where="run.json")
+
+
+def test_unknown_key_is_refused(raw):
+    """A misspelt key is an error and not ignored."""
+    with pytest.raises(UserError, match=r"run\.json: epoch_seconds: unknown key"):
+        Trace.parse(raw | {"epoch_seconds": [1.0]}, where="run.json")
+
+
+def test_fault_inside_a_span_is_located(raw):
+    """The error names the span and its key."""
+    raw["spans"][0]["start_s"] = -1
+    with pytest.raises(UserError, match=r"spans\.0\.start_s: .*greater than or equal to 0"):
+        Trace.parse(raw, where="run.json")
+
+
+def test_epochs_are_needed():
+    """A trace without a timed epoch has no figures and is refused."""
+    with pytest.raises(ValidationError, match="epoch_s"):
+        trace_of(epoch_s=())
+
+
+def test_nan_is_refused():
+    """A time that is not a number does not enter a trace."""
+    with pytest.raises(ValidationError, match="finite"):
+        trace_of(epoch_s=(float("nan"),))
+
+
+def test_trace_is_frozen():
+    """A trace cannot be changed after the run."""
+    with pytest.raises(ValidationError, match="frozen"):
+        trace_of().setup_s = 1.0
+
+
+def test_median_and_spread_of_the_epochs():
+    """One slow epoch moves the spread and not the median."""
+    trace = trace_of()
+    assert trace.median_epoch_s == 2.0
+    assert trace.epoch_spread_s == 4.0
+
+
+def test_category_seconds_are_a_mean_over_workers_and_a_median_over_epochs():
+    """Epochs of 4, 6 and 20 seconds of work on two workers count as 3."""
+    spans = [
+        *(span("compute", 0, 2, worker, epoch=0) for worker in (0, 1)),
+        *(span("compute", 1, 4, worker, epoch=1) for worker in (0, 1)),
+        *(span("compute", 0, 10, worker, epoch=2) for worker in (0, 1)),
+        span("communicate", 0, 100),
+    ]
+    assert trace_of(*spans).category_s("compute") == 3.0
+
+
+def test_epoch_without_the_category_counts_as_zero():
+    """A category that occurs in one of three epochs has a median of 0."""
+    spans = [span("compute", 0, 1, epoch=epoch) for epoch in range(3)]
+    assert trace_of(*spans, span("host", 0, 5)).category_s("host") == 0.0
+
+
+def test_category_seconds_without_spans():
+    """A run that was not traced has no seconds in any category."""
+    assert trace_of().category_s("compute") == 0.0
