@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import product
 
 from profiles.machine import MachineProfile, OperatorTable
 
@@ -18,57 +17,92 @@ class Estimate:
     unprofiled: bool
 
 
+_NOTHING = Estimate(0.0, 0.0, False)
+
+
 @dataclass(frozen=True)
 class Curve:
     """Seconds of one operator over a rectilinear grid.
 
     Between grid points it interpolates linearly along every axis, which is exact for
-    `a + b * m * k * n`. Above the grid it goes on along the slope of the last two points, below it
-    along that of the first two but never under the shape's share of the smallest point's seconds;
-    both set `unprofiled`.
+    `a + b * m * k * n`. Outside the grid the estimate says `unprofiled`, and along that axis:
+
+    - above, it goes on along the slope of the last two points, and never falls below the last;
+    - below, it goes on along the slope of the first two points, kept between the first point's
+      seconds and the shape's share of them (half the rows: at least half the time);
+    - where the axis has one value only, nothing is scaled.
+
+    Args:
+        axes: the grid values of each axis, ascending.
+        medians_s, spreads_s: one value per grid point, last axis fastest.
     """
 
     axes: tuple[tuple[float, ...], ...]
-    values: dict[tuple[int, ...], tuple[float, float]]
+    medians_s: tuple[float, ...]
+    spreads_s: tuple[float, ...]
 
     @classmethod
     def from_table(cls, table: OperatorTable) -> Curve:
-        """The curve through a table's points."""
+        """The curve through a table's points, given in any order."""
         axes = tuple(tuple(sorted({p.shape[axis] for p in table.points})) for axis in range(len(table.axes)))
-        index = [{value: i for i, value in enumerate(values)} for values in axes]
-        values = {
-            tuple(index[axis][value] for axis, value in enumerate(point.shape)): (point.median_s, point.spread_s)
-            for point in table.points
-        }
-        return cls(axes, values)
+        ordered = sorted(table.points, key=lambda point: point.shape)
+        return cls(axes, tuple(p.median_s for p in ordered), tuple(p.spread_s for p in ordered))
 
     def seconds(self, shape: tuple[float, ...]) -> Estimate:
-        """Seconds of a shape; a shape with nothing to do takes none."""
+        """Seconds of a shape, one coordinate per axis; a shape with nothing to do takes none."""
         assert len(shape) == len(self.axes), (shape, len(self.axes))
         if min(shape) <= 0:
-            return Estimate(0.0, 0.0, False)
-        corners, unprofiled = [], False
+            return _NOTHING
+        offsets, places, unprofiled = [0], [], False
         for values, coordinate in zip(self.axes, shape):
-            lower, share = _place(values, coordinate)
+            place = _place(values, coordinate)
+            places.append(place)
             unprofiled |= not values[0] <= coordinate <= values[-1]
-            corners.append(((lower, 1.0 - share), (lower + 1, share)) if share else ((lower, 1.0),))
-        seconds = spread_s = 0.0
-        for corner in product(*corners):
-            weight = 1.0
-            for _, part in corner:
-                weight *= part
-            median, spread = self.values[tuple(index for index, _ in corner)]
-            seconds += weight * median
-            spread_s += weight * spread
-        return Estimate(max(seconds, 0.0), max(spread_s, 0.0), unprofiled)
+            corners = (place.lower, place.lower + 1) if place.share else (place.lower,)
+            offsets = [offset * len(values) + corner for offset in offsets for corner in corners]
+        median_s = _fold([self.medians_s[offset] for offset in offsets], places)
+        spread_s = _fold([self.spreads_s[offset] for offset in offsets], places)
+        return Estimate(median_s, spread_s, unprofiled)
 
 
-def _place(values: tuple[float, ...], coordinate: float) -> tuple[int, float]:
-    """Index of the grid value at or below, and how far on to the next; outside, on the edge's slope."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a coordinate stands on an axis.
+
+    Args:
+        lower: index of the grid value the place is counted from.
+        share: of the way to the next value; below 0 or above 1 outside the grid.
+        floor: least part of the first point's seconds, below the grid.
+    """
+
+    lower: int
+    share: float
+    floor: float
+
+
+def _place(values: tuple[float, ...], coordinate: float) -> _Place:
     if len(values) == 1:
-        return 0, 0.0
+        return _Place(0, 0.0, 0.0)
     lower = min(max(bisect_right(values, coordinate) - 1, 0), len(values) - 2)
-    return lower, (coordinate - values[lower]) / (values[lower + 1] - values[lower])
+    share = (coordinate - values[lower]) / (values[lower + 1] - values[lower])
+    return _Place(lower, share, coordinate / values[0] if share < 0 else 0.0)
+
+
+def _fold(corners: list[float], places: list[_Place]) -> float:
+    """Reduces the corners of a grid cell axis by axis, the last axis first."""
+    for place in reversed(places):
+        if place.share:
+            corners = [_between(low, high, place) for low, high in zip(corners[::2], corners[1::2])]
+    return corners[0]
+
+
+def _between(low: float, high: float, place: _Place) -> float:
+    share = place.share
+    if share < 0:
+        return min(max(low + share * (high - low), low * place.floor), low)
+    if share > 1:
+        return max(low + share * (high - low), high)
+    return low * (1 - share) + high * share
 
 
 def collective_seconds(profile: MachineProfile, collective: str, num_workers: int, num_bytes: float) -> Estimate | None:

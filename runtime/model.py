@@ -28,10 +28,7 @@ from runtime.operators import (
 )
 from runtime.precompute import input_value, precompute_hops
 from runtime.recorder import Recorder
-from runtime.reference import build_pyg_model
-
-INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
-
+from runtime.reference import INPUT_LAYER, build_pyg_model
 
 class WorkerModel:
     """One worker's part of the model: same parameters on every worker, own rows of every value.

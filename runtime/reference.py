@@ -15,6 +15,8 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from planner.graph import Graph
 from planner.job import ModelSpec, TrainingSpec
 
+INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
+
 Dropout = Callable[[Tensor, int, float], Tensor]
 
 
@@ -53,7 +55,12 @@ def build_pyg_model(model: ModelSpec, num_features: int, num_classes: int, seed:
 
 
 def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout | None = None) -> Tensor:
-    """Logits [N, C] by PyG's own message passing; `dropout(h, layer, width)` between layers."""
+    """Logits [N, C] by PyG's own message passing.
+
+    `dropout(h, layer, width)` drops between layers, and on the input as layer `INPUT_LAYER`.
+    """
+    if dropout is not None:
+        x = dropout(x, INPUT_LAYER, x.shape[1])
     for layer, conv in enumerate(net.convs):
         x = conv(x, edge_index)
         if layer < len(net.convs) - 1:

@@ -1,0 +1,177 @@
+"""One worker of the `exactness` benchmark: trains every case beside its peers, rank 0 also the references."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from planner.adjacency import aggregation_matrix
+from planner.graph import Graph
+from planner.halo import build_halo
+from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from planner.partition import partition
+from planner.program import LayerDecision, build_program
+from planner.shard import cut_shard
+from profiles.kernels.activation import dropout_key, keep_mask
+from profiles.launch import reporting_errors
+from runtime.full_batch import FullBatchTrainer
+from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
+
+NUM_STEPS = 20
+KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
+ORDERS = (("multiply_first", False), ("aggregate_first", False), ("aggregate_first", True))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One engine path."""
+
+    model: str
+    partitioner: str
+    op_order: str
+    precompute: bool
+    sparse_features: bool = False
+    multilabel: bool = False
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+
+
+def cases(quick: bool) -> Iterator[Case]:
+    """The issue's grid, then sparse features, dropout and label sets on METIS parts."""
+    for model in KINDS:
+        orders = ORDERS[:1] if model == "gat" else ORDERS
+        for partitioner in ("metis",) if quick else ("metis", "ranges"):
+            for order, precompute in orders:
+                yield Case(model, partitioner, order, precompute)
+        for order, precompute in (o for o in orders if o[0] == "multiply_first" or o[1]):
+            yield Case(model, "metis", order, precompute, sparse_features=True)
+        yield Case(model, "metis", "multiply_first", False, multilabel=True)
+        for sparse in (False, True):
+            yield Case(model, "metis", "multiply_first", False, sparse, dropout=0.5, input_dropout=0.3)
+        if model != "gat":
+            yield Case(model, "metis", "aggregate_first", False, dropout=0.5, input_dropout=0.3)
+
+
+def hard_graph(multilabel: bool, num_nodes: int = 240, num_classes: int = 5) -> Graph:
+    """Directed, with self loops, repeated edges and isolated vertices, skewed, mostly zero features."""
+    rng = np.random.default_rng(7)
+    connected = num_nodes - 12
+    source = (connected * rng.random(1800) ** 2).astype(np.int32)
+    target = rng.integers(0, connected, 1800).astype(np.int32)
+    loops = rng.integers(0, connected, 40).astype(np.int32)
+    edges = np.stack([np.concatenate([source, loops, source[:60]]), np.concatenate([target, loops, target[:60]])])
+    x = rng.standard_normal((num_nodes, 24)).astype(np.float32)
+    x[rng.random(x.shape) < 0.75] = 0
+    y = rng.integers(0, num_classes, num_nodes)
+    labels = (rng.random((num_nodes, num_classes)) < 0.3).astype(np.float32) if multilabel else y
+    train = rng.random(num_nodes) < 0.5
+    return Graph(num_nodes, edges, x, labels, train, ~train, ~train, num_classes, "hard").validate()
+
+
+def without_training_in_last_part(graph: Graph, part: np.ndarray, num_workers: int) -> Graph:
+    """Leaves one worker without a training vertex, which must change nothing."""
+    if num_workers == 1:
+        return graph
+    return replace(graph, train_mask=graph.train_mask & (part != num_workers - 1))
+
+
+def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
+    """Trains the case; at rank 0 also PyG alone, and the differences."""
+    graph = hard_graph(case.multilabel)
+    part = partition(graph.num_nodes, graph.edge_index, num_workers, case.partitioner)
+    graph = without_training_in_last_part(graph, part, num_workers)
+    model = ModelSpec(
+        kind=case.model,
+        num_layers=3,
+        hidden_channels=16,
+        heads=4,
+        dropout=case.dropout,
+        input_dropout=case.input_dropout,
+    )
+    training = TrainingSpec(epochs=NUM_STEPS, optimizer="sgd", learning_rate=0.1, seed=3)
+    job = Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, training=training)
+    layers = tuple(
+        LayerDecision(op_order=case.op_order, precompute=case.precompute and layer == 0)
+        for layer in range(model.num_layers)
+    )
+    program = build_program(
+        model,
+        layers,
+        num_features=graph.num_features,
+        num_classes=graph.num_classes,
+        sparse_input=case.sparse_features,
+    )
+    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind), part, num_workers)
+    shard = cut_shard(graph, halo, rank, sparse_features=case.sparse_features)
+    trainer = FullBatchTrainer(job, program, shard, torch.device("cpu"))
+    losses, logits = [], None
+    for epoch in range(NUM_STEPS):
+        losses.append(trainer.train_epoch(epoch, traced=False).loss)
+        if epoch == 0:
+            logits = _whole(trainer.logits(), trainer.model.vertices, graph.num_nodes, num_workers)
+    if rank != 0:
+        return None
+    assert logits is not None
+    return {**case.__dict__, "num_workers": num_workers, **differences(graph, job, logits, losses[-1])}
+
+
+def _whole(logits: Tensor, vertices: Tensor, num_nodes: int, num_workers: int) -> Tensor:
+    """All rows of the logits on every worker; each row is written by its one owner."""
+    whole = torch.zeros(num_nodes, logits.shape[1]).index_copy_(0, vertices, logits)
+    if num_workers > 1:
+        dist.all_reduce(whole)
+    return whole
+
+
+def differences(graph: Graph, job: Job, logits: Tensor, last_loss: float) -> dict:
+    """Relative L2 of the logits after one step, relative difference of the last loss."""
+    dropped = job.model.dropout or job.model.input_dropout
+    x, edge_index, _ = graph_tensors(graph)
+    vertices = torch.arange(graph.num_nodes)[:, None]
+
+    def dropout(epoch: int):
+        def drop(h: Tensor, layer: int, width: int) -> Tensor:
+            probability = job.model.input_dropout if layer == INPUT_LAYER else job.model.dropout
+            key = dropout_key(job.training.seed, epoch, layer)
+            return h * keep_mask(key, vertices, torch.arange(width), width, probability) / (1 - probability)
+
+        return drop
+
+    one, _ = train_reference(graph, job.model, job.training, epochs=1, dropout=dropout if dropped else None)
+    _, losses = train_reference(graph, job.model, job.training, dropout=dropout if dropped else None)
+    with torch.no_grad():
+        expected = pyg_forward(one, x, edge_index)
+    return {
+        "logits_rel_l2": float((logits - expected).norm() / expected.norm()),
+        "loss_rel": abs(last_loss - losses[-1]) / abs(losses[-1]),
+    }
+
+
+def main() -> None:
+    """Runs all cases and writes `rows.json` at rank 0."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    with reporting_errors(arguments.folder, rank):
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+        rows = [run_case(case, rank, size) for case in cases(arguments.quick)]
+        if rank == 0:
+            (arguments.folder / "rows.json").write_text(json.dumps(rows))
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Every engine path against one PyG process: logits after 1 step, loss after 20, relative L2."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from profiles.launch import launch
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(quick: bool) -> dict:
+    """Runs all cases, one torchrun launch per number of workers."""
+    rows: list[dict] = []
+    for num_workers in (2,) if quick else (1, 2, 3, 4):
+        with tempfile.TemporaryDirectory(prefix="gnnplan-exactness-") as folder:
+            launch(
+                "benchmarks._exactness_worker",
+                [folder, *(["--quick"] if quick else [])],
+                num_workers=num_workers,
+                folder=Path(folder),
+                environment={"PYTHONPATH": str(ROOT)},
+            )
+            rows += json.loads((Path(folder) / "rows.json").read_text())
+    _show(rows)
+    worst = max(max(row["logits_rel_l2"], row["loss_rel"]) for row in rows)
+    return {"max_rel_l2": worst, "cases": len(rows), "rows": rows}
+
+
+def _show(rows: list[dict]) -> None:
+    table = Table(title="largest relative difference from one PyG process, over all cases of a row")
+    for column in ("model", "workers", "cases", "logits after 1 step", "loss after 20 steps"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for key in sorted({(row["model"], row["num_workers"]) for row in rows}):
+        group = [row for row in rows if (row["model"], row["num_workers"]) == key]
+        logits, loss = (max(row[name] for row in group) for name in ("logits_rel_l2", "loss_rel"))
+        table.add_row(key[0], str(key[1]), str(len(group)), f"{logits:.1e}", f"{loss:.1e}")
+    Console().print(table)

@@ -1,0 +1,167 @@
+"""Bytes each operator moves through device memory, and how many kernels it launches.
+
+The formulas follow `profiles.operators` and `profiles.kernels` as they run on CUDA, kernel by
+kernel: every pass over an operand counts once, nothing is assumed to stay in a cache. Floats are
+4 bytes, CSR indices 4, row indices 8. A row read at random moves at
+least a 32-byte sector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# CaPGNN table 1: square float32 matrices of 512 MiB, section 4.3; docs/catalog.md says why not
+# the 16384 of section 3.3. 99.6% sparsity is 0.4% of a row's entries.
+PAPER_EXTENT = 11585.0
+PAPER_DEGREE = 0.004 * PAPER_EXTENT
+PAPER_BYTES = 4 * PAPER_EXTENT**2
+
+_FLOAT, _INDEX, _SECTOR = 4.0, 8.0, 32.0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Cost of an operator at a shape.
+
+    Args:
+        bytes: shape -> bytes read plus written.
+        launches: kernels one call launches.
+        flops: shape -> FLOPs, where arithmetic can be the limit.
+    """
+
+    bytes: Callable[..., float]
+    launches: int = 1
+    flops: Callable[..., float] | None = None
+
+
+def random_row_bytes(width: float) -> float:
+    """A row of `width` floats read or written at a random place: `max(32, 4 width)`."""
+    return max(_SECTOR, _FLOAT * width)
+
+
+def matmul_flops(num_rows: float, in_width: float, out_width: float) -> float:
+    """`2 rows in out`, forward and both gradients alike."""
+    return 2 * num_rows * in_width * out_width
+
+
+def matmul_bytes(num_rows: float, in_width: float, out_width: float) -> float:
+    """`4 (rows in + in out + rows out)`: both operands and the result, once each."""
+    return _FLOAT * (num_rows * in_width + in_width * out_width + num_rows * out_width)
+
+
+def spmm_bytes(num_rows: float, degree: float, width: float) -> float:
+    """`rows degree (8 + random row) + rows (8 width + 4)`.
+
+    Each stored entry reads its index, its value and a dense row; each result row is read and
+    written, since the product is added, and its row pointer read.
+    """
+    entries = num_rows * degree
+    return entries * (8 + random_row_bytes(width)) + num_rows * (2 * _FLOAT * width + 4)
+
+
+def gather_rows_bytes(num_rows: float, width: float) -> float:
+    """`rows (8 + random row + 4 width)`: index, row read at random, row written."""
+    return num_rows * (_INDEX + random_row_bytes(width) + _FLOAT * width)
+
+
+def scatter_add_rows_bytes(num_rows: float, width: float) -> float:
+    """`rows (8 + 4 width + 2 random rows)`: index, source row, result row read and written."""
+    return num_rows * (_INDEX + _FLOAT * width + 2 * random_row_bytes(width))
+
+
+def activation_forward_bytes(num_elements: float) -> float:
+    """16 an element: adding the bias and ReLU, each in place."""
+    return 16 * num_elements
+
+
+def activation_backward_bytes(num_elements: float) -> float:
+    """16 an element: threshold (two read, one written), then the bias gradient's sum reads."""
+    return 16 * num_elements
+
+
+def dropout_forward_bytes(num_elements: float) -> float:
+    """298 an element: bias and ReLU 16, the keep mask's int64 hash 265, mask and scale 17.
+
+    The hash is eager integer arithmetic on CUDA: one write, one constant added (16), two rounds
+    of shift, and, xor, multiply (72 each), a last shift, and, xor (56), the top half (32), the
+    comparison (9).
+    """
+    return 298 * num_elements
+
+
+def dropout_backward_bytes(num_elements: float) -> float:
+    """24 an element: threshold 12, scale 8, the bias gradient's sum 4."""
+    return 24 * num_elements
+
+
+def add_bytes(num_elements: float) -> float:
+    """12 an element: two read, one written."""
+    return 12 * num_elements
+
+
+def loss_bytes(num_rows: float, num_classes: float) -> float:
+    """`44 rows classes + 160 rows`.
+
+    Per element: select, log-softmax, exp, divide and copy read and write, the zeroed gradient is
+    written. Per row: indices, and a sector each time one class of a row is read or written.
+    """
+    return num_rows * (44 * num_classes + 160)
+
+
+def optimizer_step_bytes(num_elements: float) -> float:
+    """72 an element: torch's foreach Adam.
+
+    lerp 12, mul 8, addcmul 12, sqrt 8, div 8, add 8, addcdiv 16.
+    """
+    return 72 * num_elements
+
+
+def gat_forward_bytes(num_rows: float, degree: float, width: float) -> float:
+    """`rows degree (random row + 24 width + 608) + 4 rows (width + 8)`, 4 heads.
+
+    Per edge: the source row is gathered (4 width written), weighted (8 width) and added into its
+    target (12 width); 16-byte scores of 4 heads pass through about twelve kernels (576) and three
+    indices of the wide kernels (32). Per row: the zeroed result, and 4 maxima and sums.
+    """
+    edges = num_rows * degree
+    return edges * (random_row_bytes(width) + 24 * width + 608) + num_rows * _FLOAT * (width + 8)
+
+
+def gat_backward_bytes(num_rows: float, degree: float, width: float) -> float:
+    """`rows degree (2 random rows + 44 width + 664) + 4 rows (width + 12)`, 4 heads.
+
+    Per edge: gradient and source rows are gathered (8 width written), multiplied (12) and summed
+    (4), the gradient weighted (8) and added into its source (12); scores pass through about
+    fourteen kernels (632) with the indices of the wide ones (32). Per row: what is zeroed.
+    """
+    edges = num_rows * degree
+    return edges * (2 * random_row_bytes(width) + 44 * width + 664) + num_rows * _FLOAT * (width + 12)
+
+
+def idt_bytes(num_bytes: float) -> float:
+    """`2 bytes`: a copy within the device reads and writes."""
+    return 2 * num_bytes
+
+
+_MATMUL = Traffic(matmul_bytes, flops=matmul_flops)
+
+# By memory rate; `spmm` at its own rate and the host transfers are in `roofline`.
+TRAFFIC: dict[str, Traffic] = {
+    "matmul_forward": _MATMUL,
+    "matmul_grad_input": _MATMUL,
+    "matmul_grad_weight": _MATMUL,
+    "spmm": Traffic(spmm_bytes),
+    "gat_forward": Traffic(gat_forward_bytes, launches=20),
+    "gat_backward": Traffic(gat_backward_bytes, launches=24),
+    "gather_rows": Traffic(gather_rows_bytes),
+    "scatter_add_rows": Traffic(scatter_add_rows_bytes),
+    "activation_forward": Traffic(activation_forward_bytes, launches=2),
+    "activation_backward": Traffic(activation_backward_bytes, launches=2),
+    "dropout_forward": Traffic(dropout_forward_bytes, launches=22),
+    "dropout_backward": Traffic(dropout_backward_bytes, launches=3),
+    "add": Traffic(add_bytes),
+    "loss": Traffic(loss_bytes, launches=12),
+    "optimizer_step": Traffic(optimizer_step_bytes, launches=7),
+    "idt": Traffic(idt_bytes),
+}
