@@ -49,9 +49,7 @@ def partition(
     if num_parts < 1:
         raise UserError(f"partition: num_parts is {num_parts}; make it at least 1")
     if num_parts > num_nodes:
-        raise UserError(
-            f"partition: {num_parts} parts for {num_nodes} vertices; use at most {num_nodes} workers"
-        )
+        raise UserError(f"partition: {num_parts} parts for {num_nodes} vertices; use at most {num_nodes} workers")
     shares = _shares(num_parts, target_weights)
     if num_parts == 1:
         return np.zeros(num_nodes, np.int32)
@@ -78,8 +76,7 @@ def _shares(num_parts: int, target_weights: Sequence[float] | None) -> np.ndarra
     shares = np.asarray(target_weights, np.float64)
     if shares.shape != (num_parts,) or not np.isfinite(shares).all() or (shares <= 0).any():
         raise UserError(
-            f"partition: target weights {list(target_weights)} given; "
-            f"give {num_parts} positive numbers, one a part"
+            f"partition: target weights {list(target_weights)} given; give {num_parts} positive numbers, one a part"
         )
     return shares / shares.sum()
 
@@ -97,9 +94,7 @@ def _cut_ranges(weight: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return np.repeat(np.arange(num_parts, dtype=np.int32), sizes)
 
 
-def _metis(
-    num_nodes: int, edge_index: np.ndarray, weight: np.ndarray, shares: np.ndarray, seed: int
-) -> np.ndarray:
+def _metis(num_nodes: int, edge_index: np.ndarray, weight: np.ndarray, shares: np.ndarray, seed: int) -> np.ndarray:
     import pymetis  # a compiled library that only this function needs
 
     starts, adjacent = _undirected_csr(num_nodes, edge_index, _MAX_METIS_NEIGHBOURS)
@@ -119,9 +114,7 @@ def _metis(
     return np.array(result.vertex_part, np.int32)
 
 
-def _undirected_csr(
-    num_nodes: int, edge_index: np.ndarray, max_neighbours: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _undirected_csr(num_nodes: int, edge_index: np.ndarray, max_neighbours: int) -> tuple[np.ndarray, np.ndarray]:
     """int64 (METIS's own width) row starts [N + 1] and neighbours: symmetric, distinct, no self loops.
 
     Past `max_neighbours` a random sample of the pairs is kept.

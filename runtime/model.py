@@ -30,6 +30,7 @@ from runtime.precompute import input_value, precompute_hops
 from runtime.recorder import Recorder
 from runtime.reference import INPUT_LAYER, build_pyg_model
 
+
 class WorkerModel:
     """One worker's part of the model: same parameters on every worker, own rows of every value.
 

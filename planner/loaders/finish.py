@@ -88,9 +88,7 @@ def _edges(parts: Parts, options: GraphOptions) -> np.ndarray:
         low, high = int(edge_index.min()), int(edge_index.max())
         if low < 0 or high >= n:
             bad = low if low < 0 else high
-            raise UserError(
-                f"{where}: edge_index holds vertex {bad}, outside 0..{n - 1}; mend the ids or num_nodes"
-            )
+            raise UserError(f"{where}: edge_index holds vertex {bad}, outside 0..{n - 1}; mend the ids or num_nodes")
     edge_index = np.ascontiguousarray(edge_index, np.int32)
     if options.make_undirected:
         return edges_from_keys(n, symmetric_keys(n, edge_index, drop_self_loops=False))
@@ -187,13 +185,9 @@ def _mask(parts: Parts, key: str, split_index: int) -> np.ndarray:
     mask = parts.masks[key]
     num_splits = max(m.shape[0] if m.ndim == 2 else 1 for m in parts.masks.values())
     if split_index >= num_splits:
-        raise UserError(
-            f"{where}: split_index is {split_index}, it holds {num_splits} split(s); count from 0"
-        )
+        raise UserError(f"{where}: split_index is {split_index}, it holds {num_splits} split(s); count from 0")
     if mask.dtype.kind not in "biu" or mask.ndim not in (1, 2) or mask.shape[-1] != n:
-        raise UserError(
-            f"{where}: {key} must be bool [{n}] or [S, {n}], found {mask.dtype} {list(mask.shape)}"
-        )
+        raise UserError(f"{where}: {key} must be bool [{n}] or [S, {n}], found {mask.dtype} {list(mask.shape)}")
     if mask.ndim == 2 and split_index >= mask.shape[0]:
         raise UserError(f"{where}: {key} holds {mask.shape[0]} splits, split_index is {split_index}")
     row = mask if mask.ndim == 1 else mask[split_index]

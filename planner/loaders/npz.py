@@ -44,9 +44,7 @@ def csr_from_parts(arrays: dict[str, np.ndarray], where: str) -> sp.csr_matrix:
     """CSR [N, F] of `x_data`, `x_indices`, `x_indptr`, `x_shape`; `UserError` where they do not fit."""
     data, indices, indptr, shape = (arrays[key] for key in _CSR_KEYS)
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape <= 0).any() or (shape >= 2**31).any():
-        raise UserError(
-            f"{where}: x_shape must be two integers in 1..2**31 - 1, found {shape.tolist()!s:.60}"
-        )
+        raise UserError(f"{where}: x_shape must be two integers in 1..2**31 - 1, found {shape.tolist()!s:.60}")
     num_rows, num_columns = (int(size) for size in shape)
     for name, part in (("x_data", data), ("x_indices", indices), ("x_indptr", indptr)):
         kinds = "biuf" if name == "x_data" else "iu"
@@ -85,9 +83,7 @@ def _num_nodes(arrays: dict[str, np.ndarray], x: np.ndarray | sp.csr_matrix | No
     if "num_nodes" in arrays:
         value = arrays["num_nodes"]
         if value.size != 1 or value.dtype.kind not in "iu":
-            raise UserError(
-                f"{where}: num_nodes must be one integer, found {value.dtype} {list(value.shape)}"
-            )
+            raise UserError(f"{where}: num_nodes must be one integer, found {value.dtype} {list(value.shape)}")
         return int(value.reshape(()))
     for rows in (x, arrays.get("y")):
         if rows is not None and rows.ndim:

@@ -53,9 +53,7 @@ def read_npz(path: Path, keys: Collection[str]) -> dict[str, np.ndarray]:
             if key in keys:
                 with reading(path, f"an .npz file of plain arrays at key {key!r}"):
                     array = file[key]
-                    if not isinstance(
-                        array, np.ndarray
-                    ):  # NumPy hands out a member that is no array as bytes
+                    if not isinstance(array, np.ndarray):  # NumPy hands out a member that is no array as bytes
                         raise UserError(f"{path}: {key} is no array; write the file with numpy.savez")
                     arrays[key] = array
     return arrays
@@ -71,9 +69,7 @@ def read_npy(path: Path) -> np.ndarray:
         return np.load(path, allow_pickle=False)
 
 
-def read_table(
-    path: Path, dtype: type, *, num_columns: int | None = None, delimiter: str | None = None
-) -> np.ndarray:
+def read_table(path: Path, dtype: type, *, num_columns: int | None = None, delimiter: str | None = None) -> np.ndarray:
     """A text table [rows, columns], gzip-compressed where the name ends in `.gz`; `#` comments.
 
     Raises:

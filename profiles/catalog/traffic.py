@@ -2,8 +2,7 @@
 
 The formulas follow `profiles.operators` and `profiles.kernels` as they run on CUDA, kernel by
 kernel: every pass over an operand counts once, nothing is assumed to stay in a cache. Floats are
-4 bytes, CSR indices 4, row indices 8. A row read at random moves at
-least a 32-byte sector.
+4 bytes, CSR indices 4, row indices 8. A row at a random place moves at least a 32-byte sector.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 # CaPGNN table 1: square float32 matrices of 512 MiB, section 4.3; docs/catalog.md says why not
-# the 16384 of section 3.3. 99.6% sparsity is 0.4% of a row's entries.
+# the 16384 of section 3.4. 99.6% sparsity is 0.4% of a row's entries.
 PAPER_EXTENT = 11585.0
 PAPER_DEGREE = 0.004 * PAPER_EXTENT
 PAPER_BYTES = 4 * PAPER_EXTENT**2

@@ -52,17 +52,13 @@ def test_auto_takes_the_masks_and_random_does_not():
     train = np.eye(10, dtype=bool)[4]
     given_masks = masks(train, np.eye(10, dtype=bool)[5], np.eye(10, dtype=bool)[6])
     for split in ("auto", "file"):
-        np.testing.assert_array_equal(
-            finish(parts(masks=given_masks), GraphOptions(split=split)).train_mask, train
-        )
+        np.testing.assert_array_equal(finish(parts(masks=given_masks), GraphOptions(split=split)).train_mask, train)
     assert finish(parts(masks=given_masks), GraphOptions(split="random")).train_mask.sum() == 6
     assert finish(parts(), GraphOptions()).train_mask.sum() == 6
 
 
 def test_split_index_picks_a_row_and_one_dimensional_masks_serve_all_rows():
-    given_masks = masks(
-        np.eye(10, dtype=bool)[:4], np.eye(10, dtype=np.uint8)[4:8], np.eye(10, dtype=bool)[9]
-    )
+    given_masks = masks(np.eye(10, dtype=bool)[:4], np.eye(10, dtype=np.uint8)[4:8], np.eye(10, dtype=bool)[9])
     graph = finish(parts(masks=given_masks), GraphOptions(split_index=2))
     assert [int(np.flatnonzero(m)[0]) for m in (graph.train_mask, graph.val_mask, graph.test_mask)] == [
         2,

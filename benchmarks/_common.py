@@ -1,0 +1,42 @@
+"""What several benchmarks share: where real graphs lie, this machine's cluster, medians with spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from profiles.errors import UserError
+from profiles.machine import MachineProfile
+from profiles.profiler import profile_machine
+
+ROOT = Path(__file__).parent.parent
+DATASETS = ROOT.parent / "shared" / "datasets"
+OUT = ROOT / "out" / "benchmarks"
+
+
+def dataset(name: str) -> Path:
+    """Path of a real graph; `UserError` where the folder is absent."""
+    path = DATASETS / f"{name}.npz"
+    if not path.exists():
+        raise UserError(f"{path}: this benchmark needs the real graphs, which are not part of the repository")
+    return path
+
+
+def this_machine(num_workers: int, *, quick: bool, folder: Path) -> Cluster:
+    """A cluster of this machine as `num_workers` workers, by a profile kept in `folder`."""
+    path = folder / f"profile_{num_workers}{'_quick' if quick else ''}.json"
+    if not path.exists():
+        print(f"profiling this machine as {num_workers} worker(s)", flush=True)
+        profile_machine(num_workers=num_workers, quick=quick).save(path)
+    MachineProfile.load(path)
+    device = DeviceSpec(profile=path, count=num_workers)
+    return Cluster(schema_version=1, name="this machine", hosts=(HostSpec(name="here", devices=(device,)),))
+
+
+def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    """Median and interquartile range."""
+    low, median, high = np.percentile(values, [25, 50, 75])
+    return float(median), float(high - low)
