@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import time
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 _CHAIN = 32
@@ -22,6 +25,23 @@ class _Touch(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor) -> Tensor:
         return grad + 1
+
+
+def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.device) -> int:
+    """Peak resident bytes of a worker that has used everything once, on next to nothing.
+
+    Libraries come in when first used: torch's optimizers alone import a hundred megabytes of
+    Python. `calls` are the operators on their smallest shapes.
+    """
+    for call in calls:
+        call()
+    task_overhead_s(device)
+    step_overhead_s(device)
+    if dist.is_initialized():
+        tiny = torch.zeros(dist.get_world_size(), device=device)
+        dist.all_reduce(tiny)
+        dist.all_to_all_single(torch.empty_like(tiny), tiny)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def task_overhead_s(device: torch.device) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from profiles.launch import Event, emit, launch
 from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
 from profiles.measure import Timing, sustained
 from profiles.operators import OPERATORS
-from profiles.overheads import step_overhead_s, task_overhead_s
+from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
 
 
 def profile_machine(
@@ -74,13 +73,10 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     grid = GRIDS[grid_name]
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = _device()
-    base_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    progress = _Progress(rank, _num_points(grid, device, size))
-    operators = {
-        name: _time_operator(name, grid, device, progress)
-        for name, operator in OPERATORS.items()
-        if device.type == "cuda" or not operator.cuda_only
-    }
+    names = [name for name, operator in OPERATORS.items() if device.type == "cuda" or not operator.cuda_only]
+    base_bytes = process_base_bytes((OPERATORS[name].make(grid.shapes(name)[0], device) for name in names), device)
+    progress = _Progress(rank, _num_points(grid, names, size))
+    operators = {name: _time_operator(name, grid, device, progress) for name in names}
     collectives = _time_collectives(grid, device, progress) if size > 1 else ()
     overheads = _mean_over_workers([task_overhead_s(device), step_overhead_s(device)], device)
     if rank != 0:
@@ -116,8 +112,7 @@ class _Progress:
             emit({"event": "point", "done": self.done, "of": self.total})
 
 
-def _num_points(grid: Grid, device: torch.device, size: int) -> int:
-    names = [name for name, op in OPERATORS.items() if device.type == "cuda" or not op.cuda_only]
+def _num_points(grid: Grid, names: list[str], size: int) -> int:
     collective = len(COLLECTIVES) * len(grid.collective_bytes) if size > 1 else 0
     return sum(len(grid.shapes(name)) for name in names) + collective
 

@@ -1,0 +1,89 @@
+"""Predicted against measured median epoch on this machine: the demo and six more settings.
+
+Plans are made from one quick profile of this machine, taken before anything is run; nothing is
+fitted to the runs. The spread of the measured epochs stands beside each error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._common import OUT, this_machine
+from planner import api
+from planner.demo import demo_job
+from planner.job import Job, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
+
+NUM_WORKERS = 2
+
+
+def settings(quick: bool) -> dict[str, Job]:
+    """The demo, then each model on other graphs, widths and depths."""
+    sbm = SbmGraph(source="sbm", num_nodes=30_000, average_degree=30, num_features=200, num_classes=16)
+    small = SbmGraph(source="sbm", num_nodes=8_000, average_degree=12, num_features=64)
+    rmat = RmatGraph(source="rmat", num_nodes=40_000, num_edges=800_000, num_features=128)
+    chosen = {
+        "gcn, 3 layers, 256, sbm": (sbm, ModelSpec(kind="gcn", num_layers=3, hidden_channels=256)),
+        "sage, 3 layers, 128, rmat": (rmat, ModelSpec(kind="sage", num_layers=3, hidden_channels=128)),
+        "gat, 2 layers, 128, sbm": (sbm, ModelSpec(kind="gat", num_layers=2, hidden_channels=128)),
+        "gin, 2 layers, 64, small": (small, ModelSpec(kind="gin", num_layers=2, hidden_channels=64)),
+        "tagcn, 2 layers, 64, rmat": (rmat, ModelSpec(kind="tagcn", num_layers=2, hidden_channels=64)),
+        "gcn, 4 layers, 64, dropout, rmat": (
+            rmat,
+            ModelSpec(kind="gcn", num_layers=4, hidden_channels=64, dropout=0.5),
+        ),
+    }
+    jobs = {"demo": demo_job()}
+    for name, (graph, model) in chosen.items():
+        jobs[name] = Job(schema_version=1, name=name, graph=graph, model=model, training=TrainingSpec(epochs=30))
+    return dict(list(jobs.items())[: 2 if quick else None])
+
+
+def main(quick: bool) -> dict:
+    """Plans, runs and compares every setting."""
+    folder = OUT / "prediction"
+    cluster = this_machine(NUM_WORKERS, quick=True, folder=folder)
+    rows = []
+    for index, (name, job) in enumerate(settings(quick).items()):
+        path = folder / f"setting_{index}" / "plan.json"
+        plan = api.plan(job, cluster, path)
+        comparison = api.compare(api.simulate(plan), api.run(path, path.parent))
+        epoch = comparison.figure("epoch")
+        rows.append(
+            {
+                "setting": name,
+                "predicted_s": epoch.predicted,
+                "measured_s": epoch.measured,
+                "error": epoch.error,
+                "spread": comparison.epoch_spread,
+                "unprofiled_tasks": len(plan.prediction.unprofiled),
+                "peak_memory_error": comparison.figure("peak memory, worker 0").error,
+                "worst_task": comparison.tasks[0].task,
+            }
+        )
+    _show(rows)
+    errors = np.abs([row["error"] for row in rows])
+    return {
+        "mape": float(errors.mean()),
+        "worst": float(errors.max()),
+        "median_spread": float(np.median([row["spread"] for row in rows])),
+        "settings": len(rows),
+        "rows": rows,
+    }
+
+
+def _show(rows: list[dict]) -> None:
+    table = Table(title=f"predicted against measured median epoch, {NUM_WORKERS} workers")
+    for column in ("setting", "predicted", "measured", "error", "run's own spread", "memory error"):
+        table.add_column(column, justify="left" if column == "setting" else "right")
+    for row in rows:
+        table.add_row(
+            row["setting"],
+            f"{row['predicted_s'] * 1e3:.1f} ms",
+            f"{row['measured_s'] * 1e3:.1f} ms",
+            f"{row['error']:+.1%}",
+            f"{row['spread']:.1%}",
+            f"{row['peak_memory_error']:+.1%}",
+        )
+    Console().print(table)
