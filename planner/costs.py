@@ -51,6 +51,10 @@ class OperatorCosts:
         """CSR with `num_edges` entries over `num_rows` rows, times dense rows of `width`."""
         return self("spmm", num_rows, num_edges / num_rows, width) if num_rows else ZERO
 
+    def spmm_transposed(self, num_rows: int, num_edges: int, width: int) -> Estimate:
+        """`spmm` with a transposed block, whose rows are as long as columns were full."""
+        return self("spmm_transposed", num_rows, num_edges / num_rows, width) if num_rows else ZERO
+
     def copy(self, num_elements: float) -> Estimate:
         """A float32 copy within the device."""
         return self("idt", num_elements * FLOAT_BYTES)
@@ -85,8 +89,8 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estima
         case "aggregate":
             if step.constant:
                 return None
-            near = cost.spmm(n, shape.local_edges, width)
-            return total([near, cost.spmm(shape.num_halo, shape.remote_edges, width)])
+            near = cost.spmm_transposed(n, shape.local_edges, width)
+            return total([near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, width)])
         case "exchange":
             return None
         case "attend":
@@ -110,7 +114,7 @@ def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts
 def _product_backward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
     out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
     if step.sparse:
-        return cost.spmm(step.in_width, input_entries(step, k, shape), out_width)
+        return cost.spmm_transposed(step.in_width, input_entries(step, k, shape), out_width)
     weight = cost("matmul_grad_weight", shape.num_local, step.in_width, out_width)
     if step.constant:
         return weight

@@ -75,7 +75,8 @@ def write_shards(plan: Plan, graph: Graph, part: np.ndarray, folder: Path) -> No
 def _check_runs_here(plan: Plan) -> None:
     hosts = list(dict.fromkeys(worker.host for worker in plan.placement.workers))
     if len(hosts) > 1:
-        raise UserError(f"the plan spans {len(hosts)} hosts ({', '.join(hosts)}); make a plan for this host alone to run it here")
+        shown = ", ".join(hosts)
+        raise UserError(f"the plan spans {len(hosts)} hosts ({shown}); make a plan for this host alone to run it here")
     kinds = {profile.device_kind for profile in plan.placement.profiles.values()}
     if "cuda" in kinds:
         import torch

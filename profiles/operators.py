@@ -32,11 +32,19 @@ class Operator:
         axes: names of the shape's coordinates.
         make: (shape, device) -> the call to time.
         cuda_only: moves data between host and device.
+        peer_only: moves data between two devices of a host.
     """
 
     axes: tuple[str, ...]
     make: Callable[[tuple[float, ...], torch.device], Call]
     cuda_only: bool = False
+    peer_only: bool = False
+
+    def is_measured_on(self, device: torch.device) -> bool:
+        """Whether the operator exists on the device."""
+        if self.peer_only and (device.type != "cuda" or torch.cuda.device_count() < 2):
+            return False
+        return device.type == "cuda" or not self.cuda_only
 
 
 def _dense(device: torch.device, *shape: float) -> Tensor:
@@ -75,9 +83,10 @@ def random_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:
     return sp.csr_matrix((data, indices, indptr), shape=(num_rows, num_rows))
 
 
-def _spmm(shape, device) -> Call:
+def _spmm(shape, device, *, transposed: bool = False) -> Call:
     rows, degree, width = int(shape[0]), shape[1], int(shape[2])
-    matrix = csr_tensor(random_csr(rows, degree), device)
+    csr = random_csr(rows, degree)
+    matrix = csr_tensor(csr.T.tocsr() if transposed else csr, device)
     dense, out = _dense(device, rows, width), torch.zeros(rows, width, device=device)
     return lambda: spmm_add_(out, matrix, dense)
 
@@ -153,6 +162,13 @@ def _copy(shape, device) -> Call:
     return lambda: out.copy_(source)
 
 
+def _peer_copy(shape, device) -> Call:
+    source = _dense(device, max(1, shape[0] // 4))
+    other = torch.device("cuda", (device.index + 1) % torch.cuda.device_count())
+    out = torch.empty_like(source, device=other)
+    return lambda: out.copy_(source)
+
+
 def _host_copy(shape, device, *, to_device: bool, pinned: bool) -> Call:
     host = torch.empty(max(1, int(shape[0]) // 4), pin_memory=pinned)
     there = torch.empty_like(host, device=device)
@@ -176,6 +192,7 @@ OPERATORS: dict[str, Operator] = {
     "matmul_grad_input": Operator(_MATMUL_AXES, _matmul_grad_input),
     "matmul_grad_weight": Operator(_MATMUL_AXES, _matmul_grad_weight),
     "spmm": Operator(_SPMM_AXES, _spmm),
+    "spmm_transposed": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, transposed=True)),
     "gat_forward": Operator(_SPMM_AXES, _gat_forward),
     "gat_backward": Operator(_SPMM_AXES, _gat_backward),
     "gather_rows": Operator(("num_rows", "width"), _gather_rows),
@@ -188,6 +205,7 @@ OPERATORS: dict[str, Operator] = {
     "loss": Operator(("num_rows", "num_classes"), _loss),
     "optimizer_step": Operator(("num_elements",), _optimizer_step),
     "idt": Operator(("num_bytes",), _copy),
+    "idt_peer": Operator(("num_bytes",), _peer_copy, cuda_only=True, peer_only=True),
     "h2d_pinned": _transfer(to_device=True, pinned=True),
     "h2d_pageable": _transfer(to_device=True, pinned=False),
     "d2h_pinned": _transfer(to_device=False, pinned=True),

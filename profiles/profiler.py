@@ -73,7 +73,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     grid = GRIDS[grid_name]
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = _device()
-    names = [name for name, operator in OPERATORS.items() if device.type == "cuda" or not operator.cuda_only]
+    names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
     base_bytes = process_base_bytes((OPERATORS[name].make(grid.shapes(name)[0], device) for name in names), device)
     progress = _Progress(rank, _num_points(grid, names, size))
     operators = {name: _time_operator(name, grid, device, progress) for name in names}

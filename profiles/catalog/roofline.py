@@ -41,6 +41,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "matmul_grad_input": _MATMUL,
     "matmul_grad_weight": _MATMUL,
     "spmm": _GRAPH,
+    "spmm_transposed": _GRAPH,
     "gat_forward": _GRAPH,
     "gat_backward": _GRAPH,
     "gather_rows": _ROW,
@@ -90,7 +91,7 @@ def roofline_seconds(operator: str, shape: Shape, device_rates: Rates) -> float:
         bytes_per_s: float = getattr(device_rates, f"{operator}_bytes_per_s")
         return device_rates.launch_s + shape[0] / bytes_per_s
     cost = traffic.TRAFFIC[operator]
-    bytes_per_s = device_rates.spmm_bytes_per_s if operator == "spmm" else device_rates.memory_bytes_per_s
+    bytes_per_s = device_rates.spmm_bytes_per_s if operator.startswith("spmm") else device_rates.memory_bytes_per_s
     busy_s = cost.bytes(*shape) / bytes_per_s
     if cost.flops is not None:
         busy_s = max(busy_s, cost.flops(*shape) / device_rates.matmul_flops)
