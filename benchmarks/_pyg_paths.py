@@ -9,13 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric import EdgeIndex
+from torch_geometric.nn.aggr import SumAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.models import GCN
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from planner.adjacency import aggregation_matrix
 from planner.graph import Graph
-from planner.job import Job
+from planner.job import Job, ModelKind
 from profiles.kernels.sparse import csr_tensor
 from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
 
@@ -74,16 +75,19 @@ def pyg_edge_index(net: GCN, graph: Graph) -> Forward:
 
 
 def pyg_csr(net: BasicGNN, graph: Graph) -> Forward:
-    """PyG on a `torch.sparse` CSR `adj_t`, normalised once: its fused `message_and_aggregate`."""
-    x, _, _ = graph_tensors(graph)
-    if isinstance(net, GCN):
-        adj_t = csr_tensor(aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn"))
-        for conv in net.convs:
+    """PyG on a `torch.sparse` CSR `adj_t`, normalised once: its fused `message_and_aggregate`.
+
+    Features that are mostly zeros stay CSR too. GraphSAGE sums over the row-normalised matrix: the
+    same numbers as its own mean, which torch computes several times slower.
+    """
+    x = torch.from_numpy(graph.x) if isinstance(graph.x, np.ndarray) else csr_tensor(graph.x)
+    kind: ModelKind = "gcn" if isinstance(net, GCN) else "sage"
+    adj_t = csr_tensor(aggregation_matrix(graph.num_nodes, graph.edge_index, kind))
+    for conv in net.convs:
+        if kind == "gcn":
             conv.normalize = False
-    else:  # GraphSAGE averages itself, so it gets the plain adjacency
-        matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, "sage")
-        matrix.data = np.ones_like(matrix.data)
-        adj_t = csr_tensor(matrix)
+        else:
+            conv.aggr, conv.aggr_module = "sum", SumAggregation()
     return lambda: net(x, adj_t)
 
 

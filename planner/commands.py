@@ -22,7 +22,7 @@ from planner.report.picture import write_picture
 from planner.report.tables import comparison_table, plan_table, profile_table, trace_table
 from planner.trace import Trace
 from profiles.catalog import catalog_names, catalog_profile
-from profiles.contract import Document
+from profiles.contract import Document, check_writable
 from profiles.launch import Event
 
 _notes = Console(stderr=True)
@@ -35,6 +35,7 @@ def profile(arguments: argparse.Namespace) -> None:
         rows = "\n".join(f"{name:16} {catalog_profile(name).device_name}" for name in names)
         _show(arguments, {"catalog": names}, rows)
         return
+    check_writable(arguments.output)
     with bar("measuring", "points") as on_progress:
         measured = api.profile_machine(num_workers=arguments.workers, quick=arguments.quick, on_progress=on_progress)
     measured.save(arguments.output)
@@ -44,6 +45,7 @@ def profile(arguments: argparse.Namespace) -> None:
 
 def plan(arguments: argparse.Namespace) -> None:
     """`gnnplan plan`."""
+    check_writable(arguments.output)
     job, cluster = Job.load(arguments.job), Cluster.load(arguments.cluster)
     with _notes.status("loading the graph") as status:
         made = api.plan(job, cluster, arguments.output, on_step=status.update)
@@ -63,6 +65,7 @@ def simulate(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """`gnnplan run`."""
+    check_writable(arguments.output / "measured.json")
     with epochs_bar() as on_event:
         trace = api.run(arguments.plan, arguments.output, timeout_s=arguments.timeout, on_event=on_event)
     facts = {
@@ -93,6 +96,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def demo(arguments: argparse.Namespace) -> None:
     """`gnnplan demo`."""
+    check_writable(arguments.output / "plan.json")
     comparison, files = run_demo(arguments.output, arguments.workers, bar, epochs_bar, _say(arguments))
     _show(
         arguments,

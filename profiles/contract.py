@@ -97,19 +97,34 @@ def read_mapping(path: Path) -> dict[str, Any]:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path beside `path`, renamed onto it on success and removed on failure."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    check_writable(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
+    except OSError as error:  # a full disk, for one
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Makes the folder of an output file; `UserError` where the file could not be written there.
+
+    Verbs that work for minutes call it first.
+    """
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; name a file to write")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fault = "" if os.access(path.parent, os.W_OK) else "no permission"
+    except OSError as error:
+        fault = error.strerror or str(error)
+    if fault:
+        raise UserError(f"{path}: cannot be written ({fault})")
 
 
 def _first_fault(error: ValidationError) -> str:

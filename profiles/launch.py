@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ def _relay(child: subprocess.Popen[str], log: Path, on_event: Callable[[Event], 
 
 
 def _stop_group(child: subprocess.Popen[str]) -> None:
+    workers = _open_children(child.pid)
     for stop in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(child.pid, stop)
@@ -155,6 +157,20 @@ def _stop_group(child: subprocess.Popen[str]) -> None:
         except subprocess.TimeoutExpired:
             continue
     child.wait()
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
+        os.close(worker)
+
+
+def _open_children(pid: int) -> list[int]:
+    """Descriptors of the workers: torchrun gives each a session of its own, out of its group's reach."""
+    descriptors = []
+    with suppress(OSError):  # torchrun is gone, or this kernel does not list children
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                descriptors.append(os.pidfd_open(int(child)))
+    return descriptors
 
 
 def _first_cause(folder: Path, code: int, tail: deque[str]) -> str:
@@ -162,9 +178,11 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> str:
     own = sorted((r for r in reports if not r["from_peer"]), key=lambda r: r["at_s"])
     if own:
         return f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})"
-    killed = next((line.strip() for line in tail if "exitcode" in line and "-" in line), "")
-    if reports or killed:
-        lost = f"; {killed}" if killed else ""
-        return f"a worker was lost without an error of its own (killed, or out of memory?){lost}"
+    dead = re.search(r"exitcode: (-\d+)\) local_rank: (\d+)", "\n".join(tail))
+    if dead:
+        how = signal.Signals(-int(dead[1])).name
+        return f"worker {dead[2]} was ended by {how} without an error of its own: killed, or out of memory?"
+    if reports:
+        return f"a worker was lost: {reports[0]['error']}; see {folder / 'workers.log'}"
     last = next((line for line in reversed(tail) if line.strip()), "no output")
     return f"the workers could not be started (exit code {code}): {last}; see {folder / 'workers.log'}"

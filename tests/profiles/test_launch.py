@@ -1,0 +1,195 @@
+"""Workers by torchrun: events come through, a failure is named once, and nothing is left behind."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from profiles.errors import RunFailedError
+from profiles.launch import launch, reporting_errors
+
+pytestmark = pytest.mark.distributed
+
+HEAD = """
+import json, os, signal, sys, time
+from pathlib import Path
+from profiles.launch import emit, reporting_errors
+rank, size, folder = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), Path(sys.argv[1])
+"""
+JOIN = """
+    from datetime import timedelta
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    dist.barrier()
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Writes a worker module and launches it; returns the events it sent."""
+
+    def start(body, *, num_workers=2, name="a_worker", **options):
+        code = tmp_path / "code"
+        code.mkdir(exist_ok=True)
+        (code / f"{name}.py").write_text(HEAD + body)
+        folder, events = tmp_path / "run", []
+        options.setdefault("on_event", events.append)
+        environment = {"PYTHONPATH": str(code), **options.pop("environment", {})}
+        launch(name, [str(folder)], num_workers=num_workers, folder=folder, environment=environment, **options)
+        return events
+
+    return start
+
+
+def is_running(pid):
+    """Whether a process lives (a zombie does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone_within(pids, seconds):
+    """Waits until none of the processes lives; False where one still does after `seconds`."""
+    end_s = time.monotonic() + seconds
+    while any(map(is_running, pids)):
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_events_are_relayed_and_the_rest_is_logged(run, tmp_path):
+    """Every worker's events arrive as they were sent; its other output goes to workers.log only."""
+    events = run('emit({"rank": rank, "size": size, "nested": [1, {"a": None}]})\nprint("plain words", rank)\n')
+    assert sorted(events, key=lambda event: event["rank"]) == [
+        {"rank": rank, "size": 2, "nested": [1, {"a": None}]} for rank in (0, 1)
+    ]
+    log = (tmp_path / "run" / "workers.log").read_text()
+    assert "plain words 0" in log
+    assert "plain words 1" in log
+    assert "nested" not in log
+
+
+def test_workers_get_their_threads(run):
+    """The three thread variables hold what was asked for, whatever the parent's environment says."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "PYTHONSAFEPATH")
+    body = f"emit({{name: os.environ.get(name) for name in {names}}})"
+    events = run(body, num_workers=1, threads_per_worker=3, environment={"OMP_NUM_THREADS": "7"})
+    assert events == [dict(zip(names, ("3", "3", "3", "1"), strict=True))]
+
+
+def test_raising_worker_is_named_not_its_peers(run, tmp_path):
+    """The message has the rank and the error of the worker that failed first, not the peers' lost connection."""
+    body = f"""
+with reporting_errors(folder, rank):
+{JOIN}
+    if rank == 1:
+        raise ValueError("the seventh shelf is empty")
+    dist.all_reduce(torch.zeros(4))
+"""
+    with pytest.raises(RunFailedError, match="worker 1 failed: ValueError: the seventh shelf is empty"):
+        run(body, num_workers=3)
+    report = json.loads((tmp_path / "run" / "worker_1.error.json").read_text())
+    assert "raise ValueError" in report["traceback"]
+
+
+def test_killed_worker_ends_the_run(run):
+    """A worker killed without a word while its peer waits in a collective fails the run, peer included."""
+    body = f"""
+emit({{"pid": os.getpid()}})
+with reporting_errors(folder, rank):
+{JOIN}
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(torch.zeros(4))
+    time.sleep(600)
+"""
+    events = []
+    with pytest.raises(RunFailedError, match="worker 1 was ended by SIGKILL"):
+        run(body, on_event=events.append)
+    assert len(events) == 2
+    assert gone_within([event["pid"] for event in events], 20)
+
+
+def test_module_that_does_not_exist_is_explained(run, tmp_path):
+    """Workers that cannot even start give the last line of their output and where the log is."""
+    with pytest.raises(RunFailedError, match=r"could not be started .*workers\.log"):
+        launch("no_such_module_here", [], num_workers=1, folder=tmp_path)
+
+
+def test_error_reports_of_an_earlier_run_are_cleared(run, tmp_path):
+    """A stale report in the folder is not blamed for a later success."""
+    (tmp_path / "run").mkdir()
+    stale = tmp_path / "run" / "worker_0.error.json"
+    stale.write_text("{}")
+    run("pass", num_workers=1)
+    assert not stale.exists()
+
+
+class Interrupted(KeyboardInterrupt):
+    """Stands for Ctrl-C."""
+
+
+def test_interrupted_launch_leaves_no_process(run):
+    """When the launcher is interrupted, workers that would never answer are gone when it returns."""
+    pids = []
+
+    def on_event(event):
+        pids.extend([event["pid"], event["parent"]])
+        if len(pids) == 4:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        run('emit({"pid": os.getpid(), "parent": os.getppid()})\ntime.sleep(600)\n', on_event=on_event)
+    assert len(set(pids)) == 3
+    assert gone_within(pids, 20)
+
+
+def test_interrupted_launch_stops_workers_that_ignore_the_request(run, monkeypatch):
+    """A worker that ignores SIGTERM is gone too: nothing is left behind on any way out."""
+    monkeypatch.setattr("profiles.launch._GRACE_S", 1.0)
+    pids = []
+
+    def on_event(event):
+        pids.append(event["pid"])
+        raise Interrupted
+
+    body = 'signal.signal(signal.SIGTERM, signal.SIG_IGN)\nemit({"pid": os.getpid()})\ntime.sleep(90)\n'
+    with pytest.raises(Interrupted):
+        run(body, num_workers=1, on_event=on_event)
+    assert len(pids) == 1
+    try:
+        assert gone_within(pids, 5)
+    finally:
+        if is_running(pids[0]):
+            os.kill(pids[0], 9)
+
+
+def test_folders_of_the_user_do_not_shadow_ours(run, tmp_path, monkeypatch):
+    """Workers started where folders `planner`, `runtime` and `profiles` lie still import the installed ones."""
+    here = tmp_path / "project"
+    for name in ("planner", "runtime", "profiles", "torch"):
+        (here / name).mkdir(parents=True)
+        (here / name / "__init__.py").write_text("raise RuntimeError('the wrong folder was imported')\n")
+    monkeypatch.chdir(here)
+    body = """
+import planner.job, runtime.reference, profiles.machine
+emit({"files": [m.__file__ for m in (planner.job, runtime.reference, profiles.machine)], "cwd": os.getcwd()})
+"""
+    (event,) = run(body, num_workers=1)
+    assert event["cwd"] == str(here)
+    assert not any(file.startswith(str(here)) for file in event["files"])
+
+
+def test_report_marks_a_lost_peer(tmp_path):
+    """A RuntimeError of a closed connection is the peer's fault; any other error is the worker's own."""
+    for rank, error in enumerate((RuntimeError("Connection closed by peer [127.0.0.1]"), ValueError("Connection reset"))):
+        with pytest.raises(SystemExit), reporting_errors(tmp_path, rank):
+            raise error
+    reports = [json.loads((tmp_path / f"worker_{rank}.error.json").read_text()) for rank in (0, 1)]
+    assert [report["from_peer"] for report in reports] == [True, False]
+    assert reports[1]["error"] == "ValueError: Connection reset"

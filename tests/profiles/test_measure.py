@@ -1,0 +1,80 @@
+"""Sustained timing: repeats, groups and spread, on a clock that the test turns."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiles import measure
+from profiles.measure import clocked, sustained
+
+CPU = torch.device("cpu")
+
+
+class Clock:
+    """Stands in for `time` in profiles.measure; a call advances it."""
+
+    def __init__(self, *call_s):
+        self.now_s, self.calls, self._call_s = 0.0, 0, call_s
+
+    def perf_counter(self):
+        return self.now_s
+
+    def call(self):
+        self.now_s += self._call_s[min(self.calls, len(self._call_s) - 1)]
+        self.calls += 1
+
+
+def timed(clock, budget_s):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "time", clock)
+        return sustained(clock.call, CPU, budget_s=budget_s)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 2.0), st.floats(0.01, 0.2))
+def test_steady_call_is_timed_exactly(call_s, budget_s):
+    """A call of constant length has that median and no spread, however calls are grouped."""
+    clock = Clock(call_s)
+    timing = timed(clock, budget_s)
+    assert timing.median_s == pytest.approx(call_s, rel=1e-6)
+    assert timing.spread_s == pytest.approx(0.0, abs=1e-6 * call_s)
+    assert timing.repeats == clock.calls - 2  # the warm-up and the first look are not counted
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-6, 2.0), st.floats(0.01, 0.2))
+def test_budget_is_kept(call_s, budget_s):
+    """Timing stops within one group of the budget, but never before three repeats."""
+    clock = Clock(call_s)
+    timing = timed(clock, budget_s)
+    assert timing.repeats >= 3
+    assert clock.now_s <= 2 * call_s + max(budget_s + max(2e-3, call_s), 3 * max(call_s, 2e-3)) + 1e-9
+
+
+def test_warm_up_is_left_out():
+    """A first call a thousand times slower, as compilation makes it, leaves the figures alone."""
+    timing = timed(Clock(10.0, 0.01), 0.1)
+    assert timing.median_s == pytest.approx(0.01)
+    assert timing.spread_s == pytest.approx(0.0, abs=1e-9)
+
+
+def test_spread_is_the_interquartile_range():
+    """Calls that take 1, 2, 3, 4 and 5 seconds have median 3 and quartiles 2 and 4."""
+    timing = timed(Clock(1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0), 15.0)
+    assert (timing.median_s, timing.spread_s, timing.repeats) == (3.0, 2.0, 5)
+
+
+def test_short_calls_are_grouped():
+    """A microsecond call is timed in groups, so the clock is read far less often than it is called."""
+    clock, reads = Clock(1e-6), []
+    clock.perf_counter = lambda: (reads.append(0), clock.now_s)[1]
+    timing = timed(clock, 0.02)
+    assert timing.repeats > 10 * len(reads)
+
+
+def test_clocked_makes_the_calls_it_is_asked_for():
+    """clocked(call, device, n) calls n times and returns a non-negative time."""
+    calls = []
+    assert clocked(lambda: calls.append(0), CPU, 7) >= 0
+    assert len(calls) == 7

@@ -1,0 +1,96 @@
+"""Every operator the profiler times can be made and called, again and again, on the grids' shapes."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiles.grids import QUICK
+from profiles.operators import GAT_HEADS, OPERATORS, random_csr
+
+CPU = torch.device("cpu")
+ON_CPU = sorted(name for name, operator in OPERATORS.items() if not operator.cuda_only)
+PRODUCTS = {  # the result's shape of operators that return one
+    "matmul_forward": (256, 8),
+    "matmul_grad_input": (256, 8),
+    "matmul_grad_weight": (8, 8),
+    "spmm": (256, 8),
+    "gather_rows": (256, 8),
+    "scatter_add_rows": (512, 8),
+    "activation_forward": (32, 128),
+    "activation_backward": (128,),
+    "dropout_forward": (32, 128),
+    "dropout_backward": (128,),
+    "add": (32, 128),
+    "idt": (1024,),
+}
+
+
+@pytest.mark.parametrize("name", ON_CPU)
+def test_smallest_shape_runs_twice(name):
+    """The call of the smallest quick shape runs more than once, without rebuilding its data."""
+    call = OPERATORS[name].make(QUICK.shapes(name)[0], CPU)
+    first, second = call(), call()
+    assert type(first) is type(second)
+    if name in PRODUCTS:
+        assert tuple(first.shape) == tuple(second.shape) == PRODUCTS[name]
+
+
+@pytest.mark.parametrize("name", ["gat_forward", "gat_backward"])
+def test_attention_keeps_the_total_width(name):
+    """A GAT shape's width counts all heads."""
+    call = OPERATORS[name].make((64, 4, 32), CPU)
+    result = call()
+    heads = result if name == "gat_forward" else result[1]
+    assert heads.shape[1] == GAT_HEADS
+    if name == "gat_backward":
+        assert tuple(result[0].shape) == (64, GAT_HEADS, 32 // GAT_HEADS)
+
+
+def test_dropout_operator_drops():
+    """The dropout operator is timed with dropout: about half of its outputs are cut beyond ReLU's half."""
+    plain = OPERATORS["activation_forward"].make((2**14,), CPU)()
+    dropped = OPERATORS["dropout_forward"].make((2**14,), CPU)()
+    assert (plain == 0).float().mean() == pytest.approx(0.5, abs=0.05)
+    assert (dropped == 0).float().mean() == pytest.approx(0.75, abs=0.05)
+
+
+def test_optimizer_step_changes_its_parameter():
+    """The timed optimizer call is a real step of the default optimizer: its step count grows."""
+    step = OPERATORS["optimizer_step"].make((16,), CPU)
+    step()
+    step()
+    state = next(iter(step.__self__.state.values()))
+    assert state["step"] == 2
+
+
+def test_only_copies_between_memories_need_a_gpu():
+    """What is left out on a CPU are the transfers between host and device and between devices."""
+    transfers = {"h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable", "idt_peer"}
+    assert set(OPERATORS) - set(ON_CPU) == transfers
+
+
+@pytest.mark.parametrize("name", ["h2d_pageable", "d2h_pageable"])
+def test_transfers_copy_every_byte(name):
+    """The transfer's call copies a buffer of the shape's bytes (device and host are one here)."""
+    result = OPERATORS[name].make((4096,), CPU)()
+    assert result.nbytes == 4096
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 400), st.sampled_from([0.25, 1.0, 4.0, 30.0]), st.integers(0, 1000))
+def test_random_csr_has_the_asked_degree(num_rows, degree, seed):
+    """The entries number rows * degree up to rounding each row, and all columns are in range."""
+    matrix = random_csr(num_rows, degree, seed)
+    assert abs(matrix.nnz - num_rows * degree) <= num_rows**0.5 * 3 + 1
+    assert np.all(np.diff(matrix.indptr) >= 0)
+    assert matrix.nnz == 0 or (matrix.indices.min() >= 0 and matrix.indices.max() < num_rows)
+    assert matrix.shape == (num_rows, num_rows)
+
+
+def test_random_csr_is_deterministic_and_skewed():
+    """The same seed gives the same matrix; the longest row is several times the mean."""
+    first, second = random_csr(2000, 8.0, 5), random_csr(2000, 8.0, 5)
+    assert (first != second).nnz == 0
+    assert np.diff(first.indptr).max() > 3 * 8

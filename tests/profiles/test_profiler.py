@@ -1,0 +1,102 @@
+"""Profiling: every figure comes with its repeats, spread and provenance, over a full grid."""
+
+import pytest
+import torch
+
+from profiles import profiler
+from profiles.errors import UserError
+from profiles.grids import GRIDS, QUICK, Grid
+from profiles.machine import MachineProfile
+from profiles.operators import OPERATORS
+from profiles.profiler import measure_as_worker, num_usable_cores, profile_machine
+
+TINY = Grid(
+    axes={axis: (2.0, 8.0) if axis == "num_classes" else (256.0, 512.0) for axis in QUICK.axes} | {"degree": (0.25, 2.0)},
+    collective_bytes=(4.0,),
+    budget_s=1e-4,
+)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture
+def events(monkeypatch):
+    sent = []
+    monkeypatch.setattr(profiler, "emit", sent.append)
+    return sent
+
+
+@pytest.fixture
+def profile(monkeypatch, no_gpu, events):
+    """A profile of this process alone on a grid of two values an axis."""
+    threads = torch.get_num_threads()
+    monkeypatch.setitem(GRIDS, "tiny", TINY)
+    for key, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "1"}.items():
+        monkeypatch.setenv(key, value)
+    yield measure_as_worker("tiny")
+    torch.set_num_threads(threads)
+
+
+def test_real_profile_is_complete(profile, events, tmp_path):
+    """One measurement: full grids of measured points, this machine's facts, a progress event a point, a round trip."""
+    on_cpu = [name for name, operator in OPERATORS.items() if not operator.cuda_only]
+    assert set(profile.operators) == set(on_cpu)
+    for name, table in profile.operators.items():
+        assert table.axes == OPERATORS[name].axes
+        assert [point.shape for point in table.points] == TINY.shapes(name)
+        for point in table.points:
+            assert point.provenance == "measured"
+            assert point.median_s > 0
+            assert point.repeats >= 3
+    assert any(point.spread_s > 0 for table in profile.operators.values() for point in table.points)
+    assert (profile.device_kind, profile.num_threads, profile.num_workers_beside) == ("cpu", 1, 1)
+    assert profile.collectives == ()
+    assert 2**26 < profile.process_base_bytes < profile.memory_bytes
+    assert profile.host_overhead_s > 0
+    assert profile.software["torch"] == torch.__version__
+    points = sum(len(TINY.shapes(name)) for name in on_cpu)
+    assert [event["done"] for event in events] == list(range(1, points + 1))
+    assert {event["of"] for event in events} == {points}
+    assert MachineProfile.load(profile.save(tmp_path / "here.json")) == profile
+
+
+def test_more_workers_than_cores_are_refused(no_gpu):
+    """The error says how many were asked for and how many there are."""
+    cores = num_usable_cores()
+    with pytest.raises(UserError, match=f"{cores + 1} workers asked for, this machine has {cores} cores"):
+        profile_machine(num_workers=cores + 1)
+
+
+@pytest.mark.parametrize(("quick", "grid"), [(True, "quick"), (False, "full")])
+def test_workers_share_the_cores(monkeypatch, no_gpu, quick, grid):
+    """Two workers on five cores are started with two threads each, on the grid asked for."""
+    started = {}
+
+    def launch(module, arguments, **options):
+        started.update(options, module=module, grid=arguments[-1])
+        raise InterruptedError
+
+    monkeypatch.setattr(profiler, "launch", launch)
+    monkeypatch.setattr(profiler, "num_usable_cores", lambda: 5)
+    with pytest.raises(InterruptedError):
+        profile_machine(quick=quick)
+    assert (started["module"], started["grid"]) == ("profiles.worker", grid)
+    assert (started["num_workers"], started["threads_per_worker"]) == (2, 2)
+
+
+def test_progress_is_told(monkeypatch, no_gpu):
+    """on_progress hears (done, of) of the workers' point events and of no other event."""
+    heard = []
+
+    def launch(module, arguments, *, on_event, **options):
+        on_event({"event": "other"})
+        on_event({"event": "point", "done": 3, "of": 9})
+        raise InterruptedError
+
+    monkeypatch.setattr(profiler, "launch", launch)
+    with pytest.raises(InterruptedError):
+        profile_machine(num_workers=1, on_progress=lambda done, of: heard.append((done, of)))
+    assert heard == [(3, 9)]

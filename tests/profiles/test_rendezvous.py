@@ -1,0 +1,101 @@
+"""The loopback rendezvous: one host, and nobody outside it can reach the store."""
+
+import importlib.metadata
+import os
+import socket
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from torch.distributed import TCPStore
+from torch.distributed.elastic.rendezvous.api import RendezvousParameters
+
+from profiles.rendezvous import LOOPBACK, LoopbackRendezvous, handler_creator
+
+LISTEN = "0A"
+
+
+@pytest.fixture
+def handler():
+    return LoopbackRendezvous("run", timedelta(seconds=20))
+
+
+def listening():
+    """(address, port) of every socket this process listens on, from /proc/net."""
+    inodes = set()
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = set()
+    for table in ("tcp", "tcp6"):
+        path = Path(f"/proc/self/net/{table}")
+        for line in path.read_text().splitlines()[1:] if path.exists() else ():
+            fields = line.split()
+            address, port = fields[1].split(":")
+            if fields[3] == LISTEN and fields[9] in inodes:
+                found.add((address, int(port, 16)))
+    return found
+
+
+def test_store_listens_on_loopback_only():
+    """Making a handler opens one listening socket, on 127.0.0.1, at the port it tells the workers."""
+    before = listening()
+    handler = LoopbackRendezvous("run", timedelta(seconds=20))
+    opened = listening() - before
+    port = handler.next_rendezvous().bootstrap_store_info.master_port
+    assert opened == {("0100007F", port)}
+
+
+def test_other_addresses_of_this_host_are_refused(handler):
+    """A connection to the store's port by another address of this machine is refused."""
+    port = handler.next_rendezvous().bootstrap_store_info.master_port
+    with socket.create_connection((LOOPBACK, port), timeout=5):
+        pass
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.2", port), timeout=5)
+
+
+def test_agent_is_the_only_one(handler):
+    """The one agent is rank 0 of 1, and a second client sees what it stores."""
+    info = handler.next_rendezvous()
+    assert (info.rank, info.world_size) == (0, 1)
+    assert info.bootstrap_store_info.master_addr == LOOPBACK
+    info.store.set("key", "value")
+    client = TCPStore(LOOPBACK, info.bootstrap_store_info.master_port, is_master=False, timeout=timedelta(seconds=20))
+    assert client.get("key") == b"value"
+
+
+def test_answers_of_a_single_host(handler):
+    """Nobody waits, nothing closes, the agent's store is shared, the id is the one given."""
+    handler.set_closed()
+    assert not handler.is_closed()
+    assert handler.num_nodes_waiting() == 0
+    assert handler.use_agent_store
+    assert handler.get_run_id() == "run"
+    assert handler.shutdown()
+
+
+def parameters(max_nodes):
+    return RendezvousParameters(
+        backend="gnnplan-loopback", endpoint="127.0.0.1:0", run_id="7", min_nodes=1, max_nodes=max_nodes
+    )
+
+
+def test_torchrun_finds_the_handler():
+    """The installed entry point leads to a creator whose handler names the backend and the run."""
+    points = importlib.metadata.entry_points(group="torchrun.handlers")
+    creator = {point.name: point for point in points}["gnnplan-loopback"].load()
+    assert creator is handler_creator
+    made = creator()(parameters(1))
+    assert made.get_backend() == "gnnplan-loopback"
+    assert made.get_run_id() == "7"
+
+
+def test_several_hosts_are_refused():
+    """Asked to serve two hosts, the handler says which backend does."""
+    with pytest.raises(AssertionError, match="c10d"):
+        handler_creator()(parameters(2))
