@@ -46,10 +46,10 @@ def main(quick: bool) -> dict:
     runs, times = [], []
     for seed in range(seeds):
         for graph, job in _jobs(graphs, models, seed, epochs):
-            runs.append(_kept(folder / f"{job.name}.json", lambda: _accuracy(graph, job, folder / job.name)))
+            runs.append(_kept(folder / f"{job.name}.json", _accuracy, graph, job))
             print(json.dumps(runs[-1]), flush=True)
     for graph, job in _jobs(graphs, models, seed=0, epochs=min(epochs, 12)):
-        times.append(_kept(folder / f"{job.name}.time.json", lambda: _time(graph, job, folder / job.name)))
+        times.append(_kept(folder / f"{job.name}.time.json", _time, graph, job))
         print(json.dumps(times[-1]), flush=True)
     rows = [_row(runs, time) for time in times]
     _show(rows)
@@ -73,10 +73,10 @@ def _jobs(
             yield graph, Job(schema_version=1, name=f"{name}-{kind}-{seed}", graph=spec, model=model, training=training)
 
 
-def _kept(path: Path, make: Callable[[], dict]) -> dict:
+def _kept(path: Path, make: Callable[[Graph, Job, Path], dict], graph: Graph, job: Job) -> dict:
     """The figures of an earlier, interrupted benchmark where they are there."""
     if not path.exists():
-        row = make()
+        row = make(graph, job, path.parent / job.name)
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(row))
     return json.loads(path.read_text())
