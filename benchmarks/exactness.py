@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from profiles.agents import HostGroup
 from profiles.launch import launch
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +23,7 @@ def main(quick: bool) -> dict:
             launch(
                 "benchmarks._exactness_worker",
                 [folder, *(["--quick"] if quick else [])],
-                num_workers=num_workers,
+                hosts=[HostGroup(num_workers)],
                 folder=Path(folder),
                 environment={"PYTHONPATH": str(ROOT)},
             )

@@ -18,8 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from planner import commands
 
     try:
-        getattr(commands, arguments.verb)(arguments)
-        return 0
+        return getattr(commands, arguments.verb)(arguments) or 0
     except UserError as error:
         return _fail(error, _EXIT_USER_ERROR)
     except NoPlanFitsError as error:
@@ -87,6 +86,16 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("-o", "--output", type=Path, help="write the comparison as JSON")
     compare.add_argument("--perfetto", type=Path, help="both traces in one file for ui.perfetto.dev")
     compare.add_argument("--picture", type=Path, help="one epoch of both as a PNG")
+
+    emulate = _verb(
+        verbs,
+        "emulate",
+        "bring a cluster up on this machine and run a command in it (Linux, root)",
+        "gnnplan emulate examples/emulated.toml -- gnnplan run out/plan.json -o out/run",
+    )
+    emulate.add_argument("cluster", type=Path, help="cluster file; hosts' link and cpu_cores are made real")
+    emulate.add_argument("--weather", type=Path, help="weather file: rates that change while the command runs")
+    emulate.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
 
     demo = _verb(verbs, "demo", "profile, plan, simulate, run and compare a built-in job", "gnnplan demo -o out/demo")
     demo.add_argument("-o", "--output", type=Path, default=Path("out/demo"), help="folder for everything it makes")

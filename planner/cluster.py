@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -38,12 +39,14 @@ class HostSpec(Contract):
     Args:
         link: its network interface; hosts without one use the cluster's `network`.
         price_per_hour: in any one currency.
+        cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate` (None: no limit).
     """
 
     name: str = Field(min_length=1)
     devices: Annotated[tuple[DeviceSpec, ...], Field(min_length=1)]
     link: Link | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
+    cpu_cores: PositiveFloat | None = None
     count: PositiveInt = 1
 
 
@@ -61,6 +64,13 @@ class Cluster(Document):
     hosts: Annotated[tuple[HostSpec, ...], Field(min_length=1)]
     network: Link = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
     device_link: Link = Link(bytes_per_s=PositiveFloat(12e9), latency_s=20e-6)  # PCIe 3.0 x16
+
+    @model_validator(mode="after")
+    def _hosts_are_distinct(self) -> Self:
+        for name, times in Counter(name for name, _ in expand_hosts(self)).items():
+            if times > 1:
+                raise ValueError(f"two hosts are called {name!r}; give each its own name, or one host a count")
+        return self
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -105,32 +115,37 @@ class Placement(Contract):
         return self.model_copy(update={"workers": self.workers[:num_workers]})
 
 
+def expand_hosts(cluster: Cluster) -> list[tuple[str, HostSpec]]:
+    """Every host by the name its workers carry: `name`, or `name-0`, `name-1` ... where it has a count."""
+    return [
+        (host.name if host.count == 1 else f"{host.name}-{replica}", host)
+        for host in cluster.hosts
+        for replica in range(host.count)
+    ]
+
+
 def resolve(cluster: Cluster) -> Placement:
     """Loads every profile and numbers the workers host by host, device by device."""
     profiles: dict[str, MachineProfile] = {}
     workers: list[WorkerPlace] = []
-    host_index = 0
-    for host in cluster.hosts:
-        for replica in range(host.count):
-            name = host.name if host.count == 1 else f"{host.name}-{replica}"
-            device_index = 0
-            for device in host.devices:
-                profile = _profile_of(device)
-                key = f"{profile.name}@{profile.fingerprint()}"
-                profiles[key] = profile
-                for _ in range(device.count):
-                    workers.append(
-                        WorkerPlace(
-                            host=name,
-                            host_index=host_index,
-                            device_index=device_index,
-                            profile=key,
-                            link=host.link or cluster.network,
-                            memory_bytes=device.memory_bytes or profile.memory_bytes,
-                        )
+    for host_index, (name, host) in enumerate(expand_hosts(cluster)):
+        device_index = 0
+        for device in host.devices:
+            profile = _profile_of(device)
+            key = f"{profile.name}@{profile.fingerprint()}"
+            profiles[key] = profile
+            for _ in range(device.count):
+                workers.append(
+                    WorkerPlace(
+                        host=name,
+                        host_index=host_index,
+                        device_index=device_index,
+                        profile=key,
+                        link=host.link or cluster.network,
+                        memory_bytes=device.memory_bytes or profile.memory_bytes,
                     )
-                    device_index += 1
-            host_index += 1
+                )
+                device_index += 1
     return Placement(workers=tuple(workers), profiles=profiles, device_link=cluster.device_link)
 
 

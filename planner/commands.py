@@ -15,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from planner import api
 from planner.cluster import Cluster
 from planner.demo import run_demo
+from planner.emulation import emulate as emulation
+from planner.emulation.weather import Weather
 from planner.job import Job
 from planner.perfetto import write_perfetto
 from planner.plan import Plan
@@ -23,6 +25,7 @@ from planner.report.tables import comparison_table, plan_table, profile_table, t
 from planner.trace import Trace
 from profiles.catalog import catalog_names, catalog_profile
 from profiles.contract import Document, check_writable
+from profiles.errors import UserError
 from profiles.launch import Event
 
 _notes = Console(stderr=True)
@@ -92,6 +95,15 @@ def compare(arguments: argparse.Namespace) -> None:
         write_picture(arguments.picture, predicted, measured)
     _show(arguments, _facts(comparison), comparison_table(comparison))
     _wrote(arguments, arguments.output, arguments.perfetto, arguments.picture)
+
+
+def emulate(arguments: argparse.Namespace) -> int:
+    """`gnnplan emulate`; the exit code is the command's."""
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        raise UserError("emulate: no command given; put it after --")
+    weather = Weather.load(arguments.weather) if arguments.weather else None
+    return emulation.emulate(Cluster.load(arguments.cluster), command, weather)
 
 
 def demo(arguments: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field, PositiveInt, model_validator
 from planner.cluster import Placement
 from planner.graph import Graph
 from planner.job import Job, Partitioner
+from planner.loaders.read import reading
 from planner.program import LayerDecision, Program, build_program
 from planner.shapes import WorkerShape
 from profiles.contract import Contract, Document, replacing
@@ -175,13 +176,10 @@ def save_plan(plan: Plan, part: np.ndarray, path: Path) -> Path:
 def load_partition(plan: Plan, plan_path: Path) -> np.ndarray:
     """The partition int32 [N] of a plan; `UserError` where it is missing, damaged or another plan's."""
     path = plan_path.parent / plan.partition_file
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            part = file["part"]
-    except FileNotFoundError:
-        raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan") from None
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: not a partition file ({error})") from None
+    if not path.exists():
+        raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan")
+    with reading(path, "a partition file"), np.load(path, allow_pickle=False) as file:
+        part = file["part"]
     if part.shape != (plan.graph.num_nodes,) or partition_digest(part) != plan.partition_sha256:
         raise UserError(f"{path}: not the partition this plan was made with; make the plan again")
     return part

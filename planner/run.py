@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from planner.shard import cut_shard
 from planner.trace import Trace
 from profiles.contract import replacing
 from profiles.errors import UserError
-from profiles.launch import Event, launch
+from profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE, MODEL_FILE = "measured.json", "model.pt"
 
@@ -29,7 +30,7 @@ def run_plan(
     timeout_s: float = 300.0,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trace:
-    """Runs a plan on this machine and returns what was measured.
+    """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
 
     Args:
         plan_path: the plan file; its partition lies beside it.
@@ -43,7 +44,9 @@ def run_plan(
         RunFailedError: a worker failed; the message names it and the cause.
     """
     plan = Plan.load(plan_path)
-    _check_runs_here(plan)
+    _check_devices(plan)
+    workers_by_host = Counter(worker.host for worker in plan.placement.workers)
+    hosts = hosts_here(workers_by_host, plan.placement.profile_of(0).num_threads)
     graph = graph or load_graph(plan.job.graph)
     plan.check_graph(graph)
     part = load_partition(plan, plan_path)
@@ -55,9 +58,8 @@ def run_plan(
     launch(
         "runtime",
         [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
-        num_workers=plan.num_workers,
+        hosts=hosts,
         folder=folder,
-        threads_per_worker=plan.placement.profile_of(0).num_threads,
         on_event=on_event,
     )
     return Trace.load(folder / MEASURED_FILE)
@@ -72,11 +74,7 @@ def write_shards(plan: Plan, graph: Graph, part: np.ndarray, folder: Path) -> No
         shard.save(folder / f"worker_{rank}.npz")
 
 
-def _check_runs_here(plan: Plan) -> None:
-    hosts = list(dict.fromkeys(worker.host for worker in plan.placement.workers))
-    if len(hosts) > 1:
-        shown = ", ".join(hosts)
-        raise UserError(f"the plan spans {len(hosts)} hosts ({shown}); make a plan for this host alone to run it here")
+def _check_devices(plan: Plan) -> None:
     kinds = {profile.device_kind for profile in plan.placement.profiles.values()}
     if "cuda" in kinds:
         import torch

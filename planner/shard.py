@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from planner.graph import Graph
 from planner.halo import Halo
+from planner.loaders.read import reading
 from profiles.contract import replacing
-from profiles.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,16 @@ class Shard:
 
     @classmethod
     def load(cls, path: Path) -> Shard:
-        """Reads what `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                stored = {key: file[key] for key in file.files}
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path}: not a shard ({error}); run the plan again to make it") from None
+        """Reads what `save` wrote; `UserError` where the file is missing or damaged."""
         values: dict[str, Any] = {}
-        for field in fields(cls):
-            if field.name in stored:
-                array = stored[field.name]
-                values[field.name] = int(array) if array.ndim == 0 else array
-            else:
-                parts = [stored[f"{field.name}.{part}"] for part in ("data", "indices", "indptr")]
-                values[field.name] = sp.csr_matrix(tuple(parts), shape=tuple(stored[f"{field.name}.shape"]))
+        with reading(path, "a shard"), np.load(path, allow_pickle=False) as stored:
+            for field in fields(cls):
+                if field.name in stored:
+                    array = stored[field.name]
+                    values[field.name] = int(array) if array.ndim == 0 else array
+                else:
+                    parts = tuple(stored[f"{field.name}.{part}"] for part in ("data", "indices", "indptr"))
+                    values[field.name] = sp.csr_matrix(parts, shape=tuple(stored[f"{field.name}.shape"]))
         return cls(**values)
 
 

@@ -86,7 +86,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read as text ({error})") from None
     try:
         raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # both decoders' errors, and integers past Python's limit
         language = "TOML" if path.suffix == ".toml" else "JSON"
         raise UserError(f"{path}: not valid {language}: {error}") from None
     if not isinstance(raw, dict):

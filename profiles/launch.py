@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, TypedDict
 
-from profiles.errors import RunFailedError
+from profiles.agents import Agents, HostGroup
+from profiles.errors import RunFailedError, UserError
+
+HOSTS_VARIABLE = "GNNPLAN_HOSTS"
+
+
+class HostEntry(TypedDict):
+    """How this process reaches a host; a list of them is the file that `GNNPLAN_HOSTS` names."""
+
+    name: str
+    address: str
+    interface: str
+    prefix: list[str]
+
 
 Event = dict[str, Any]
 _EVENT_MARK = "@gnnplan "
-_GRACE_S = 10.0
 
 
 def emit(event: Event) -> None:
@@ -56,18 +65,18 @@ def launch(
     module: str,
     arguments: Sequence[str],
     *,
-    num_workers: int,
+    hosts: Sequence[HostGroup],
     folder: Path,
-    threads_per_worker: int = 1,
     on_event: Callable[[Event], None] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Runs `python -m module arguments` as `num_workers` torchrun workers on this host.
+    """Runs `python -m module arguments` as torchrun workers on every host; blocks until they end.
 
-    Blocks until they end. Nothing is left behind: the whole process group is killed on any way
-    out, and torchrun itself is told to stop if this process dies.
+    Nothing is left behind: every agent and worker is killed on any way out, and they are told to
+    stop if this process dies.
 
     Args:
+        hosts: where, and how many workers each; ranks go host by host.
         folder: where the workers' error reports and the log `workers.log` go.
         on_event: called with each event a worker sent through `emit`.
 
@@ -77,100 +86,51 @@ def launch(
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob("worker_*.error.json"):
         stale.unlink()
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "torch.distributed.run",
-        "--nnodes=1",
-        f"--nproc-per-node={num_workers}",
-        "--rdzv-backend=gnnplan-loopback",
-        "--rdzv-endpoint=127.0.0.1:0",
-        "--rdzv-id=gnnplan",
-        "--local-addr=127.0.0.1",
-        "--max-restarts=0",
-        "-m",
-        module,
-        *arguments,
-    ]
-    child = subprocess.Popen(
-        command,
-        env=_worker_environment(threads_per_worker, environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        preexec_fn=_die_with_parent,
-    )
-    try:
-        tail = _relay(child, folder / "workers.log", on_event)
-        code = child.wait(timeout=_GRACE_S)
-    finally:
-        _stop_group(child)
-    if code != 0:
-        raise RunFailedError(_first_cause(folder, code, tail))
-
-
-def _worker_environment(threads: int, extra: Mapping[str, str] | None) -> dict[str, str]:
-    environment = {**os.environ, **(extra or {})}
-    environment.update(
-        PYTHONSAFEPATH="1",
-        PYTHONUNBUFFERED="1",
-        OMP_NUM_THREADS=str(threads),
-        MKL_NUM_THREADS=str(threads),
-        NUMBA_NUM_THREADS=str(threads),
-        TORCH_CPP_LOG_LEVEL="ERROR",
-    )
-    environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    return environment
-
-
-def _die_with_parent() -> None:
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
-
-
-def _relay(child: subprocess.Popen[str], log: Path, on_event: Callable[[Event], None] | None) -> deque[str]:
     tail: deque[str] = deque(maxlen=40)
-    assert child.stdout is not None
-    with log.open("w") as sink:
-        for line in child.stdout:
+    with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
+        for rank, line in agents.lines():
             if line.startswith(_EVENT_MARK):
                 if on_event:
                     on_event(json.loads(line[len(_EVENT_MARK) :]))
                 continue
-            sink.write(line)
+            log.write(line if len(hosts) == 1 else f"[host {rank}] {line}")
             tail.append(line.rstrip())
-    return tail
+        code = agents.wait()
+    if code != 0:
+        raise RunFailedError(_first_cause(folder, code, tail))
 
 
-def _stop_group(child: subprocess.Popen[str]) -> None:
-    workers = _open_children(child.pid)
-    for stop in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(child.pid, stop)
-        except ProcessLookupError:
-            break
-        try:
-            child.wait(timeout=_GRACE_S)
-        except subprocess.TimeoutExpired:
-            continue
-    child.wait()
-    for worker in workers:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(worker, signal.SIGKILL)
-        os.close(worker)
+def hosts_here(workers_by_host: Mapping[str, int], threads: int) -> list[HostGroup]:
+    """Where the workers of each named host are started from this process.
+
+    One host is this machine, whatever its name. Several are those of the emulated cluster this
+    process runs in, by name.
+
+    Raises:
+        UserError: several hosts, and they are not emulated here.
+    """
+    if len(workers_by_host) == 1:
+        return [HostGroup(count, threads) for count in workers_by_host.values()]
+    path = os.environ.get(HOSTS_VARIABLE)
+    known: dict[str, HostEntry] = {}
+    if path:
+        known = {entry["name"]: entry for entry in json.loads(Path(path).read_text())}
+    missing = [name for name in workers_by_host if name not in known]
+    if missing:
+        raise UserError(
+            f"the plan spans {len(workers_by_host)} hosts and {', '.join(missing)} cannot be reached from here: "
+            f"run it under `gnnplan emulate`, or make a plan for this host alone"
+        )
+    return [
+        HostGroup(count, threads, tuple(known[name]["prefix"]), known[name]["address"], known[name]["interface"])
+        for name, count in workers_by_host.items()
+    ]
 
 
-def _open_children(pid: int) -> list[int]:
-    """Descriptors of the workers: torchrun gives each a session of its own, out of its group's reach."""
-    descriptors = []
-    with suppress(OSError):  # torchrun is gone, or this kernel does not list children
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            with suppress(ProcessLookupError):
-                descriptors.append(os.pidfd_open(int(child)))
-    return descriptors
+@contextmanager
+def _log(folder: Path) -> Iterator[TextIO]:
+    with (folder / "workers.log").open("w") as sink:
+        yield sink
 
 
 def _first_cause(folder: Path, code: int, tail: deque[str]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from profiles.agents import HostGroup
 from profiles.collectives import COLLECTIVES, time_collective
 from profiles.errors import UserError
 from profiles.grids import GRIDS, Grid
@@ -55,9 +56,8 @@ def profile_machine(
         launch(
             "profiles.worker",
             [str(out), "--grid", grid],
-            num_workers=num_workers,
+            hosts=[HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))],
             folder=Path(folder),
-            threads_per_worker=max(1, num_usable_cores() // num_workers),
             on_event=relay,
         )
         return MachineProfile.load(out)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from profiles.agents import HostGroup
 from profiles.errors import RunFailedError
 from profiles.launch import launch, reporting_errors
 
@@ -31,14 +32,21 @@ JOIN = """
 def run(tmp_path):
     """Writes a worker module and launches it; returns the events it sent."""
 
-    def start(body, *, num_workers=2, name="a_worker", **options):
+    def start(body, *, num_workers=2, threads=1, name="a_worker", **options):
         code = tmp_path / "code"
         code.mkdir(exist_ok=True)
         (code / f"{name}.py").write_text(HEAD + body)
         folder, events = tmp_path / "run", []
         options.setdefault("on_event", events.append)
         environment = {"PYTHONPATH": str(code), **options.pop("environment", {})}
-        launch(name, [str(folder)], num_workers=num_workers, folder=folder, environment=environment, **options)
+        launch(
+            name,
+            [str(folder)],
+            hosts=[HostGroup(num_workers, threads)],
+            folder=folder,
+            environment=environment,
+            **options,
+        )
         return events
 
     return start
@@ -78,7 +86,7 @@ def test_workers_get_their_threads(run):
     """The three thread variables hold what was asked for, whatever the parent's environment says."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "PYTHONSAFEPATH")
     body = f"emit({{name: os.environ.get(name) for name in {names}}})"
-    events = run(body, num_workers=1, threads_per_worker=3, environment={"OMP_NUM_THREADS": "7"})
+    events = run(body, num_workers=1, threads=3, environment={"OMP_NUM_THREADS": "7"})
     assert events == [dict(zip(names, ("3", "3", "3", "1"), strict=True))]
 
 
@@ -118,7 +126,7 @@ with reporting_errors(folder, rank):
 def test_module_that_does_not_exist_is_explained(run, tmp_path):
     """Workers that cannot even start give the last line of their output and where the log is."""
     with pytest.raises(RunFailedError, match=r"could not be started .*workers\.log"):
-        launch("no_such_module_here", [], num_workers=1, folder=tmp_path)
+        launch("no_such_module_here", [], hosts=[HostGroup(1)], folder=tmp_path)
 
 
 def test_error_reports_of_an_earlier_run_are_cleared(run, tmp_path):
@@ -151,7 +159,7 @@ def test_interrupted_launch_leaves_no_process(run):
 
 def test_interrupted_launch_stops_workers_that_ignore_the_request(run, monkeypatch):
     """A worker that ignores SIGTERM is gone too: nothing is left behind on any way out."""
-    monkeypatch.setattr("profiles.launch._GRACE_S", 1.0)
+    monkeypatch.setattr("profiles.agents._GRACE_S", 1.0)
     pids = []
 
     def on_event(event):
@@ -187,7 +195,9 @@ emit({"files": [m.__file__ for m in (planner.job, runtime.reference, profiles.ma
 
 def test_report_marks_a_lost_peer(tmp_path):
     """A RuntimeError of a closed connection is the peer's fault; any other error is the worker's own."""
-    for rank, error in enumerate((RuntimeError("Connection closed by peer [127.0.0.1]"), ValueError("Connection reset"))):
+    for rank, error in enumerate(
+        (RuntimeError("Connection closed by peer [127.0.0.1]"), ValueError("Connection reset"))
+    ):
         with pytest.raises(SystemExit), reporting_errors(tmp_path, rank):
             raise error
     reports = [json.loads((tmp_path / f"worker_{rank}.error.json").read_text()) for rank in (0, 1)]

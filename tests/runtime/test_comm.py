@@ -7,6 +7,7 @@ import torch
 
 from planner.halo import build_halo
 from planner.shard import cut_shard
+from profiles.agents import HostGroup
 from profiles.launch import launch
 from runtime.comm import HaloExchanger
 from runtime.recorder import Recorder
@@ -22,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 from planner.shard import Shard
+from profiles.agents import HostGroup
 from profiles.launch import reporting_errors
 from runtime.comm import HaloExchange, HaloExchanger
 from runtime.recorder import Recorder
@@ -75,7 +77,11 @@ def exchanged(tmp_path_factory):
     np.savez(folder / "whole.npz", x=x, **{f"weights_{rank}": value for rank, value in enumerate(weights)})
     (folder / "halo_worker.py").write_text(WORKER)
     launch(
-        "halo_worker", [str(folder)], num_workers=NUM_WORKERS, folder=folder, environment={"PYTHONPATH": str(folder)}
+        "halo_worker",
+        [str(folder)],
+        hosts=[HostGroup(NUM_WORKERS)],
+        folder=folder,
+        environment={"PYTHONPATH": str(folder)},
     )
     results = [dict(np.load(folder / f"result_{rank}.npz")) for rank in range(NUM_WORKERS)]
     return graph, halo, x, weights, results

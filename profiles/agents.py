@@ -1,0 +1,170 @@
+"""The torchrun agents of a run, one per host: started, listened to, and stopped without a trace."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
+
+_GRACE_S = 10.0
+_POLL_S = 0.2
+_PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
+
+Line = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class HostGroup:
+    """The workers of one host.
+
+    Args:
+        num_workers: torchrun workers started there.
+        threads: of each worker.
+        prefix: command that the agent is run through, e.g. `ip netns exec host-0`.
+        address, interface: where its workers are reached.
+    """
+
+    num_workers: int
+    threads: int = 1
+    prefix: tuple[str, ...] = ()
+    address: str = "127.0.0.1"
+    interface: str = "lo"
+
+
+class Agents:
+    """Starts one agent per host; `lines()` yields what they print until all have ended.
+
+    On leaving the context every agent and worker is gone, however the context was left.
+    """
+
+    def __init__(self, hosts: Sequence[HostGroup], worker: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._lines: Queue[Line | None] = Queue()
+        self._children: list[subprocess.Popen[str]] = []
+        self._hosts, self._worker, self._environment = hosts, worker, environment
+
+    def __enter__(self) -> Agents:
+        for rank in range(len(self._hosts)):
+            self._start(rank)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._children:
+            _stop_group(child)
+
+    def _start(self, rank: int) -> None:
+        host = self._hosts[rank]
+        torchrun = [sys.executable, "-P", "-m", "torch.distributed.run", *_rendezvous(self._hosts, rank)]
+        child = subprocess.Popen(
+            [*host.prefix, *torchrun, f"--nproc-per-node={host.num_workers}", "--max-restarts=0", *self._worker],
+            env=_worker_environment(host, self._environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+        self._children.append(child)
+        Thread(target=self._listen, args=(rank, child), daemon=True).start()
+
+    def _listen(self, rank: int, child: subprocess.Popen[str]) -> None:
+        assert child.stdout is not None
+        for line in child.stdout:
+            self._lines.put((rank, line))
+        self._lines.put(None)
+
+    def lines(self) -> Iterator[Line]:
+        """(host rank, line) in the order of arrival; ends when all have, or soon after one failed."""
+        listening = len(self._children)
+        while listening:
+            try:
+                line = self._lines.get(timeout=_POLL_S)
+            except Empty:
+                if self.exit_code():
+                    return
+                continue
+            if line is None:
+                listening -= 1
+            else:
+                yield line
+
+    def exit_code(self) -> int:
+        """That of the first agent that failed, 0 where none has (yet)."""
+        return next((child.returncode for child in self._children if child.poll()), 0)
+
+    def wait(self) -> int:
+        """Waits for agents that have closed their output; returns `exit_code()`."""
+        for child in self._children:
+            if self.exit_code():
+                break
+            child.wait(timeout=_GRACE_S)
+        return self.exit_code()
+
+
+def _rendezvous(hosts: Sequence[HostGroup], rank: int) -> list[str]:
+    if len(hosts) == 1:
+        loopback = ["--rdzv-backend=gnnplan-loopback", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+        return ["--nnodes=1", "--rdzv-id=gnnplan", *loopback]
+    return [
+        f"--nnodes={len(hosts)}",
+        f"--node-rank={rank}",
+        f"--master-addr={hosts[0].address}",
+        f"--master-port={_PORT}",
+        f"--local-addr={hosts[rank].address}",
+    ]
+
+
+def _worker_environment(host: HostGroup, extra: Mapping[str, str]) -> dict[str, str]:
+    environment = {**os.environ, **extra}
+    environment.update(
+        PYTHONSAFEPATH="1",
+        PYTHONUNBUFFERED="1",
+        OMP_NUM_THREADS=str(host.threads),
+        MKL_NUM_THREADS=str(host.threads),
+        NUMBA_NUM_THREADS=str(host.threads),
+        TORCH_CPP_LOG_LEVEL="ERROR",
+    )
+    environment.setdefault("GLOO_SOCKET_IFNAME", host.interface)
+    return environment
+
+
+def die_with_parent() -> None:
+    """In a child before it executes: have the kernel end it when the process that made it ends."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+def _stop_group(child: subprocess.Popen[str]) -> None:
+    workers = _open_children(child.pid)
+    for stop in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, stop)
+        except ProcessLookupError:
+            break
+        try:
+            child.wait(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+    child.wait()
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(worker, signal.SIGKILL)
+        os.close(worker)
+
+
+def _open_children(pid: int) -> list[int]:
+    """Descriptors of the workers: torchrun gives each a session of its own, out of its group's reach."""
+    descriptors = []
+    with suppress(OSError):  # torchrun is gone, or this kernel does not list children
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                descriptors.append(os.pidfd_open(int(child)))
+    return descriptors

@@ -1,0 +1,69 @@
+"""The worker process: which epochs it traces, the memory it reports, the trace rank 0 writes."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime import worker
+from runtime.worker import MAX_TRACED_EPOCHS, peak_memory_bytes, traced_epochs
+
+CPU = torch.device("cpu")
+
+
+@given(st.integers(1, 3000))
+def test_traced_epochs_are_few_spread_and_warm(epochs):
+    """At most ten distinct epochs, ascending, after two warm-up epochs where there are more, the last included."""
+    traced = traced_epochs(epochs)
+    assert traced == sorted(set(traced))
+    assert 1 <= len(traced) <= MAX_TRACED_EPOCHS
+    assert traced[0] == min(2, epochs - 1)
+    assert traced[-1] == epochs - 1
+
+
+@given(st.integers(12, 3000))
+def test_traced_epochs_are_evenly_spread(epochs):
+    """With ten epochs to choose and more, all ten are used and the gaps differ by one at most."""
+    traced = traced_epochs(epochs)
+    assert len(traced) == MAX_TRACED_EPOCHS
+    gaps = {later - earlier for earlier, later in pairwise(traced)}
+    assert max(gaps) - min(gaps) <= 1
+
+
+def test_peak_memory_never_falls():
+    """The CPU figure is a high-water mark in bytes: it holds an allocation after it is freed."""
+    before = peak_memory_bytes(CPU)
+    block = torch.ones(2**24)
+    size = block.nbytes
+    del block
+    after = peak_memory_bytes(CPU)
+    assert after >= before > 2**26
+    assert after > size
+
+
+def test_figures_of_a_single_worker_need_no_group():
+    """Without a process group, gathering is the worker's own figures."""
+    assert worker._gather({"a": [1, 2.5]}) == [{"a": [1, 2.5]}]
+
+
+@pytest.mark.parametrize("device_kind", ["cpu", "cuda"])
+def test_gpu_plan_on_a_machine_without_gpu_runs_on_the_cpu(monkeypatch, device_kind):
+    """The device is CUDA only where both the profile and the machine say so; threads come from the environment."""
+
+    class Place:
+        profile = "p"
+
+    class Plan:
+        class placement:
+            workers = (Place,)
+            profiles = {"p": type("Profile", (), {"device_kind": device_kind})}  # noqa: RUF012
+
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    for key, value in {"RANK": "0", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "3"}.items():
+        monkeypatch.setenv(key, value)
+    assert worker._pick_device(Plan).type == "cpu"
+    assert asked == [3]
