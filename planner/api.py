@@ -10,9 +10,10 @@ comparison = api.compare(predicted, measured)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from planner.cluster import Cluster
+from planner.cluster import Cluster, DeviceSpec, expand_hosts
 from planner.compare import compare
 from planner.graph import Graph
 from planner.job import Job
@@ -22,9 +23,36 @@ from planner.run import run_plan as run
 from planner.search import make_plan, named
 from planner.search import simulate_plan as simulate
 from planner.strategies.base import OnStep
-from profiles.profiler import profile_machine
+from profiles.contract import check_writable
+from profiles.machine import MachineProfile
+from profiles.profiler import profile_hosts, profile_machine
 
-__all__ = ["compare", "load_graph", "plan", "profile_machine", "run", "simulate"]
+__all__ = ["compare", "load_graph", "plan", "profile_cluster", "profile_machine", "run", "simulate"]
+
+
+def profile_cluster(
+    cluster: Cluster, folder: Path, *, quick: bool = False, on_progress: Callable[[int, int], None] | None = None
+) -> dict[str, MachineProfile]:
+    """Profiles every host of an emulated cluster where it runs; call it inside `gnnplan emulate`.
+
+    Writes `folder/HOST.json`, and `folder/cluster.json`: the cluster with those profiles.
+    """
+    check_writable(folder / "cluster.json")
+    hosts = expand_hosts(cluster)
+    counts = {name: sum(device.count for device in host.devices) for name, host in hosts}
+    profiles = profile_hosts(counts, quick=quick, on_progress=on_progress)
+    for name, profile in profiles.items():
+        profile.save(folder / f"{name}.json")
+    measured = tuple(
+        host.model_copy(update={"name": name, "count": 1, "devices": (_measured(name, counts[name]),)})
+        for name, host in hosts
+    )
+    cluster.model_copy(update={"hosts": measured}).save(folder / "cluster.json")
+    return profiles
+
+
+def _measured(name: str, count: int) -> DeviceSpec:
+    return DeviceSpec(profile=Path(f"{name}.json"), count=count)
 
 
 def plan(

@@ -51,6 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         "--workers", type=_count, default=0, help="workers side by side (default: devices, or min(2, cores))"
     )
     profile.add_argument("--quick", action="store_true", help="a coarse grid, under a minute")
+    profile.add_argument(
+        "--cluster", type=Path, help="profile the hosts of this cluster, inside `gnnplan emulate`; -o is a folder"
+    )
     profile.add_argument("--list", action="store_true", help="list the catalog's devices instead")
 
     plan = _verb(

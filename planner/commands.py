@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from planner import api
@@ -38,12 +38,24 @@ def profile(arguments: argparse.Namespace) -> None:
         rows = "\n".join(f"{name:16} {catalog_profile(name).device_name}" for name in names)
         _show(arguments, {"catalog": names}, rows)
         return
+    if arguments.cluster:
+        _profile_cluster(arguments)
+        return
     check_writable(arguments.output)
     with bar("measuring", "points") as on_progress:
         measured = api.profile_machine(num_workers=arguments.workers, quick=arguments.quick, on_progress=on_progress)
     measured.save(arguments.output)
     _show(arguments, {"profile": str(arguments.output), **_facts(measured)}, profile_table(measured))
     _wrote(arguments, arguments.output)
+
+
+def _profile_cluster(arguments: argparse.Namespace) -> None:
+    cluster = Cluster.load(arguments.cluster)
+    with bar("measuring every host", "points") as on_progress:
+        measured = api.profile_cluster(cluster, arguments.output, quick=arguments.quick, on_progress=on_progress)
+    files = sorted(path for path in arguments.output.glob("*.json"))
+    _show(arguments, {"files": [str(path) for path in files]}, Group(*map(profile_table, measured.values())))
+    _wrote(arguments, *files)
 
 
 def plan(arguments: argparse.Namespace) -> None:

@@ -51,7 +51,10 @@ class Network:
         return [worker.link for worker in self.placement.workers]
 
     def _measured(self, collective: str, num_bytes: float) -> Estimate | None:
-        if len(set(self._host_of)) > 1 or len({worker.profile for worker in self.placement.workers}) > 1:
+        used = [self.placement.profiles[worker.profile] for worker in self.placement.workers]
+        one_host = len(set(self._host_of)) == 1 and all(profile == used[0] for profile in used)
+        side_by_side = bool(used[0].session) and all(profile.session == used[0].session for profile in used)
+        if not one_host and not side_by_side:
             return None
         return collective_seconds(self.placement.profile_of(0), collective, self.num_workers, num_bytes)
 

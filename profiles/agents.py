@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
+from uuid import uuid4
 
 _GRACE_S = 10.0
 _POLL_S = 0.2
@@ -49,6 +50,7 @@ class Agents:
         self._lines: Queue[Line | None] = Queue()
         self._children: list[subprocess.Popen[str]] = []
         self._hosts, self._worker, self._environment = hosts, worker, environment
+        self._run_id = f"gnnplan-{uuid4().hex[:12]}"
 
     def __enter__(self) -> Agents:
         for rank in range(len(self._hosts)):
@@ -61,7 +63,7 @@ class Agents:
 
     def _start(self, rank: int) -> None:
         host = self._hosts[rank]
-        torchrun = [sys.executable, "-P", "-m", "torch.distributed.run", *_rendezvous(self._hosts, rank)]
+        torchrun = [sys.executable, "-P", "-m", "torch.distributed.run", *_rendezvous(self._hosts, rank, self._run_id)]
         child = subprocess.Popen(
             [*host.prefix, *torchrun, f"--nproc-per-node={host.num_workers}", "--max-restarts=0", *self._worker],
             env=_worker_environment(host, self._environment),
@@ -109,16 +111,17 @@ class Agents:
         return self.exit_code()
 
 
-def _rendezvous(hosts: Sequence[HostGroup], rank: int) -> list[str]:
+def _rendezvous(hosts: Sequence[HostGroup], rank: int, run_id: str) -> list[str]:
     if len(hosts) == 1:
         loopback = ["--rdzv-backend=gnnplan-loopback", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-        return ["--nnodes=1", "--rdzv-id=gnnplan", *loopback]
+        return ["--nnodes=1", f"--rdzv-id={run_id}", *loopback]
     return [
         f"--nnodes={len(hosts)}",
         f"--node-rank={rank}",
         f"--master-addr={hosts[0].address}",
         f"--master-port={_PORT}",
         f"--local-addr={hosts[rank].address}",
+        f"--rdzv-id={run_id}",
     ]
 
 

@@ -79,6 +79,8 @@ class MachineProfile(Document):
             whose memory the process does not share).
         host_overhead_s: Python, autograd and launch seconds per scheduled task.
         step_overhead_s: seconds per training step that belong to no task.
+        session: hosts profiled side by side carry the same, and their collectives are among all
+            their workers.
         operators: name to table; the names are those of `profiles.operators.OPERATORS`.
     """
 
@@ -95,6 +97,7 @@ class MachineProfile(Document):
     step_overhead_s: float = Field(default=0.0, ge=0)
     operators: dict[str, OperatorTable]
     collectives: tuple[CollectiveTable, ...] = ()
+    session: str = ""
     software: dict[str, str] = Field(default_factory=dict)
     created: str = ""
     note: str = ""

@@ -6,7 +6,8 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from profiles.agents import HostGroup
 from profiles.collectives import COLLECTIVES, time_collective
 from profiles.errors import UserError
 from profiles.grids import GRIDS, Grid
-from profiles.launch import Event, emit, launch
+from profiles.launch import Event, emit, hosts_here, launch
 from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
 from profiles.measure import Timing, sustained
 from profiles.operators import OPERATORS
@@ -45,22 +46,48 @@ def profile_machine(
     if num_workers > available:
         kind = "CUDA devices" if has_cuda else "cores"
         raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
-    grid = "quick" if quick else "cuda" if has_cuda else "full"
+    host = HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))
+    (profile,) = _profile_hosts([host], quick, on_progress)
+    return profile
+
+
+def profile_hosts(
+    workers_by_host: Mapping[str, int],
+    *,
+    quick: bool = False,
+    threads: int = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> dict[str, MachineProfile]:
+    """Profiles the hosts of an emulated cluster, each where it runs, all at once, and their collectives.
+
+    Raises:
+        UserError: the hosts cannot be reached from here.
+        RunFailedError: a profiling worker failed.
+    """
+    hosts = hosts_here(workers_by_host, threads)
+    profiles = _profile_hosts(hosts, quick, on_progress)
+    return {
+        name: profile.model_copy(update={"name": name}) for name, profile in zip(workers_by_host, profiles, strict=True)
+    }
+
+
+def _profile_hosts(
+    hosts: Sequence[HostGroup], quick: bool, on_progress: Callable[[int, int], None] | None
+) -> list[MachineProfile]:
+    grid = "quick" if quick else "cuda" if torch.cuda.is_available() else "full"
 
     def relay(event: Event) -> None:
         if on_progress and event["event"] == "point":
             on_progress(event["done"], event["of"])
 
     with tempfile.TemporaryDirectory(prefix="gnnplan-profile-") as folder:
-        out = Path(folder) / "profile.json"
-        launch(
-            "profiles.worker",
-            [str(out), "--grid", grid],
-            hosts=[HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))],
-            folder=Path(folder),
-            on_event=relay,
-        )
-        return MachineProfile.load(out)
+        launch("profiles.worker", [folder, "--grid", grid], hosts=hosts, folder=Path(folder), on_event=relay)
+        return [MachineProfile.load(profile_path(Path(folder), rank)) for rank in range(len(hosts))]
+
+
+def profile_path(folder: Path, host_rank: int) -> Path:
+    """Where the first worker of a host leaves the host's profile."""
+    return folder / f"host_{host_rank}.json"
 
 
 def num_usable_cores() -> int:
@@ -69,33 +96,36 @@ def num_usable_cores() -> int:
 
 
 def measure_as_worker(grid_name: str) -> MachineProfile | None:
-    """The profile, at rank 0 of the launched workers; None elsewhere. Every worker must call it."""
+    """The host's profile, at the first worker of each host; None elsewhere. Every worker must call it."""
     grid = GRIDS[grid_name]
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = _device()
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
     base_bytes = process_base_bytes((OPERATORS[name].make(grid.shapes(name)[0], device) for name in names), device)
     progress = _Progress(rank, _num_points(grid, names, size))
-    operators = {name: _time_operator(name, grid, device, progress) for name in names}
+    beside = _workers_of_this_host()
+    operators = {name: _time_operator(name, grid, device, beside, progress) for name in names}
     collectives = _time_collectives(grid, device, progress) if size > 1 else ()
-    overheads = _mean_over_workers([task_overhead_s(device), step_overhead_s(device)], device)
-    if rank != 0:
+    overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
+    if int(os.environ["LOCAL_RANK"]) != 0:
         return None
+    local_size = int(os.environ["LOCAL_WORLD_SIZE"])
     threads = torch.get_num_threads()
     label = _device_name(device)
     return MachineProfile(
         schema_version=1,
-        name=f"{platform.node() or 'host'}-{device.type}-{size}x{threads}",
+        name=f"{platform.node() or 'host'}-{device.type}-{local_size}x{threads}",
         device_kind="cuda" if device.type == "cuda" else "cpu",
         device_name=label,
         num_threads=threads,
-        num_workers_beside=size,
-        memory_bytes=_memory_bytes(device, size),
+        num_workers_beside=local_size,
+        memory_bytes=_memory_bytes(device, local_size),
         process_base_bytes=0 if device.type == "cuda" else base_bytes,
         host_overhead_s=overheads[0],
         step_overhead_s=overheads[1],
         operators=operators,
         collectives=collectives,
+        session=os.environ.get("TORCHELASTIC_RUN_ID", "") if size > local_size else "",
         software={"python": platform.python_version(), "torch": torch.__version__},
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
@@ -117,13 +147,13 @@ def _num_points(grid: Grid, names: list[str], size: int) -> int:
     return sum(len(grid.shapes(name)) for name in names) + collective
 
 
-def _time_operator(name: str, grid: Grid, device: torch.device, progress: _Progress) -> OperatorTable:
+def _time_operator(name: str, grid: Grid, device: torch.device, beside: _Workers, progress: _Progress) -> OperatorTable:
     points = []
     for shape in grid.shapes(name):
         call = OPERATORS[name].make(shape, device)
         if dist.is_initialized():
             dist.barrier()  # so that all workers load the machine with the same operator
-        points.append(_point(shape, _agree(sustained(call, device, budget_s=grid.budget_s), device)))
+        points.append(_point(shape, beside.agree(sustained(call, device, budget_s=grid.budget_s), device)))
         progress.step()
     return OperatorTable(axes=OPERATORS[name].axes, points=tuple(points))
 
@@ -135,7 +165,7 @@ def _time_collectives(grid: Grid, device: torch.device, progress: _Progress) -> 
         points = []
         for num_bytes in grid.collective_bytes:
             timing = time_collective(name, num_bytes, device, grid.budget_s)
-            points.append(_point((num_bytes,), _agree(timing, device)))
+            points.append(_point((num_bytes,), _Workers(None).agree(timing, device)))
             progress.step()
         table = OperatorTable(axes=("num_bytes",), points=tuple(points))
         tables.append(CollectiveTable(collective=name, backend=backend, num_workers=dist.get_world_size(), table=table))
@@ -148,18 +178,36 @@ def _point(shape: tuple[float, ...], timing: Timing) -> Point:
     )
 
 
-def _agree(timing: Timing, device: torch.device) -> Timing:
-    """The mean over workers: one profile describes them all."""
-    median_s, spread_s = _mean_over_workers([timing.median_s, timing.spread_s], device)
-    return Timing(median_s, spread_s, timing.repeats)
+@dataclass(frozen=True)
+class _Workers:
+    """Workers described by one profile: those of a host, or of all hosts where `group` is None."""
+
+    group: dist.ProcessGroup | None
+
+    def agree(self, timing: Timing, device: torch.device) -> Timing:
+        """The mean over the workers."""
+        median_s, spread_s = self.mean([timing.median_s, timing.spread_s], device)
+        return Timing(median_s, spread_s, timing.repeats)
+
+    def mean(self, values: list[float], device: torch.device) -> list[float]:
+        """Elementwise mean over the workers."""
+        if not dist.is_initialized():
+            return values
+        total = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.all_reduce(total, group=self.group)
+        return (total / dist.get_world_size(self.group)).tolist()
 
 
-def _mean_over_workers(values: list[float], device: torch.device) -> list[float]:
+def _workers_of_this_host() -> _Workers:
     if not dist.is_initialized():
-        return values
-    total = torch.tensor(values, dtype=torch.float64, device=device)
-    dist.all_reduce(total)
-    return (total / dist.get_world_size()).tolist()
+        return _Workers(None)
+    mine = torch.tensor([int(os.environ["GROUP_RANK"])])
+    hosts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
+    gloo = dist.new_group(backend="gloo")
+    dist.all_gather(hosts, mine, group=gloo)
+    of_rank = [int(host) for host in hosts]
+    groups = {host: dist.new_group([r for r, h in enumerate(of_rank) if h == host]) for host in sorted(set(of_rank))}
+    return _Workers(groups[int(mine)])
 
 
 def _device() -> torch.device:

@@ -18,7 +18,6 @@ from planner.emulation.weather import Spell, Weather
 from profiles.errors import UserError
 from profiles.machine import Link
 
-
 KNOCK = """
 import socket, sys, time
 for _ in range(100):
