@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile.add_argument("--quick", action="store_true", help="a coarse grid, under a minute")
     profile.add_argument(
-        "--cluster", type=Path, help="profile the hosts of this cluster, inside `gnnplan emulate`; -o is a folder"
+        "--cluster", type=Path, help="profile this cluster's hosts, inside `gnnplan emulate`; -o: a folder"
     )
     profile.add_argument("--list", action="store_true", help="list the catalog's devices instead")
 

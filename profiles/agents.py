@@ -53,8 +53,12 @@ class Agents:
         self._run_id = f"gnnplan-{uuid4().hex[:12]}"
 
     def __enter__(self) -> Agents:
-        for rank in range(len(self._hosts)):
-            self._start(rank)
+        try:
+            for rank in range(len(self._hosts)):
+                self._start(rank)
+        except OSError:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,11 +107,12 @@ class Agents:
         return next((child.returncode for child in self._children if child.poll()), 0)
 
     def wait(self) -> int:
-        """Waits for agents that have closed their output; returns `exit_code()`."""
+        """Waits for agents that have closed their output; returns `exit_code()`, 1 for one that stays."""
         for child in self._children:
-            if self.exit_code():
-                break
-            child.wait(timeout=_GRACE_S)
+            try:
+                child.wait(timeout=0 if self.exit_code() else _GRACE_S)
+            except subprocess.TimeoutExpired:
+                return self.exit_code() or 1
         return self.exit_code()
 
 

@@ -27,7 +27,7 @@ from planner.simulator.bounds import Bound
 from planner.simulator.engine import compile_schedule, play
 from planner.strategies.base import Decided, OnStep, Problem
 from planner.strategies.op_order import layer_options
-from profiles.errors import NoPlanFitsError
+from profiles.errors import NoPlanFitsError, UserError
 
 _NUM_CONSIDERED = 8
 
@@ -261,11 +261,23 @@ def _with_share(trial: _Trial, share: float) -> _Trial:
 
 
 def _feature_formats(problem: Problem) -> tuple[bool, ...]:
-    """Sparse and dense where most entries are zero, else dense; a pin decides alone."""
-    pinned = problem.job.pin.sparse_features
-    if pinned is not None:
-        return (pinned,)
-    return (True, False) if problem.graph.has_sparse_features else (False,)
+    """Sparse and dense where most entries are zero, else dense; a pin decides alone.
+
+    Raises `UserError` where the job pins an operator order that no layer of it can take.
+    """
+    job, pinned = problem.job, problem.job.pin.sparse_features
+    formats = (True, False) if problem.graph.has_sparse_features else (False,)
+    possible = tuple(
+        sparse
+        for sparse in (formats if pinned is None else (pinned,))
+        if all(layer_options(job, layer, sparse_features=sparse) for layer in range(job.model.num_layers))
+    )
+    if not possible:
+        raise UserError(
+            f"{job.name}: pin.op_order and pin.precompute ask for what {job.model.kind} on these features cannot "
+            f"do exactly; leave one of them out"
+        )
+    return possible
 
 
 def _summary(decision: FullBatchDecision) -> str:

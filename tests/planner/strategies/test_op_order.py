@@ -1,0 +1,80 @@
+"""The orders a layer may take are the exact ones, within the job's pins."""
+
+from itertools import product
+
+import pytest
+
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.program import LayerDecision
+from planner.strategies.op_order import layer_options
+
+MULTIPLY = LayerDecision(op_order="multiply_first")
+AGGREGATE = LayerDecision(op_order="aggregate_first")
+ONCE = LayerDecision(op_order="aggregate_first", precompute=True)
+KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
+
+
+def options(layer=0, *, kind="gcn", sparse=False, input_dropout=0.0, **pin):
+    """The options of one layer of a three-layer job."""
+    model = ModelSpec(kind=kind, num_layers=3, input_dropout=input_dropout)
+    job = Job(graph=SbmGraph(source="sbm"), model=model, pin=PinnedDecisions(**pin))
+    return layer_options(job, layer, sparse_features=sparse)
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "tagcn"])
+def test_the_first_layer_has_all_three_orders(kind):
+    """Multiply first, aggregate first, or aggregate once before training."""
+    assert set(options(kind=kind)) == {MULTIPLY, ONCE, AGGREGATE}
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "tagcn"])
+@pytest.mark.parametrize("layer", [1, 2])
+def test_later_layers_never_precompute(kind, layer):
+    """Hidden activations change in every epoch."""
+    assert set(options(layer, kind=kind)) == {MULTIPLY, AGGREGATE}
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("precompute", [None, False, True])
+def test_gat_multiplies_first(layer, sparse, precompute):
+    """Attention scores transformed rows, so there is nothing to aggregate before."""
+    assert options(layer, kind="gat", sparse=sparse, precompute=precompute) == (MULTIPLY,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("precompute", [None, False, True])
+def test_input_dropout_rules_out_precompute(kind, sparse, precompute):
+    """Features that are dropped anew in every epoch cannot be aggregated once."""
+    assert not any(option.precompute for option in options(kind=kind, sparse=sparse, input_dropout=0.5,
+                                                           precompute=precompute))  # fmt: skip
+
+
+def test_sparse_features_are_aggregated_once_or_not_at_all():
+    """Each epoch anew would be a sparse-sparse product; hidden layers are dense anyway."""
+    assert set(options(sparse=True)) == {MULTIPLY, ONCE}
+    assert set(options(1, sparse=True)) == {MULTIPLY, AGGREGATE}
+
+
+def test_pinned_order_is_the_only_one():
+    """A pin leaves the orders it names, with and without precompute where both are open."""
+    assert options(op_order="multiply_first") == (MULTIPLY,)
+    assert set(options(op_order="aggregate_first")) == {ONCE, AGGREGATE}
+    assert options(1, op_order="aggregate_first") == (AGGREGATE,)
+
+
+def test_pinned_precompute_holds_for_the_first_layer_alone():
+    """Later layers stay free, since they cannot precompute."""
+    assert options(precompute=True) == (ONCE,)
+    assert set(options(precompute=False)) == {MULTIPLY, AGGREGATE}
+    assert set(options(1, precompute=True)) == {MULTIPLY, AGGREGATE}
+
+
+def test_there_is_always_an_option():
+    """No combination of model, layer, format and pins leaves a layer without an order."""
+    orders, truth = [None, "multiply_first", "aggregate_first"], [None, False, True]
+    for kind, layer, sparse, dropout, order, once in product(KINDS, (0, 1), (False, True), (0.0, 0.5), orders, truth):
+        found = options(layer, kind=kind, sparse=sparse, input_dropout=dropout, op_order=order, precompute=once)
+        assert found
+        assert len(set(found)) == len(found)

@@ -1,0 +1,178 @@
+"""A schedule holds what every worker does, in one order, with the bytes the exchanges send."""
+
+import numpy as np
+import pytest
+
+from planner.adjacency import aggregation_matrix
+from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from planner.costs import OperatorCosts
+from planner.generate import generate_sbm
+from planner.halo import build_halo
+from planner.job import Job, ModelSpec, SbmGraph
+from planner.lowering import FullBatchLowering, lower_plan
+from planner.program import LayerDecision, build_program, num_hops
+from planner.search import make_plan
+from planner.shapes import worker_shapes
+from planner.simulator.engine import compile_schedule, play
+from profiles.catalog import catalog_profile
+
+SPEC = SbmGraph(source="sbm", num_nodes=120, average_degree=6, num_classes=3, num_features=10)
+GRAPH = generate_sbm(SPEC)
+MULTIPLY = LayerDecision(op_order="multiply_first")
+AGGREGATE = LayerDecision(op_order="aggregate_first")
+ONCE = LayerDecision(op_order="aggregate_first", precompute=True)
+KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
+CASES = [(kind, order) for kind in KINDS for order in ([MULTIPLY] if kind == "gat" else [MULTIPLY, AGGREGATE, ONCE])]
+
+
+def cluster_of(num_workers, names=("t4",)):
+    """One host a worker, devices in turn."""
+    return Cluster(
+        hosts=tuple(
+            HostSpec(name=f"h{rank}", devices=(DeviceSpec(catalog=names[rank % len(names)]),))
+            for rank in range(num_workers)
+        )
+    )
+
+
+def lowering_of(kind, order, num_workers, *, names=("t4",), part=None):
+    """The lowering of a two-layer model on a partition of the test graph."""
+    model = ModelSpec(kind=kind, hidden_channels=16)
+    layers = (order, MULTIPLY if order is MULTIPLY else AGGREGATE)
+    program = build_program(model, layers, num_features=10, num_classes=3, sparse_input=False)
+    part = np.arange(120) % num_workers if part is None else part
+    halo = build_halo(aggregation_matrix(120, GRAPH.edge_index, kind), part, num_workers)
+    placement = resolve(cluster_of(num_workers, names))
+    return FullBatchLowering(
+        program,
+        placement,
+        worker_shapes(GRAPH, halo, num_hops=num_hops(model), sparse_features=False),
+        halo.send_counts(),
+        {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()},
+        3,
+    )
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_one_worker_does_not_communicate(kind, order):
+    """Alone there is no exchange, no packing and no reduction."""
+    schedule = lowering_of(kind, order, 1).lower()
+    assert all(task.category != "communicate" and task.group == -1 for task in schedule.tasks)
+    assert not any(word in task.key for task in schedule.tasks for word in ("exchange/", "pack", "reduce"))
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_all_workers_have_the_same_keys_in_the_same_order(kind, order):
+    """Collectives meet only where every worker comes to them in the same order."""
+    part = np.r_[np.zeros(100, int), np.ones(15, int), np.full(5, 2)]
+    schedule = lowering_of(kind, order, 3, names=("t4", "rtx-3090"), part=part).lower()
+    keys = schedule.keys_of(0)
+    assert len(set(keys)) == len(keys)
+    assert schedule.keys_of(1) == schedule.keys_of(2) == keys
+    groups = [[task.group for task in schedule.tasks if task.worker == w and task.group >= 0] for w in range(3)]
+    assert groups[0] == groups[1] == groups[2] == list(range(len(groups[0])))
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_each_collective_is_one_group_of_all_workers(kind, order):
+    """A communicate task is a member of a group that every worker has one task in, of equal seconds."""
+    schedule = lowering_of(kind, order, 3).lower()
+    assert any(task.category == "communicate" for task in schedule.tasks)
+    by_group = {}
+    for task in schedule.tasks:
+        assert (task.category == "communicate") == (task.group >= 0)
+        if task.group >= 0:
+            by_group.setdefault(task.group, []).append(task)
+    for members in by_group.values():
+        assert sorted(task.worker for task in members) == [0, 1, 2]
+        assert len({(task.key, task.seconds) for task in members}) == 1
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_sent_bytes_are_rows_times_width_times_four(kind, order):
+    """Each exchange sends the halo rows in float32: forward as counted, backward the other way."""
+    lowering = lowering_of(kind, order, 3, part=np.minimum(np.arange(120) // 30, 2))
+    lowering.lower()
+    wanted = np.zeros(3, np.int64)
+    for step in lowering.program.steps:
+        if step.op in ("aggregate", "exchange"):
+            wanted += lowering.send_counts.sum(1) * step.in_width * 4
+            if not step.constant:
+                wanted += lowering.send_counts.T.sum(1) * step.in_width * 4
+    np.testing.assert_array_equal(lowering.sent_bytes, wanted)
+    assert wanted.min() > 0
+
+
+def test_precompute_saves_the_exchange_of_the_features():
+    """What is aggregated once is exchanged before the first epoch, not in every one."""
+    sent = {}
+    for order in (AGGREGATE, ONCE):
+        lowering = lowering_of("gcn", order, 2)
+        lowering.lower()
+        sent[order.precompute] = lowering.sent_bytes
+    saved = lowering.send_counts.sum(1) * 10 * 4
+    np.testing.assert_array_equal(sent[False] - sent[True], saved)
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_backward_mirrors_forward(kind, order):
+    """Steps come back in reverse order, each once, between loss and optimizer."""
+    lowering = lowering_of(kind, order, 2)
+    keys = lowering.lower().keys_of(0)
+    names = [step.name for step in lowering.program.steps]
+    assert [key.removesuffix("/forward") for key in keys if key.removesuffix("/forward") in names] == names
+    backward = [key.removesuffix("/backward") for key in keys if key.removesuffix("/backward") in names]
+    assert backward == [name for name in reversed(names) if name in backward]
+    assert keys[0] == "zero_grad"
+    assert keys[-1] == "optimizer"
+    assert keys.index(f"{names[-1]}/forward") < keys.index("loss") < keys.index(f"{backward[0]}/backward")
+
+
+def test_tasks_of_a_worker_run_one_after_another():
+    """Exchange is blocking: each task waits for the worker's previous one, so the epoch is their sum at least."""
+    schedule = lowering_of("sage", MULTIPLY, 2).lower()
+    last = {}
+    for index, task in enumerate(schedule.tasks):
+        assert task.after == ((last[task.worker],) if task.worker in last else ())
+        last[task.worker] = index
+    makespan_s = play(compile_schedule(schedule)).makespan_s
+    for worker in range(2):
+        assert makespan_s >= 0.999999 * sum(task.seconds for task in schedule.tasks if task.worker == worker)
+
+
+def test_each_worker_is_costed_by_its_own_profile():
+    """On a mixed cluster the slower device has the longer tasks at equal shares."""
+    schedule = lowering_of("gcn", MULTIPLY, 2, names=("rtx-3090", "gtx-1650")).lower()
+    compute = [sum(t.seconds for t in schedule.tasks if t.worker == w and t.category == "compute") for w in range(2)]
+    assert compute[0] != compute[1]
+    overheads = [catalog_profile(name).host_overhead_s for name in ("rtx-3090", "gtx-1650")]
+    for task in schedule.tasks:
+        if task.category == "compute":
+            assert task.seconds >= overheads[task.worker]
+
+
+def test_cpu_tasks_pay_the_overhead_and_the_work():
+    """A CPU runs Python and operator one after the other, a GPU side by side."""
+    gpu = lowering_of("gcn", MULTIPLY, 1)
+    cpu = lowering_of("gcn", MULTIPLY, 1)
+    overhead_s = 1e-3
+    for lowering, kind in ((gpu, "cuda"), (cpu, "cpu")):
+        (name,) = lowering.costs
+        profile = lowering.costs[name].profile.model_copy(
+            update={"device_kind": kind, "host_overhead_s": overhead_s}
+        )
+        lowering.costs = {name: OperatorCosts.of(profile)}
+    for fast, slow in zip(gpu.lower().tasks, cpu.lower().tasks, strict=True):
+        if fast.category == "compute":
+            assert fast.seconds == overhead_s
+            assert slow.seconds > overhead_s or slow.key == "reduce/unflatten"
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_plan_lowers_to_the_schedule_it_was_chosen_by(num_workers):
+    """From the plan alone the same epoch comes out as when it was made with the graph at hand."""
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16))
+    plan, _ = make_plan(job, cluster_of(num_workers), GRAPH)
+    schedule = lower_plan(plan)
+    assert schedule.num_workers == num_workers
+    assert play(compile_schedule(schedule)).makespan_s == plan.prediction.epoch_s
