@@ -70,6 +70,7 @@ def plan(arguments: argparse.Namespace) -> None:
 
 def simulate(arguments: argparse.Namespace) -> None:
     """`gnnplan simulate`."""
+    _check_writable(arguments.output, arguments.perfetto)
     trace = api.simulate(Plan.load(arguments.plan))
     trace.save(arguments.output)
     if arguments.perfetto:
@@ -97,6 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def compare(arguments: argparse.Namespace) -> None:
     """`gnnplan compare`."""
+    _check_writable(arguments.output, arguments.perfetto, arguments.picture)
     predicted, measured = Trace.load(arguments.predicted), Trace.load(arguments.measured)
     comparison = api.compare(predicted, measured)
     if arguments.output:
@@ -132,7 +134,7 @@ def demo(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def bar(title: str, unit: str) -> Iterator[Any]:
-    """A progress bar on stderr; yields `update(done, total)`."""
+    """A progress bar on stderr where that is a terminal; yields `update(done, total)`."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -140,7 +142,8 @@ def bar(title: str, unit: str) -> Iterator[Any]:
         TextColumn(unit),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=_notes, transient=True) as progress:
+    # Where it is none, rich would end with an empty line, in front of an error's one line.
+    with Progress(*columns, console=_notes, transient=True, disable=not _notes.is_terminal) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
@@ -170,6 +173,11 @@ def _show(arguments: argparse.Namespace, facts: dict[str, Any], table: Renderabl
         print(json.dumps(facts))
     else:
         Console().print(table)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    for path in filter(None, paths):
+        check_writable(path)
 
 
 def _wrote(arguments: argparse.Namespace, *paths: Path | None) -> None:

@@ -10,6 +10,7 @@ from planner.shapes import WorkerShape
 from profiles.curves import Curve, Estimate
 from profiles.errors import UserError
 from profiles.machine import MachineProfile
+from profiles.operators import OPERATORS
 
 FLOAT_BYTES = 4
 ZERO = Estimate(0.0, 0.0, False)
@@ -35,7 +36,13 @@ class OperatorCosts:
 
     @classmethod
     def of(cls, profile: MachineProfile) -> OperatorCosts:
-        """Prepares every table of the profile for lookups."""
+        """Prepares every table of the profile for lookups; `UserError` where one has other axes."""
+        for name, table in profile.operators.items():
+            if name in OPERATORS and table.axes != OPERATORS[name].axes:
+                raise UserError(
+                    f"profile {profile.name}: operator {name!r} has axes {', '.join(table.axes)}, "
+                    f"expected {', '.join(OPERATORS[name].axes)}; profile again"
+                )
         return cls(profile, {name: Curve.from_table(table) for name, table in profile.operators.items()})
 
     def __call__(self, operator: str, *shape: float) -> Estimate:

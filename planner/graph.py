@@ -83,6 +83,8 @@ class Graph:
 
     def _validate_labels(self) -> None:
         n, name = self.num_nodes, self.name
+        if self.y.ndim not in (1, 2):
+            raise UserError(f"{name}: y must have shape [{n}] or [{n}, C], found {self.y.shape}")
         if self.y.shape[0] != n:
             raise UserError(f"{name}: y has {self.y.shape[0]} rows for {n} vertices")
         for key in ("train_mask", "val_mask", "test_mask"):
@@ -92,6 +94,8 @@ class Graph:
         if not self.train_mask.any():
             raise UserError(f"{name}: no training vertex; give a split")
         if self.is_multilabel:
+            if self.y.shape[1] != self.num_classes:
+                raise UserError(f"{name}: multi-label y has {self.y.shape[1]} columns for {self.num_classes} classes")
             if not np.isin(self.y, (0, 1)).all():
                 raise UserError(f"{name}: multi-label y must hold only 0 and 1")
             return

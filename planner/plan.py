@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from planner.cluster import Placement
 from planner.graph import Graph
 from planner.job import Job, Partitioner
 from planner.loaders.read import reading
-from planner.program import LayerDecision, Program, build_program
+from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
 from profiles.contract import Contract, Document, replacing
 from profiles.errors import UserError
@@ -118,7 +118,7 @@ class Plan(Document):
     graph: GraphFacts
     decision: FullBatchDecision
     shapes: tuple[WorkerShape, ...] = Field(min_length=1)
-    send_counts: tuple[tuple[int, ...], ...] = Field(min_length=1)
+    send_counts: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
     prediction: Prediction
     partition_file: str
     partition_sha256: str
@@ -147,6 +147,11 @@ class Plan(Document):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
+        first = self.decision.layers[0]
+        if self.decision.sparse_features and first.op_order == "aggregate_first" and not first.precompute:
+            raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
+        if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
+            raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")

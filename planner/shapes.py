@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from pydantic import NonNegativeInt
 
 from planner.graph import Graph
 from planner.halo import Halo, LocalBlock
@@ -23,13 +24,13 @@ class WorkerShape(Contract):
         hop_entries: stored entries of X, AX, A^2 X ... as CSR (rows x F where dense).
     """
 
-    num_local: int
-    num_halo: int
-    num_sent: int
-    local_edges: int
-    remote_edges: int
-    num_train: int
-    hop_entries: tuple[int, ...]
+    num_local: NonNegativeInt
+    num_halo: NonNegativeInt
+    num_sent: NonNegativeInt
+    local_edges: NonNegativeInt
+    remote_edges: NonNegativeInt
+    num_train: NonNegativeInt
+    hop_entries: tuple[NonNegativeInt, ...]
 
     @property
     def num_edges(self) -> int:

@@ -153,7 +153,7 @@ def _loss(shape, device) -> Call:
 def _optimizer_step(shape, device) -> Call:
     parameter = torch.nn.Parameter(_dense(device, shape[0]))
     parameter.grad = torch.randn_like(parameter)
-    return torch.optim.Adam([parameter], lr=1e-6).step
+    return torch.optim.Adam([parameter], lr=1e-6, fused=True).step
 
 
 def _copy(shape, device) -> Call:

@@ -59,7 +59,7 @@ class FullBatchTrainer:
         self.recorder = Recorder(device)
         self.model = WorkerModel(job, program, shard, self.recorder)
         self.parameters = list(self.model.net.parameters())
-        self.optimizer = build_optimizer(self.parameters, job.training)
+        self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers
         y = torch.from_numpy(shard.y)
         self.y = y.to(device)

@@ -41,7 +41,8 @@ def write_picture(path: Path, predicted: Trace, measured: Trace) -> Path:
         f"one epoch: {predicted.median_epoch_s * 1e3:.1f} ms predicted, "
         f"{measured.median_epoch_s * 1e3:.1f} ms measured (median)"
     )
-    axes.legend(handles=[Patch(color=color, label=name) for name, color in _COLORS.items()], loc="upper right")
+    keys = [Patch(color=color, label=name) for name, color in _COLORS.items()]
+    figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=130)

@@ -92,7 +92,8 @@ class HaloExchangeStrategy:
 
         Worker i needs t_i(s) for a share s; with r_i the least t_i(s) / s over shares down to
         1/(4 W), no split ends before 1 / sum(1 / r_i). Measured curves may dip between the shares
-        looked at, so it bounds by the profile, not by physics.
+        looked at, so it bounds by the profile, not by physics; and it gives every worker rows and
+        edges in the graph's own proportion, which devices of opposite strengths could depart from.
         """
         workers = problem.placement.workers
         rate_of = {

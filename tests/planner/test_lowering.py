@@ -158,9 +158,7 @@ def test_cpu_tasks_pay_the_overhead_and_the_work():
     overhead_s = 1e-3
     for lowering, kind in ((gpu, "cuda"), (cpu, "cpu")):
         (name,) = lowering.costs
-        profile = lowering.costs[name].profile.model_copy(
-            update={"device_kind": kind, "host_overhead_s": overhead_s}
-        )
+        profile = lowering.costs[name].profile.model_copy(update={"device_kind": kind, "host_overhead_s": overhead_s})
         lowering.costs = {name: OperatorCosts.of(profile)}
     for fast, slow in zip(gpu.lower().tasks, cpu.lower().tasks, strict=True):
         if fast.category == "compute":

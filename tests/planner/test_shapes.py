@@ -96,7 +96,7 @@ def test_dense_storage_is_counted_as_sparse_where_sparse_is_decided():
 def test_worker_without_vertices_has_a_shape_of_zeros():
     """An empty part costs nothing and does not divide by zero."""
     graph = random_graph(10, 5)
-    empty = worker_shapes(
-        graph, build_halo(matrix_of(graph), np.zeros(10, int), 2), num_hops=2, sparse_features=True
-    )[1]
+    empty = worker_shapes(graph, build_halo(matrix_of(graph), np.zeros(10, int), 2), num_hops=2, sparse_features=True)[
+        1
+    ]
     assert set(empty.model_dump().values()) == {0, (0, 0, 0)}

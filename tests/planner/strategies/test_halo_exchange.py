@@ -12,7 +12,7 @@ from planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph
 from planner.simulator.engine import compile_schedule, play
 from planner.strategies.base import Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
-from profiles.errors import NoPlanFitsError
+from profiles.errors import NoPlanFitsError, UserError
 from profiles.machine import Link
 
 SBM = SbmGraph(source="sbm", num_nodes=600, average_degree=10, num_classes=4, num_features=24, homophily=0.9)
@@ -139,6 +139,21 @@ def test_pinned_precompute_holds(precompute):
     assert decide(problem_of(pin={"precompute": precompute})).decision.layers[0].precompute == precompute
 
 
+@pytest.mark.parametrize(
+    ("model", "pin"),
+    [
+        ({"kind": "gat"}, {"op_order": "aggregate_first"}),
+        ({"input_dropout": 0.1}, {"precompute": True}),
+        ({}, {"op_order": "aggregate_first", "precompute": False, "sparse_features": True}),
+    ],
+)
+def test_pins_that_cannot_be_exact_are_refused(model, pin):
+    """The user's pin is refused in one line rather than dropped."""
+    model = ModelSpec(hidden_channels=32, **model)
+    with pytest.raises(UserError, match=r"pin\.op_order and pin\.precompute"):
+        decide(problem_of(model=model, pin=pin))
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_pinned_feature_format_holds(sparse, graph):
@@ -197,13 +212,13 @@ def test_the_missing_bytes_are_exactly_what_is_missing():
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
+@pytest.mark.parametrize("kind", ["gcn", "gat"])
 def test_simulated_epoch_is_never_below_the_bound(kind, graph, cluster):
     """The bound holds for the decision taken and for both partitions, on equal and on mixed devices."""
     problem = problem_of(graph, cluster, model=ModelSpec(kind=kind, hidden_channels=32))
     bound = HaloExchangeStrategy().bound(problem)
     decided = decide(problem)
-    assert 0 < bound.seconds
+    assert bound.seconds > 0
     assert min(candidate.epoch_s for candidate in decided.considered) >= bound.seconds * (1 - 1e-6)
 
 

@@ -36,7 +36,7 @@ def test_later_layers_never_precompute(kind, layer):
 
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("precompute", [None, False, True])
+@pytest.mark.parametrize("precompute", [None, False])
 def test_gat_multiplies_first(layer, sparse, precompute):
     """Attention scores transformed rows, so there is nothing to aggregate before."""
     assert options(layer, kind="gat", sparse=sparse, precompute=precompute) == (MULTIPLY,)
@@ -71,10 +71,37 @@ def test_pinned_precompute_holds_for_the_first_layer_alone():
     assert set(options(1, precompute=True)) == {MULTIPLY, AGGREGATE}
 
 
-def test_there_is_always_an_option():
-    """No combination of model, layer, format and pins leaves a layer without an order."""
+def test_without_pins_there_is_always_an_option():
+    """No model, layer, format or dropout leaves a layer without an order."""
+    for kind, layer, sparse, dropout in product(KINDS, (0, 1), (False, True), (0.0, 0.5)):
+        assert MULTIPLY in options(layer, kind=kind, sparse=sparse, input_dropout=dropout)
+
+
+def test_pins_only_take_options_away():
+    """Whatever is pinned, only exact orders remain, each of them as pinned."""
     orders, truth = [None, "multiply_first", "aggregate_first"], [None, False, True]
     for kind, layer, sparse, dropout, order, once in product(KINDS, (0, 1), (False, True), (0.0, 0.5), orders, truth):
-        found = options(layer, kind=kind, sparse=sparse, input_dropout=dropout, op_order=order, precompute=once)
-        assert found
-        assert len(set(found)) == len(found)
+        free = options(layer, kind=kind, sparse=sparse, input_dropout=dropout)
+        kept = options(layer, kind=kind, sparse=sparse, input_dropout=dropout, op_order=order, precompute=once)
+        wanted = {
+            option
+            for option in free
+            if order in (None, option.op_order) and (layer > 0 or once in (None, option.precompute))
+        }
+        assert set(kept) == wanted
+        assert len(kept) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("model", "sparse", "pin"),
+    [
+        ({"kind": "gat"}, False, {"op_order": "aggregate_first"}),
+        ({"kind": "gat"}, False, {"precompute": True}),
+        ({"input_dropout": 0.1}, False, {"precompute": True}),
+        ({}, False, {"op_order": "multiply_first", "precompute": True}),
+        ({}, True, {"op_order": "aggregate_first", "precompute": False}),
+    ],
+)
+def test_pins_that_cannot_be_exact_leave_nothing(model, sparse, pin):
+    """A pin is never dropped in silence: the first layer has no option, and planning says so."""
+    assert options(sparse=sparse, **model, **pin) == ()

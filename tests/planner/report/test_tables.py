@@ -1,0 +1,127 @@
+"""Tables show the figures of plan, trace, comparison and profile in units one reads."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.compare import compare
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, SbmGraph
+from planner.report.tables import comparison_table, plan_table, profile_table, seconds, size, trace_table
+from planner.search import make_plan, simulate_plan
+from profiles.catalog import catalog_profile
+
+SPEC = SbmGraph(source="sbm", num_nodes=1200, average_degree=5, num_classes=3, num_features=10)
+
+
+@pytest.fixture(scope="module")
+def plan():
+    """A plan for two devices."""
+    cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),))
+    job = Job(graph=SPEC, model=ModelSpec(kind="sage", hidden_channels=16))
+    return make_plan(job, cluster, generate_sbm(SPEC))[0]
+
+
+def shown(renderable):
+    """What a wide terminal shows."""
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(renderable)
+    return console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0 µs"), (1.5e-6, "1.5 µs"), (0.0025, "2.5 ms"), (1.0, "1 s"), (12.34, "12.3 s"), (4321.0, "4,321 s")],
+)
+def test_seconds_take_the_unit_one_reads_best(value, text):
+    """Three digits, thousands apart."""
+    assert seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (3 * 2**20, "3 MiB"), (24e9, "22.35 GiB")]
+)
+def test_bytes_take_the_unit_one_reads_best(value, text):
+    """Powers of 1024, and gibibytes beyond."""
+    assert size(value) == text
+
+
+@given(st.floats(1e-9, 1e6))
+def test_shown_seconds_are_near_the_value(value):
+    """What is printed differs from the value by rounding alone."""
+    number, unit = seconds(value).replace(",", "").split()
+    assert float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(value, rel=6e-3)
+
+
+@given(st.integers(0, 2**45))
+def test_shown_bytes_are_near_the_value(value):
+    """The same for bytes."""
+    number, unit = size(value).split()
+    scale = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
+    assert float(number) * scale == pytest.approx(value, rel=1e-3)
+
+
+def test_plan_table_shows_decision_prediction_and_workers(plan):
+    """Everything a user decides by stands in the table."""
+    text = shown(plan_table(plan))
+    assert "sbm: 1,200 vertices" in text
+    assert "sage, 2 layers, hidden 16" in text
+    assert f"{seconds(plan.prediction.epoch_s)} predicted" in text
+    assert f"gap {plan.prediction.gap:.0%}" in text
+    assert text.count("box") == 2
+    for shape, load in zip(plan.shapes, plan.prediction.workers, strict=True):
+        assert f"{shape.num_local:,}" in text
+        assert size(load.peak_bytes) in text
+    for candidate in plan.considered:
+        assert candidate.summary in text
+
+
+def test_plan_table_tells_guesses(plan):
+    """Tasks outside the profile are counted; a plan without any does not mention them."""
+    assert f"{len(plan.prediction.unprofiled)} task(s) outside the profiled shapes" in shown(plan_table(plan))
+    sure = plan.model_copy(update={"prediction": plan.prediction.model_copy(update={"unprofiled": ()})})
+    assert "unprofiled" not in shown(plan_table(sure))
+
+
+def test_candidates_that_do_not_fit_say_no(plan):
+    """The fastest decision may have been passed over."""
+    considered = (plan.considered[0].model_copy(update={"fits": False}), *plan.considered[1:])
+    lines = shown(plan_table(plan.model_copy(update={"considered": considered}))).splitlines()
+    (line,) = [line for line in lines if plan.considered[0].summary in line]
+    assert " no " in line
+
+
+def test_trace_table_splits_the_epoch(plan):
+    """The three categories with their seconds."""
+    trace = simulate_plan(plan)
+    text = shown(trace_table(trace))
+    assert f"predicted epoch {seconds(trace.median_epoch_s)}" in text
+    for category in ("compute", "communicate", "host"):
+        assert seconds(trace.category_s(category)) in text
+
+
+def test_comparison_table_shows_errors_and_misses(plan):
+    """Errors are signed, the accuracy reached stands below, and misses name their tasks."""
+    predicted = simulate_plan(plan)
+    changes = {"origin": "measured", "epoch_s": (predicted.median_epoch_s * 2,), "accuracy": {"test": 0.75}}
+    comparison = compare(predicted, predicted.model_copy(update=changes))
+    text = shown(comparison_table(comparison))
+    assert "-50.0%" in text
+    assert "+0.0%" in text
+    assert "75.00%" in text
+    assert comparison.tasks[0].task in text
+    assert "unprofiled shape" in text or not comparison.tasks[0].unprofiled
+
+
+def test_profile_table_lists_every_operator():
+    """Each with its largest shape and where its figure comes from."""
+    profile = catalog_profile("rtx-3090")
+    text = shown(profile_table(profile))
+    for name in profile.operators:
+        assert f" {name} " in text
+    assert "scaled" in text
+    assert profile.device_name in text

@@ -1,0 +1,216 @@
+"""A plan on disk is the plan that was made, and any other graph, partition or version is refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, SbmGraph
+from planner.plan import GraphFacts, Plan, load_partition, partition_digest, save_plan
+from planner.search import make_plan, named, simulate_plan
+from profiles.errors import UserError
+
+SPEC = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, num_features=10)
+GRAPH = generate_sbm(SPEC)
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A plan for two workers and its partition."""
+    cluster = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=2),)),))
+    return make_plan(Job(graph=SPEC, model=ModelSpec(hidden_channels=16)), cluster, GRAPH)
+
+
+@pytest.fixture
+def saved(made, tmp_path):
+    """The path of the plan on disk, its partition beside it."""
+    path = tmp_path / "plan.json"
+    plan, part = made
+    return save_plan(named(plan, path), part, path)
+
+
+def fault(call, *arguments):
+    """The one line of a UserError."""
+    with pytest.raises(UserError) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_save_and_load_round_trip(made, saved):
+    """Plan and partition read back equal those written."""
+    plan, part = made
+    loaded = Plan.load(saved)
+    assert loaded == named(plan, saved)
+    assert loaded.fingerprint() == named(plan, saved).fingerprint()
+    read = load_partition(loaded, saved)
+    np.testing.assert_array_equal(read, part)
+    assert read.dtype == np.int32
+
+
+def test_only_plan_and_partition_are_written(saved):
+    """No temporary file is left beside them."""
+    assert sorted(path.name for path in saved.parent.iterdir()) == ["plan.json", "plan.partition.npz"]
+
+
+def test_a_loaded_plan_simulates_as_predicted(saved):
+    """The plan alone is enough to play its epoch again."""
+    plan = Plan.load(saved)
+    trace = simulate_plan(plan)
+    assert trace.epoch_s == (plan.prediction.epoch_s,)
+    assert trace.plan_fingerprint == plan.fingerprint()
+
+
+def test_moving_both_files_together_is_allowed(saved, tmp_path):
+    """The partition is found beside the plan, wherever that is."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    for name in ("plan.json", "plan.partition.npz"):
+        (tmp_path / name).rename(folder / name)
+    assert len(load_partition(Plan.load(folder / "plan.json"), folder / "plan.json")) == 80
+
+
+def test_its_own_graph_is_accepted(made):
+    """A graph drawn again from the same seed is the same graph."""
+    made[0].check_graph(generate_sbm(SPEC))
+    made[0].check_graph(replace(GRAPH, name="renamed"))
+
+
+@pytest.mark.parametrize("change", ["edges", "features", "labels", "split"])
+def test_another_graph_is_a_user_error(made, change):
+    """Both graphs are named, with what to do."""
+    other = {
+        "edges": {"edge_index": GRAPH.edge_index[:, :-1]},
+        "features": {"x": GRAPH.x + 1},
+        "labels": {"y": (GRAPH.y + 1) % 3},
+        "split": {"train_mask": ~GRAPH.train_mask},
+    }[change]
+    text = fault(made[0].check_graph, replace(GRAPH, name="other", **other))
+    assert "was made for graph sbm" in text
+    assert GRAPH.fingerprint in text
+    assert "make a new plan" in text
+
+
+def other_partition(path, part):
+    """Another partition in place of the plan's."""
+    np.savez(path, part=part)
+
+
+DAMAGE = {
+    "missing": (lambda path: path.unlink(), "partition is missing; keep it beside the plan"),
+    "empty": (lambda path: path.write_bytes(b""), "not a partition file"),
+    "cut short": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "not a partition file"),
+    "text": (lambda path: path.write_text("part"), "not a partition file"),
+    "flipped": (lambda path: path.write_bytes(bytes(b ^ 0xFF for b in path.read_bytes())), "not a partition file"),
+    "other key": (lambda path: np.savez(path, parts=np.zeros(80, np.int32)), "not a partition file"),
+    "pickled": (lambda path: np.savez(path, part=np.array([{}], dtype=object)), "not a partition file"),
+    "a bare array": (lambda path: np.save(path.open("wb"), np.zeros(80, np.int32)), "not a partition file"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "cannot be read as a partition file"),
+    "other size": (lambda path: other_partition(path, np.zeros(79, np.int32)), "not the partition this plan"),
+    "other shape": (lambda path: other_partition(path, np.zeros((80, 1), np.int32)), "not the partition this plan"),
+    "other owners": (lambda path: other_partition(path, np.zeros(80, np.int32)), "not the partition this plan"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_missing_or_damaged_partition_is_a_user_error(damage, saved):
+    """Whatever is wrong with the partition, one line names its file."""
+    path = saved.with_name("plan.partition.npz")
+    destroy, wanted = DAMAGE[damage]
+    destroy(path)
+    text = fault(load_partition, Plan.load(saved), saved)
+    assert text.startswith(f"{path}: ")
+    assert wanted in text
+
+
+def test_flipped_bytes_inside_the_array_are_found(saved):
+    """A damaged compressed stream is no other partition but a damaged file."""
+    path = saved.with_name("plan.partition.npz")
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle - 8 : middle + 8] = bytes(16)
+    path.write_bytes(data)
+    assert str(path) in fault(load_partition, Plan.load(saved), saved)
+
+
+def test_digest_depends_on_owners_alone():
+    """Not on the integer type or the memory layout."""
+    part = np.arange(12) % 3
+    assert partition_digest(part) == partition_digest(part.astype(np.int32)[::-1][::-1])
+    assert partition_digest(part) != partition_digest((part + 1) % 3)
+
+
+def at(raw, *keys):
+    """The value deep in a decoded document."""
+    for key in keys:
+        raw = raw[key]
+    return raw
+
+
+EDITS = {
+    "other version": (lambda raw: raw.update(schema_version=2), "schema_version is 2"),
+    "no version": (lambda raw: raw.pop("schema_version"), "schema_version is missing"),
+    "other kind": (lambda raw: raw.update(kind="trace"), "this is a 'trace' file, a 'plan' file is needed"),
+    "unknown key": (lambda raw: raw.update(foo=1), "foo: unknown key"),
+    "deep unknown key": (lambda raw: at(raw, "decision").update(foo=1), "decision.foo: unknown key"),
+    "missing key": (lambda raw: raw.pop("decision"), "decision: this key is missing"),
+    "unknown strategy": (lambda raw: at(raw, "decision").update(strategy="magic"), "decision.strategy"),
+    "no workers": (lambda raw: at(raw, "placement").update(workers=[]), "must each have 0 workers"),
+    "one shape": (lambda raw: raw["shapes"].pop(), "must each have 2 workers"),
+    "no shapes": (lambda raw: raw.update(shapes=[]), "shapes: "),
+    "a row missing": (lambda raw: raw["send_counts"].pop(), "must each have 2 workers"),
+    "a count missing": (lambda raw: raw["send_counts"][1].pop(), "must each have 2 workers"),
+    "a load missing": (lambda raw: at(raw, "prediction", "workers").pop(), "must each have 2 workers"),
+    "a layer missing": (lambda raw: at(raw, "decision", "layers").pop(), "decision.layers must have 2 layers"),
+    "a layer more": (lambda raw: at(raw, "job", "model").update(num_layers=1), "decision.layers must have 1 layers"),
+    "profile missing": (lambda raw: at(raw, "placement").update(profiles={}), "placement.profiles lacks t4@"),
+    "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),
+    "negative bytes": (lambda raw: at(raw, "prediction", "workers", 0).update(peak_bytes=-1), "peak_bytes"),
+    "text for a number": (lambda raw: at(raw, "shapes", 0).update(num_local="many"), "shapes.0.num_local"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_every_inconsistency_is_one_line(edit, saved):
+    """A plan edited by hand is checked in full before it is used."""
+    raw = json.loads(saved.read_text())
+    change, wanted = EDITS[edit]
+    change(raw)
+    saved.write_text(json.dumps(raw))
+    text = fault(Plan.load, saved)
+    assert text.startswith(f"{saved}: ")
+    assert wanted in text
+
+
+def test_gap_is_simulated_over_bound(made):
+    """The gap is what is printed with every plan."""
+    prediction = made[0].prediction
+    assert prediction.gap == pytest.approx(prediction.epoch_s / prediction.bound_s - 1)
+    assert prediction.model_copy(update={"bound_s": 0.0}).gap == 0.0
+
+
+def test_facts_are_the_graphs():
+    """What the plan remembers of the graph is read off it."""
+    facts = GraphFacts.of(GRAPH)
+    assert (facts.num_nodes, facts.num_edges) == (80, GRAPH.num_edges)
+    assert (facts.num_features, facts.num_classes) == (10, 3)
+    assert facts.fingerprint == GRAPH.fingerprint
+
+
+def test_program_is_built_from_the_plan_alone(made):
+    """Widths, orders and feature format stand in the plan."""
+    program = made[0].program()
+    assert program.weight_shapes["convs.0.lin.weight"] == (16, 10)
+    assert program.weight_shapes["convs.1.lin.weight"] == (3, 16)
+
+
+def test_a_failed_write_leaves_nothing(made, tmp_path):
+    """Where the plan cannot be written there is neither plan nor partition nor temporary file."""
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "plan.json"
+    plan, part = made
+    assert "cannot be written" in fault(save_plan, named(plan, path), part, path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

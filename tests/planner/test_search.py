@@ -1,0 +1,110 @@
+"""From a job and a cluster to a plan: pins, prediction and fit, on real small graphs."""
+
+from pathlib import Path
+
+import pytest
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.plan import partition_digest
+from planner.search import make_plan, named, simulate_plan
+from profiles.errors import NoPlanFitsError, UserError
+
+SPEC = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=16)
+GRAPH = generate_sbm(SPEC)
+
+
+def cluster_of(*devices, memory_bytes=None):
+    """One host a device name."""
+    hosts = [
+        HostSpec(name=f"h{i}", devices=(DeviceSpec(catalog=name, memory_bytes=memory_bytes),))
+        for i, name in enumerate(devices)
+    ]
+    return Cluster(hosts=tuple(hosts))
+
+
+def job_of(kind="gcn", **pin):
+    """A small job on the test graph."""
+    return Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=16), pin=PinnedDecisions(**pin))
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "tagcn"])
+def test_plan_predicts_what_simulating_it_gives(kind):
+    """The prediction in the plan is its own schedule played on the virtual clock."""
+    plan, part = make_plan(job_of(kind), cluster_of("rtx-3090", "t4"), GRAPH)
+    trace = simulate_plan(plan)
+    prediction = plan.prediction
+    assert trace.median_epoch_s == prediction.epoch_s >= prediction.bound_s > 0
+    for category in ("compute", "communicate", "host"):
+        assert trace.category_s(category) == pytest.approx(getattr(prediction, f"{category}_s"))
+    assert trace.peak_bytes == tuple(load.peak_bytes for load in prediction.workers)
+    assert trace.sent_bytes == tuple(load.sent_bytes for load in prediction.workers)
+    assert plan.partition_sha256 == partition_digest(part)
+
+
+def test_plan_describes_the_partition_it_was_made_with():
+    """Shapes and send counts are those of the returned partition."""
+    plan, part = make_plan(job_of(), cluster_of("t4", "t4", "t4"), GRAPH)
+    assert [shape.num_local for shape in plan.shapes] == [int((part == rank).sum()) for rank in range(3)]
+    assert [sum(row) for row in plan.send_counts] == [shape.num_sent for shape in plan.shapes]
+    assert [sum(column) for column in zip(*plan.send_counts)] == [shape.num_halo for shape in plan.shapes]
+
+
+def test_pinned_workers_are_the_first_of_the_cluster():
+    """Only their profiles go into the plan."""
+    plan, part = make_plan(job_of(num_workers=1), cluster_of("t4", "rtx-3090"), GRAPH)
+    assert plan.num_workers == 1
+    assert [profile.name for profile in plan.placement.profiles.values()] == ["t4"]
+    assert not part.any()
+    assert plan.prediction.communicate_s == 0
+
+
+def test_unknown_collectives_are_called_unprofiled():
+    """A network nobody measured is a guess, and the plan says which tasks rest on it."""
+    plan, _ = make_plan(job_of(), cluster_of("t4", "t4"), GRAPH)
+    spans = {span.task for span in simulate_plan(plan).spans if span.unprofiled}
+    assert "reduce" in plan.prediction.unprofiled
+    assert set(plan.prediction.unprofiled) == spans
+
+
+def test_what_cannot_run_at_all_is_a_user_error():
+    """More workers than devices, or than vertices, is the user's to change."""
+    with pytest.raises(UserError, match="3 workers asked for"):
+        make_plan(job_of(num_workers=3), cluster_of("t4"), GRAPH)
+    one = generate_sbm(SPEC.model_copy(update={"num_nodes": 1, "num_classes": 1}))
+    with pytest.raises(UserError, match="halo exchange cannot be used: 2 workers for 1 vertices"):
+        make_plan(job_of(), cluster_of("t4", "t4"), one)
+
+
+def test_no_plan_fits_where_memory_is_short():
+    """The nearest miss is raised, not a plan that would fail."""
+    with pytest.raises(NoPlanFitsError, match="bytes are missing"):
+        make_plan(job_of(), cluster_of("t4", "t4", memory_bytes=10_000), GRAPH)
+
+
+def test_planning_is_deterministic():
+    """The same inputs give the same plan, to the fingerprint."""
+    plans = [make_plan(job_of("sage"), cluster_of("t4", "rtx-3090"), GRAPH)[0] for _ in range(2)]
+    assert plans[0].fingerprint() == plans[1].fingerprint()
+
+
+def test_named_plan_points_beside_itself():
+    """The partition file carries the plan's name and no folder."""
+    plan, _ = make_plan(job_of(), cluster_of("t4"), GRAPH)
+    assert named(plan, Path("somewhere/big.json")).partition_file == "big.partition.npz"
+
+
+def test_steps_are_told_in_order():
+    """Partitioning comes first, simulating last."""
+    told = []
+    make_plan(job_of(), cluster_of("t4", "t4"), GRAPH, told.append)
+    assert told[0].startswith("partitioning into 2")
+    assert told[-1] == "simulating the chosen plan"
+
+
+def test_all_workers_of_the_cluster_are_used_unless_pinned():
+    """The plan's placement is the cluster's."""
+    cluster = cluster_of("t4", "rtx-3090")
+    plan, _ = make_plan(job_of(), cluster, GRAPH)
+    assert plan.placement == resolve(cluster)
