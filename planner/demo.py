@@ -24,7 +24,7 @@ def demo_job() -> Job:
     return Job(
         schema_version=1,
         name="demo",
-        graph=SbmGraph(source="sbm", num_nodes=20_000, average_degree=20.0, num_classes=8, num_features=128),
+        graph=SbmGraph(source="sbm", num_nodes=50_000, average_degree=20.0, num_classes=8, num_features=128),
         model=ModelSpec(kind="gcn", num_layers=2, hidden_channels=128),
         training=TrainingSpec(epochs=EPOCHS),
     )

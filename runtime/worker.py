@@ -23,6 +23,7 @@ from runtime.full_batch import EpochRecord, FullBatchTrainer
 
 MAX_TRACED_EPOCHS = 10
 _WARM_UP_EPOCHS = 2
+_SAY_EVERY_S = 0.25
 
 
 def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
@@ -66,12 +67,14 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     setup_s = time.monotonic() - setup_start_s
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    records = []
+    records: list[EpochRecord] = []
+    said_s = 0.0
     for epoch in range(epochs):
-        record = trainer.train_epoch(epoch, traced=epoch in traced)
-        records.append(record)
-        if rank == 0:
-            emit({"event": "epoch", "epoch": epoch, "epochs": epochs, "loss": record.loss})
+        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
+        # Each word costs the listener CPU time, which on a small machine is the workers' own.
+        if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs - 1):
+            said_s = records[-1].end_s
+            emit({"event": "epoch", "epoch": epoch, "epochs": epochs, "loss": records[-1].loss})
     peak_bytes = peak_memory_bytes(device)
     accuracy = trainer.evaluate()
     gathered = _gather({"records": [asdict(r) for r in records], "peak_bytes": peak_bytes, "setup_s": setup_s})
