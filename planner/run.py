@@ -37,7 +37,8 @@ def run_plan(
         folder: receives `shards/`, `measured.json`, `model.pt` (PyG state_dict) and `workers.log`.
         graph: where it is loaded already; else the job's source is loaded again.
         timeout_s: longest wait in one collective before the run fails.
-        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` after the last epoch and a few times a second before.
+        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` a few times a second, and
+            after the last epoch.
 
     Raises:
         UserError: the plan does not belong to this graph or cannot run here.

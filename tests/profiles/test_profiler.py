@@ -39,8 +39,9 @@ def profile(monkeypatch, no_gpu, events):
     # Numba's OpenMP layer sets torch's thread count too, so a worker is given both alike.
     shared = numba.get_num_threads()
     monkeypatch.setitem(GRIDS, "tiny", TINY)
-    for key, value in {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": "0", "LOCAL_RANK": "0", "OMP_NUM_THREADS": str(shared)}.items():
-        monkeypatch.setenv(key, value)
+    places = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "GROUP_RANK": 0}
+    for key, value in {**places, "OMP_NUM_THREADS": shared}.items():
+        monkeypatch.setenv(key, str(value))
     yield measure_as_worker("tiny")
     torch.set_num_threads(threads)
 
