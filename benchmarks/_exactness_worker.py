@@ -99,7 +99,10 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
         input_dropout=case.input_dropout,
     )
     # Adam, the default, on METIS parts; plain SGD, whose steps do not hide a gradient's scale, on ranges.
-    optimizer, learning_rate = ("adam", 0.01) if case.partitioner == "metis" else ("sgd", 0.1)
+    # With dropout SGD too: Adam turns the rounding of a near-zero gradient into a whole step, and PyG
+    # alone, its edges listed in another order, then differs from itself by up to 7e-5 after 20 steps.
+    by_adam = case.partitioner == "metis" and not case.dropout
+    optimizer, learning_rate = ("adam", 0.01) if by_adam else ("sgd", 0.1)
     training = TrainingSpec(epochs=NUM_STEPS, optimizer=optimizer, learning_rate=learning_rate, seed=3)
     job = Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, training=training)
     layers = tuple(
@@ -124,7 +127,12 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
     if rank != 0:
         return None
     assert logits is not None
-    return {**case.__dict__, "num_workers": num_workers, **differences(graph, job, logits, losses[-1])}
+    return {
+        **case.__dict__,
+        "optimizer": optimizer,
+        "num_workers": num_workers,
+        **differences(graph, job, logits, losses[-1]),
+    }
 
 
 def _whole(logits: Tensor, vertices: Tensor, num_nodes: int, num_workers: int) -> Tensor:
