@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 import traceback
 from collections import deque
@@ -35,7 +36,9 @@ _EVENT_MARK = "@gnnplan "
 
 def emit(event: Event) -> None:
     """Sends an event from a worker to the process that launched it (a marked line on stdout)."""
-    print(_EVENT_MARK + json.dumps(event), flush=True)
+    # One write: workers share the pipe, and a line in two pieces would mix with another worker's.
+    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), f"{_EVENT_MARK}{json.dumps(event)}\n".encode())
 
 
 @contextmanager
@@ -89,12 +92,12 @@ def launch(
     tail: deque[str] = deque(maxlen=40)
     with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
         for rank, line in agents.lines():
-            if line.startswith(_EVENT_MARK):
-                if on_event:
-                    on_event(json.loads(line[len(_EVENT_MARK) :]))
-                continue
-            log.write(line if len(hosts) == 1 else f"[host {rank}] {line}")
-            tail.append(line.rstrip())
+            words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come
+            if mark and on_event:
+                on_event(json.loads(event))
+            if words.strip():
+                log.write(f"{'' if len(hosts) == 1 else f'[host {rank}] '}{words.rstrip()}\n")
+                tail.append(words.rstrip())
         code = agents.wait()
     if code != 0:
         raise RunFailedError(_first_cause(folder, code, tail))
