@@ -79,9 +79,9 @@ def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimat
         case "exchange":
             return cost.copy((n + shape.num_halo) * width)
         case "attend":
-            rows = n + shape.num_halo
+            # The kernel was measured with as many source rows as targets; a halo row's score is one pass more.
             kernel = cost("gat_forward", n, shape.num_edges / n, width) if n else ZERO
-            return total([kernel, *[cost("add", rows * width)] * 2])
+            return total([kernel, cost("add", shape.num_halo * width)])
         case "activate":
             operator = "dropout_forward" if step.dropout else "activation_forward"
             return cost(operator, n * step.out_widths[0])
@@ -101,9 +101,8 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estima
         case "exchange":
             return None
         case "attend":
-            rows = n + shape.num_halo
             kernel = cost("gat_backward", n, shape.num_edges / n, width) if n else ZERO
-            return total([kernel, *[cost("add", rows * width)] * 4])
+            return total([kernel, *[cost("add", shape.num_halo * width)] * 2])
         case "activate":
             if not step.relu:
                 return cost.copy(n * width / 2)  # the bias gradient only reads

@@ -14,8 +14,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from profiles.kernels.activation import activate_, activate_backward
-from profiles.kernels.attention import EdgeBlock, attention_backward, attention_forward
+from profiles.kernels.activation import activate_, activate_backward_
+from profiles.kernels.attend import attend_backward, attend_forward
+from profiles.kernels.attention import EdgeBlock
+from profiles.kernels.dense import gather_rows, matmul
 from profiles.kernels.loss import loss_and_grad
 from profiles.kernels.sparse import csr_tensor, spmm_add_
 
@@ -54,19 +56,19 @@ def _dense(device: torch.device, *shape: float) -> Tensor:
 def _matmul_forward(shape, device) -> Call:
     rows, in_width, out_width = shape
     x, weight = _dense(device, rows, in_width), _dense(device, out_width, in_width)
-    return lambda: x @ weight.t()
+    return lambda: matmul(x, weight.t())
 
 
 def _matmul_grad_input(shape, device) -> Call:
     rows, in_width, out_width = shape
     grad, weight = _dense(device, rows, out_width), _dense(device, out_width, in_width)
-    return lambda: grad @ weight
+    return lambda: matmul(grad, weight)
 
 
 def _matmul_grad_weight(shape, device) -> Call:
     rows, in_width, out_width = shape
     grad, x = _dense(device, rows, out_width), _dense(device, rows, in_width)
-    return lambda: grad.t() @ x
+    return lambda: matmul(grad.t(), x)
 
 
 def random_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:
@@ -94,26 +96,26 @@ def _spmm(shape, device, *, transposed: bool = False) -> Call:
 def _attention(shape, device):
     rows, degree, channels = int(shape[0]), shape[1], max(1, int(shape[2]) // GAT_HEADS)
     edges = EdgeBlock.from_csr(random_csr(rows, degree), device)
-    h, grad = _dense(device, rows, GAT_HEADS, channels), _dense(device, rows, GAT_HEADS, channels)
-    return edges, h, _dense(device, rows, GAT_HEADS), _dense(device, rows, GAT_HEADS), grad
+    q, grad = _dense(device, rows, GAT_HEADS * channels), _dense(device, rows, GAT_HEADS * channels)
+    return edges, q, _dense(device, 1, GAT_HEADS, channels), _dense(device, 1, GAT_HEADS, channels), grad
 
 
 def _gat_forward(shape, device) -> Call:
-    edges, h, a_source, a_target, out = _attention(shape, device)
-    return lambda: attention_forward(edges, h, a_source, a_target, out)
+    edges, q, att_source, att_target, _ = _attention(shape, device)
+    return lambda: attend_forward(edges, q, att_source, att_target, averages=False)
 
 
 def _gat_backward(shape, device) -> Call:
-    edges, h, a_source, a_target, grad = _attention(shape, device)
-    alpha = attention_forward(edges, h, a_source, a_target, torch.empty_like(grad))
-    return lambda: attention_backward(edges, h, a_source, a_target, alpha, grad)
+    edges, q, att_source, att_target, grad = _attention(shape, device)
+    _, scores = attend_forward(edges, q, att_source, att_target, averages=False)
+    return lambda: attend_backward(edges, q, att_source, att_target, scores, grad, averages=False)
 
 
 def _gather_rows(shape, device) -> Call:
     rows, width = int(shape[0]), int(shape[1])
     x = _dense(device, 2 * rows, width)
     index = torch.randperm(2 * rows, device=device)[:rows]
-    return lambda: x.index_select(0, index)
+    return lambda: gather_rows(x, index)
 
 
 def _scatter_add_rows(shape, device) -> Call:
@@ -135,7 +137,7 @@ def _activation_forward(shape, device, dropout: float = 0.0) -> Call:
 
 def _activation_backward(shape, device, dropout: float = 0.0) -> Call:
     grad, out = _elements(shape, device), _elements(shape, device)
-    return lambda: activate_backward(grad, out, relu=True, dropout=dropout).sum(0)
+    return lambda: activate_backward_(grad, out, relu=True, dropout=dropout).sum(0)
 
 
 def _add(shape, device) -> Call:

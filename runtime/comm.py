@@ -9,6 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from planner.shard import Shard
+from profiles.kernels import pool
+from profiles.kernels.dense import gather_rows, stack_rows
 from runtime.recorder import Recorder
 
 
@@ -54,7 +56,7 @@ class HaloExchanger:
     def fetch(self, x: Tensor, name: str) -> Tensor:
         """The halo rows [h, width] of `x` [n, width]. Every worker of the group must call it."""
         with self.recorder.span(f"{name}/pack/forward"):
-            rows = x.index_select(0, self.send_rows)
+            rows = gather_rows(x, self.send_rows)
         with self.recorder.span(f"{name}/exchange/forward", "communicate"):
             return self._all_to_all(rows, self.recv_counts, self.send_counts)
 
@@ -66,7 +68,11 @@ class HaloExchanger:
             return grad.index_add_(0, self.send_rows, rows)
 
     def _all_to_all(self, rows: Tensor, recv_counts: list[int], send_counts: list[int]) -> Tensor:
-        out = rows.new_empty(sum(recv_counts), *rows.shape[1:])
+        num_rows = sum(recv_counts)
+        if rows.dtype == torch.float32:
+            out = pool.empty(rows.device, num_rows, *rows.shape[1:])
+        else:
+            out = rows.new_empty(num_rows, *rows.shape[1:])
         dist.all_to_all_single(out, rows, recv_counts, send_counts)
         self.recorder.sent_bytes += rows.nbytes
         return out
@@ -95,7 +101,7 @@ class HaloExchange(torch.autograd.Function):
         ctx.exchanger, ctx.name = exchanger, name
         halo = exchanger.fetch(x, name)
         with exchanger.recorder.span(f"{name}/forward"):
-            return torch.cat([x, halo])
+            return stack_rows(x, halo)
 
     @staticmethod
     def backward(ctx, grad: Tensor):

@@ -12,6 +12,7 @@ from planner.job import Job
 from planner.program import Program
 from planner.schedule import Category
 from planner.shard import Shard
+from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -61,6 +62,7 @@ class FullBatchTrainer:
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers
+        self.num_parameters = sum(map(torch.Tensor.numel, self.parameters))
         y = torch.from_numpy(shard.y)
         self.y = y.to(device)
         self.masks = {
@@ -91,7 +93,7 @@ class FullBatchTrainer:
             return loss
         with self.recorder.span("reduce/flatten"):
             parts = [(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in self.parameters]
-            flat = torch.cat([*parts, loss.reshape(1)])
+            flat = torch.cat([*parts, loss.reshape(1)], out=pool.empty(loss.device, self.num_parameters + 1))
         with self.recorder.span("reduce", "communicate"):
             dist.all_reduce(flat)
         with self.recorder.span("reduce/unflatten"):

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from planner.program import Step
-from profiles.kernels.activation import activate_, activate_backward
-from profiles.kernels.attention import EdgeBlock, attention_backward, attention_forward
+from profiles.kernels.activation import activate_, activate_backward_
+from profiles.kernels.attend import Scores, attend_backward, attend_forward
+from profiles.kernels.attention import EdgeBlock
+from profiles.kernels.dense import matmul, transposed
 from profiles.kernels.sparse import spmm, spmm_add_
 from runtime.comm import HaloExchanger
 from runtime.recorder import Recorder
@@ -51,17 +53,17 @@ class Multiply(torch.autograd.Function):
         ctx.step, ctx.recorder = step, recorder
         ctx.save_for_backward(x, *weights)
         with recorder.span(f"{step.name}/forward"):
-            return tuple(x @ weight.t() for weight in weights)
+            return tuple(matmul(x, weight.t()) for weight in weights)
 
     @staticmethod
     def backward(ctx, *grads: Tensor):
         """Gradients at x (summed) and at each weight."""
         x, *weights = ctx.saved_tensors
         with ctx.recorder.span(f"{ctx.step.name}/backward"):
-            grad_weights = [grad.t() @ x for grad in grads]
+            grad_weights = [matmul(grad.t(), x) for grad in grads]
             grad_x = None
             if ctx.needs_input_grad[2]:
-                grad_x = grads[0] @ weights[0]
+                grad_x = matmul(grads[0], weights[0])
                 for grad, weight in zip(grads[1:], weights[1:]):
                     grad_x.addmm_(grad, weight)
         return None, None, grad_x, *grad_weights
@@ -75,13 +77,13 @@ class MultiplySparse(torch.autograd.Function):
         """CSR [n, F], W_k [out_k, F] -> dense [n, out_k] each."""
         ctx.step, ctx.recorder, ctx.x = step, recorder, x
         with recorder.span(f"{step.name}/forward"):
-            return tuple(spmm(x.rows, weight.t().contiguous()) for weight in weights)
+            return tuple(spmm(x.rows, transposed(weight)) for weight in weights)
 
     @staticmethod
     def backward(ctx, *grads: Tensor):
         """Gradients at the weights only: input features need none."""
         with ctx.recorder.span(f"{ctx.step.name}/backward"):
-            grad_weights = [spmm(ctx.x.columns, grad.contiguous()).t().contiguous() for grad in grads]
+            grad_weights = [transposed(spmm(ctx.x.columns, grad)) for grad in grads]
         return None, None, None, *grad_weights
 
 
@@ -95,7 +97,7 @@ class Combine(torch.autograd.Function):
         ctx.save_for_backward(*tensors)
         half = len(tensors) // 2
         with recorder.span(f"{step.name}/forward"):
-            out = tensors[0] @ tensors[half].t()
+            out = matmul(tensors[0], tensors[half].t())
             for x, weight in zip(tensors[1:half], tensors[half + 1 :]):
                 out.addmm_(x, weight.t())
         return out
@@ -107,8 +109,8 @@ class Combine(torch.autograd.Function):
         xs, weights = ctx.saved_tensors[:half], ctx.saved_tensors[half:]
         needs = ctx.needs_input_grad[2 : 2 + half]
         with ctx.recorder.span(f"{ctx.step.name}/backward"):
-            grad_weights = [grad.t() @ x for x in xs]
-            grad_xs = [grad @ weight if need else None for weight, need in zip(weights, needs)]
+            grad_weights = [matmul(grad.t(), x) for x in xs]
+            grad_xs = [matmul(grad, weight) if need else None for weight, need in zip(weights, needs)]
         return None, None, *grad_xs, *grad_weights
 
 
@@ -120,16 +122,16 @@ class CombineSparse(torch.autograd.Function):
         """CSR x_k [n, F], W_k [out, F] -> dense [n, out]."""
         ctx.step, ctx.recorder, ctx.xs = step, recorder, xs
         with recorder.span(f"{step.name}/forward"):
-            out = spmm(xs[0].rows, weights[0].t().contiguous())
+            out = spmm(xs[0].rows, transposed(weights[0]))
             for x, weight in zip(xs[1:], weights[1:]):
-                spmm_add_(out, x.rows, weight.t().contiguous())
+                spmm_add_(out, x.rows, transposed(weight))
         return out
 
     @staticmethod
     def backward(ctx, grad: Tensor):
         """Gradients at the weights only."""
         with ctx.recorder.span(f"{ctx.step.name}/backward"):
-            grad_weights = [spmm(x.columns, grad).t().contiguous() for x in ctx.xs]
+            grad_weights = [transposed(spmm(x.columns, grad)) for x in ctx.xs]
         return None, None, None, *grad_weights
 
 
@@ -181,34 +183,19 @@ class Attend(torch.autograd.Function):
     ):
         """q [n + h, H * C], att_* [1, H, C] -> [n, H * C], or [n, C] averaged."""
         ctx.step, ctx.edges, ctx.recorder = step, edges, recorder
-        num_targets = len(edges.indptr) - 1
+        ctx.averages = step.out_widths[0] != step.in_width
         with recorder.span(f"{step.name}/forward"):
-            h = q.view(len(q), step.heads, -1)
-            a_source = (h * att_source).sum(-1)
-            a_target = (h[:num_targets] * att_target).sum(-1)
-            out = q.new_empty(num_targets, step.in_width)
-            per_head = out.view(num_targets, step.heads, -1)
-            alpha = attention_forward(edges, h, a_source, a_target, per_head)
-            ctx.save_for_backward(q, att_source, att_target, a_source, a_target, alpha)
-            ctx.averages = step.out_widths[0] != step.in_width
-            return per_head.mean(1) if ctx.averages else out
+            out, scores = attend_forward(edges, q, att_source, att_target, averages=ctx.averages)
+            ctx.save_for_backward(q, att_source, att_target, scores.source, scores.target, scores.alpha)
+        return out
 
     @staticmethod
     def backward(ctx, grad: Tensor):
         """Gradients at the rows with halo and at both attention vectors."""
-        q, att_source, att_target, a_source, a_target, alpha = ctx.saved_tensors
-        heads, num_targets = ctx.step.heads, len(ctx.edges.indptr) - 1
+        q, att_source, att_target, *scores = ctx.saved_tensors
         with ctx.recorder.span(f"{ctx.step.name}/backward"):
-            h = q.view(len(q), heads, -1)
-            if ctx.averages:
-                grad = (grad / heads)[:, None, :].expand(-1, heads, -1)
-            grad = grad.reshape(num_targets, heads, -1).contiguous()
-            grad_h, grad_source, grad_target = attention_backward(ctx.edges, h, a_source, a_target, alpha, grad)
-            grad_h.addcmul_(grad_source[:, :, None], att_source)
-            grad_h[:num_targets].addcmul_(grad_target[:, :, None], att_target)
-            grad_att_source = torch.einsum("mk,mkc->kc", grad_source, h)[None]
-            grad_att_target = torch.einsum("nk,nkc->kc", grad_target, h[:num_targets])[None]
-        return None, None, None, grad_h.view_as(q), grad_att_source, grad_att_target
+            grads = attend_backward(ctx.edges, q, att_source, att_target, Scores(*scores), grad, averages=ctx.averages)
+        return None, None, None, *grads
 
 
 class Activate(torch.autograd.Function):
@@ -229,9 +216,12 @@ class Activate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        """Gradients at z and at the bias."""
+        """Gradients at z and at the bias.
+
+        In place on `grad`: a value has one consumer, whose fresh tensor it is.
+        """
         with ctx.recorder.span(f"{ctx.step.name}/backward"):
             out = ctx.saved_tensors[0] if ctx.step.relu else grad
-            grad_z = activate_backward(grad, out, relu=ctx.step.relu, dropout=ctx.dropout)
+            grad_z = activate_backward_(grad, out, relu=ctx.step.relu, dropout=ctx.dropout)
             grad_bias = grad_z.sum(0)
         return None, None, grad_z, grad_bias, None, None, None

@@ -18,6 +18,8 @@ from planner.plan import Plan
 from planner.shard import Shard
 from planner.trace import Span, Trace
 from profiles.contract import replacing
+from profiles.kernels import pool
+from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 
@@ -60,6 +62,8 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
     trainer = FullBatchTrainer(plan.job, plan.program(), shard, device)
     del shard
+    pool.release()
+    return_freed_memory()
     epochs = plan.job.training.epochs
     traced = set(traced_epochs(epochs))
     if plan.num_workers > 1:

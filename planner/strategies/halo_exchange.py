@@ -232,6 +232,7 @@ class _Trial:
                 placement.profile_of(rank),
                 num_features=graph.num_features,
                 num_classes=graph.num_classes,
+                num_workers=len(self.shapes),
                 has_optimizer_state=self.problem.job.training.optimizer == "adam",
             )
             for rank, shape in enumerate(self.shapes)

@@ -95,9 +95,9 @@ def activate_(
     return z.mul_(keep_mask(key, vertices[:, None], columns, z.shape[1], dropout)).mul_(scale)
 
 
-def activate_backward(grad: Tensor, out: Tensor, *, relu: bool, dropout: float = 0.0) -> Tensor:
-    """Gradient at `z` from the gradient at `out`; a zero of `out` was cut by ReLU or dropped."""
+def activate_backward_(grad: Tensor, out: Tensor, *, relu: bool, dropout: float = 0.0) -> Tensor:
+    """Gradient at `z`, in place on the gradient at `out`; a zero of `out` was cut by ReLU or dropped."""
     if not relu:
         return grad
-    grad = torch.ops.aten.threshold_backward(grad, out, 0)
+    torch.ops.aten.threshold_backward.grad_input(grad, out, 0, grad_input=grad)
     return grad.mul_(1.0 / (1.0 - dropout)) if dropout else grad

@@ -15,6 +15,8 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
+from profiles.kernels import pool
+
 NEGATIVE_SLOPE = 0.2
 _EPSILON = 1e-16  # as torch_geometric.utils.softmax
 
@@ -54,7 +56,7 @@ def attention_forward(edges: EdgeBlock, h: Tensor, a_source: Tensor, a_target: T
     Returns:
         The attention coefficients [E, H], which the backward pass needs.
     """
-    alpha = h.new_empty(len(edges.source), h.shape[1])
+    alpha = pool.empty(h.device, len(edges.source), h.shape[1])
     if h.device.type == "cpu":
         _forward_cpu(
             edges.indptr.numpy(),
@@ -80,9 +82,9 @@ def attention_backward(
     edges: EdgeBlock, h: Tensor, a_source: Tensor, a_target: Tensor, alpha: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients at `h`, `a_source`, `a_target` from `grad` [n, H, C] at the output."""
-    grad_h, grad_source, grad_target = torch.empty_like(h), torch.empty_like(a_source), torch.empty_like(a_target)
+    grad_h, grad_source, grad_target = (pool.empty_like(value) for value in (h, a_source, a_target))
     if h.device.type == "cpu":
-        grad_score = torch.empty_like(alpha)
+        grad_score = pool.empty_like(alpha)
         _backward_scores_cpu(
             edges.indptr.numpy(),
             edges.source.numpy(),

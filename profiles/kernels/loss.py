@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from profiles.kernels import pool
+from profiles.kernels.dense import gather_rows
+
 
 def loss_and_grad(logits: Tensor, rows: Tensor, y: Tensor, denominator: int) -> tuple[Tensor, Tensor]:
     """Summed loss over `rows` divided by `denominator`, and its gradient at all logits.
@@ -18,14 +21,14 @@ def loss_and_grad(logits: Tensor, rows: Tensor, y: Tensor, denominator: int) -> 
     Returns:
         A scalar and the gradient [n, C], zero outside `rows`.
     """
-    chosen = logits.index_select(0, rows)
+    chosen = gather_rows(logits, rows)
     if y.dim() == 2:
         loss = torch.nn.functional.binary_cross_entropy_with_logits(chosen, y, reduction="sum")
-        grad_chosen = torch.sigmoid(chosen).sub_(y)
+        grad_chosen = chosen.sigmoid_().sub_(y)
     else:
-        log_probability = torch.log_softmax(chosen, 1)
+        log_probability = torch.log_softmax(chosen, 1, out=pool.empty_like(chosen))
         loss = torch.nn.functional.nll_loss(log_probability, y, reduction="sum")
         grad_chosen = log_probability.exp_()
         grad_chosen[torch.arange(len(y), device=y.device), y] -= 1
-    grad = torch.zeros_like(logits).index_copy_(0, rows, grad_chosen.div_(denominator))
+    grad = pool.empty_like(logits).zero_().index_copy_(0, rows, grad_chosen.div_(denominator))
     return loss / denominator, grad

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from profiles.kernels import pool
+
 # torch prints a beta notice once per process for CSR tensors; it says nothing a user can act on.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 torch.sparse.check_sparse_tensor_invariants.disable()
@@ -27,7 +29,7 @@ def csr_tensor(matrix: sp.csr_matrix, device: torch.device | str = "cpu") -> Ten
 
 def spmm(matrix: Tensor, dense: Tensor) -> Tensor:
     """`matrix [m, k] @ dense [k, width]`, a new tensor [m, width]."""
-    out = dense.new_empty(matrix.shape[0], dense.shape[1])
+    out = pool.empty(dense.device, matrix.shape[0], dense.shape[1])
     if matrix._nnz() == 0:
         return out.zero_()
     return torch.addmm(out, matrix, dense, beta=0, out=out)

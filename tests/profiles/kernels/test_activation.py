@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels.activation import activate_, activate_backward, dropout_key, keep_mask
+from profiles.kernels.activation import activate_, activate_backward_, dropout_key, keep_mask
 
 keys = st.integers(0, 2**64 - 1)
 probabilities = st.sampled_from([0.1, 0.3, 0.5, 0.9])
@@ -112,7 +112,7 @@ def test_backward_equals_autograd(relu, dropout):
         expected = expected * mask_of(5, vertices, 8, dropout) / (1 - dropout)
     expected.backward(grad)
     out = activate_(z, bias, relu=relu, dropout=dropout, key=5, vertices=vertices)
-    torch.testing.assert_close(activate_backward(grad.clone(), out, relu=relu, dropout=dropout), leaf.grad)
+    torch.testing.assert_close(activate_backward_(grad.clone(), out, relu=relu, dropout=dropout), leaf.grad)
 
 
 def test_operators_of_a_gpu_equal_the_fused_pass():

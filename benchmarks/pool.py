@@ -1,0 +1,84 @@
+"""The pool of CPU buffers against torch's own allocation: epoch time, page faults and memory, same losses."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._common import OUT, median_and_spread, this_machine
+from planner.adjacency import aggregation_matrix
+from planner.generate import generate_sbm
+from planner.halo import build_halo
+from planner.job import Job, ModelKind, ModelSpec, SbmGraph, TrainingSpec
+from planner.search import make_plan
+from planner.shard import cut_shard
+from profiles.kernels import pool
+from profiles.profiler import num_usable_cores
+from runtime.full_batch import FullBatchTrainer
+
+KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
+
+
+def main(quick: bool) -> dict:
+    """Trains each model both ways in turn, epoch by epoch, in one process."""
+    num_nodes, rounds = (4_000, 4) if quick else (40_000, 15)
+    spec = SbmGraph(source="sbm", num_nodes=num_nodes, average_degree=25, num_classes=16, num_features=200)
+    torch.set_num_threads(num_usable_cores())
+    rows = []
+    for kind in KINDS:
+        model = ModelSpec(kind=kind, num_layers=3, hidden_channels=256, heads=4)
+        job = Job(schema_version=1, graph=spec, model=model, training=TrainingSpec(epochs=rounds))
+        rows.append({"model": kind, **_compare(job, rounds)})
+    _show(rows)
+    return {"rows": rows}
+
+
+def _compare(job: Job, rounds: int) -> dict:
+    graph = generate_sbm(job.graph)
+    plan, part = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
+    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind), part, 1)
+    shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
+    sides = {name: FullBatchTrainer(job, plan.program(), shard, torch.device("cpu")) for name in ("pool", "torch")}
+    limit, times, faults, losses = pool.POOLED_BYTES, {"pool": [], "torch": []}, {}, {}
+    try:
+        for epoch in range(rounds):
+            for name, trainer in sides.items():
+                pool.POOLED_BYTES = limit if name == "pool" else 2**62  # nothing is ever so large
+                before, start_s = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
+                losses[name] = trainer.train_epoch(epoch, traced=False).loss
+                times[name].append(time.perf_counter() - start_s)
+                faults[name] = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    finally:
+        pool.POOLED_BYTES = limit
+    medians = {name: median_and_spread(samples[2:]) for name, samples in times.items()}
+    return {
+        "speedup": medians["torch"][0] / medians["pool"][0],
+        "pool_s": medians["pool"][0],
+        "pool_spread_s": medians["pool"][1],
+        "torch_s": medians["torch"][0],
+        "torch_spread_s": medians["torch"][1],
+        "pool_page_faults": faults["pool"],
+        "torch_page_faults": faults["torch"],
+        "losses_equal": losses["pool"] == losses["torch"],
+    }
+
+
+def _show(rows: list[dict]) -> None:
+    table = Table(title="one epoch with pooled buffers and with torch's own")
+    for column in ("model", "pool", "torch", "torch / pool", "page faults", "with torch", "same loss"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for row in rows:
+        table.add_row(
+            row["model"],
+            f"{row['pool_s'] * 1e3:.0f} ms",
+            f"{row['torch_s'] * 1e3:.0f} ms",
+            f"{row['speedup']:.2f}x",
+            str(row["pool_page_faults"]),
+            str(row["torch_page_faults"]),
+            "yes" if row["losses_equal"] else "no",
+        )
+    Console().print(table)

@@ -1,0 +1,226 @@
+"""The large tensors of one epoch, in the order the runtime makes and drops them.
+
+It follows `runtime.operators` call by call: what is made, what autograd keeps for the backward
+pass, what ends in place. Two figures come out: the most bytes alive at once, which is what CUDA's
+allocator holds, and what the CPU's pool holds, which hands a freed block only to a tensor of the
+same size (`profiles.kernels.pool`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from planner.program import Program, Step
+from planner.shapes import WorkerShape
+from profiles.kernels.pool import POOLED_BYTES, block_bytes
+
+_FLOAT_BYTES = 4
+
+
+@dataclass
+class Buffers:
+    """Counts bytes of buffers that are made and, at their last holder's end, dropped."""
+
+    live_bytes: int = 0
+    peak_bytes: int = 0
+    _holders: Counter[int] = field(default_factory=Counter)
+    _bytes_of: dict[int, int] = field(default_factory=dict)
+    _live: Counter[int] = field(default_factory=Counter)
+    _most: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def make(self, num_elements: int) -> int:
+        """A new float32 buffer with one holder; returns its id."""
+        buffer, size = len(self._bytes_of), block_bytes(num_elements * _FLOAT_BYTES)
+        self._bytes_of[buffer] = size
+        self._holders[buffer] = 1
+        self._live[size] += 1
+        self._most[size] = max(self._most[size], self._live[size])
+        self.live_bytes += size
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        return buffer
+
+    def hold(self, buffer: int | None) -> int | None:
+        """One holder more; what is no buffer of an epoch (None: the input) is passed on."""
+        if buffer is not None:
+            self._holders[buffer] += 1
+        return buffer
+
+    def drop(self, *buffers: int | None) -> None:
+        """One holder less each."""
+        for buffer in buffers:
+            if buffer is None:
+                continue
+            self._holders[buffer] -= 1
+            assert self._holders[buffer] >= 0, buffer
+            if self._holders[buffer] == 0:
+                self._live[self._bytes_of[buffer]] -= 1
+                self.live_bytes -= self._bytes_of[buffer]
+
+    @property
+    def held_bytes(self) -> int:
+        """What the pool's blocks amount to, and small buffers beside them: of every size the most at once."""
+        return sum(size * most for size, most in self._most.items())
+
+    @property
+    def pooled_bytes(self) -> int:
+        """The pool's blocks alone."""
+        return sum(size * most for size, most in self._most.items() if size >= POOLED_BYTES)
+
+
+def epoch_buffers(program: Program, shape: WorkerShape, num_classes: int, num_workers: int) -> Buffers:
+    """The buffers of one forward and backward pass on one of `num_workers` workers."""
+    return _Epoch(program, shape, num_classes, num_workers).play()
+
+
+@dataclass
+class _Epoch:
+    program: Program
+    shape: WorkerShape
+    num_classes: int
+    num_workers: int
+    buffers: Buffers = field(default_factory=Buffers)
+    values: dict[str, int | None] = field(default_factory=dict)
+    saved: dict[str, list[int | None]] = field(default_factory=dict)
+    grads: dict[str, int | None] = field(default_factory=dict)
+    weight_grads: list[int] = field(default_factory=list)
+
+    def play(self) -> Buffers:
+        last_use = {v: i for i, step in enumerate(self.program.steps) for v in (*step.inputs, step.base) if v}
+        for index, step in enumerate(self.program.steps):
+            self._forward(step)
+            for value in {name for name in (*step.inputs, step.base) if name}:
+                if last_use[value] == index:
+                    self.buffers.drop(self.values.pop(value, None))
+        self._loss()
+        for step in reversed(self.program.steps):
+            self._backward(step)
+        self._reduce()
+        return self.buffers
+
+    def _make(self, rows: int, width: int) -> int:
+        return self.buffers.make(rows * width)
+
+    def _exchange_in(self, width: int) -> int | None:
+        """Packs the rows to send and receives the halo; returns the halo's buffer."""
+        if self.num_workers == 1:
+            return None
+        packed = self._make(self.shape.num_sent, width)
+        halo = self._make(self.shape.num_halo, width)
+        self.buffers.drop(packed)
+        return halo
+
+    def _exchange_out(self, width: int) -> None:
+        """Receives the gradients of the rows sent."""
+        if self.num_workers > 1:
+            self.buffers.drop(self._make(self.shape.num_sent, width))
+
+    def _forward(self, step: Step) -> None:
+        n, hold = self.shape.num_local, self.buffers.hold
+        inputs = [self.values.get(name) for name in step.inputs]
+        match step.op:
+            case "multiply" | "combine":
+                for name, width in zip(step.outputs, step.out_widths):
+                    self.values[name] = self._make(n, width)
+                    if step.sparse:
+                        self.buffers.drop(self._make(step.in_width, width))
+                self.saved[step.name] = [hold(buffer) for buffer in inputs]
+            case "aggregate":
+                halo = self._exchange_in(step.in_width)
+                base = self.values[step.base] if step.base else None
+                self.values[step.outputs[0]] = hold(base) if step.base else self._make(n, step.in_width)
+                if step.keep:
+                    self.values[step.keep] = hold(inputs[0])
+                self.buffers.drop(halo)
+            case "exchange":
+                if self.num_workers == 1:
+                    self.values[step.outputs[0]] = hold(inputs[0])
+                    return
+                halo = self._exchange_in(step.in_width)
+                self.values[step.outputs[0]] = self._make(n + self.shape.num_halo, step.in_width)
+                self.buffers.drop(halo)
+            case "attend":
+                self._attend(step, inputs[0])
+            case "activate":
+                self.values[step.outputs[0]] = hold(inputs[0])
+                self.saved[step.name] = [hold(inputs[0])] if step.relu else []
+
+    def _attend(self, step: Step, q: int | None) -> None:
+        n, m = self.shape.num_local, self.shape.num_local + self._num_halo
+        scores = []
+        for rows in (m, n):
+            product = self._make(rows, step.in_width)
+            scores.append(self._make(rows, step.heads))
+            self.buffers.drop(product)
+        out = self._make(n, step.in_width)
+        alpha = self._make(self.shape.num_edges, step.heads)
+        if step.out_widths[0] != step.in_width:
+            averaged = self._make(n, step.out_widths[0])
+            self.buffers.drop(out)
+            out = averaged
+        self.values[step.outputs[0]] = out
+        self.saved[step.name] = [self.buffers.hold(q), *scores, alpha]
+
+    @property
+    def _num_halo(self) -> int:
+        return self.shape.num_halo if self.num_workers > 1 else 0
+
+    def _loss(self) -> None:
+        chosen, probability = (self._make(self.shape.num_train, self.num_classes) for _ in range(2))
+        grad = self._make(self.shape.num_local, self.num_classes)
+        self.buffers.drop(chosen, probability, self.values.pop("logits"))
+        self.grads["logits"] = grad
+
+    def _backward(self, step: Step) -> None:
+        incoming = [self.grads.pop(name, None) for name in step.outputs]
+        match step.op:
+            case "multiply" | "combine":
+                self._product_backward(step, incoming)
+            case "aggregate":
+                self._aggregate_backward(step, incoming[0])
+            case "exchange":
+                self._exchange_out(step.in_width)
+                self.grads[step.inputs[0]] = incoming[0]
+            case "attend":
+                self._attend_backward(step, incoming[0])
+            case "activate":
+                self.grads[step.inputs[0]] = incoming[0]
+        self.buffers.drop(*self.saved.pop(step.name, []))
+
+    def _product_backward(self, step: Step, incoming: list[int | None]) -> None:
+        for index in range(len(step.weights)):
+            width = step.out_widths[min(index, len(step.out_widths) - 1)]
+            product = self._make(step.in_width, width) if step.sparse else None
+            self.weight_grads.append(self._make(width, step.in_width))
+            self.buffers.drop(product)
+        if not step.constant:
+            for name in step.inputs:
+                self.grads[name] = self._make(self.shape.num_local, step.in_width)
+        self.buffers.drop(*incoming)
+
+    def _aggregate_backward(self, step: Step, grad: int | None) -> None:
+        if step.base:
+            self.grads[step.base] = self.buffers.hold(grad)
+        if not step.constant:
+            halo = self._make(self.shape.num_halo, step.in_width) if self.num_workers > 1 else None
+            kept = self.grads.pop(step.keep, None) if step.keep else None
+            made = kept if kept is not None else self._make(self.shape.num_local, step.in_width)
+            self._exchange_out(step.in_width)
+            self.buffers.drop(halo)
+            self.grads[step.inputs[0]] = made
+        self.buffers.drop(grad)
+
+    def _attend_backward(self, step: Step, grad: int | None) -> None:
+        n, m = self.shape.num_local, self.shape.num_local + self._num_halo
+        averages = step.out_widths[0] != step.in_width
+        spread = self._make(n, step.in_width) if averages else None
+        self.grads[step.inputs[0]] = self._make(m, step.in_width)
+        row_scores = [self._make(rows, step.heads) for rows in (m, n)]
+        edge_scores = self._make(self.shape.num_edges, step.heads)
+        self.buffers.drop(edge_scores, spread, *row_scores, grad)
+
+    def _reduce(self) -> None:
+        if self.num_workers > 1:
+            flat = self.buffers.make(self.program.num_parameters + 1)
+            self.buffers.drop(flat)
+        self.buffers.drop(*self.weight_grads)
