@@ -20,11 +20,13 @@ def total(parts: Iterable[Estimate]) -> Estimate:
     """Estimates of operators that run one after another; spreads add, the cautious way."""
     seconds = spread_s = 0.0
     unprofiled = False
+    operators: tuple[tuple[str, float], ...] = ()
     for part in parts:
         seconds += part.seconds
         spread_s += part.spread_s
         unprofiled |= part.unprofiled
-    return Estimate(seconds, spread_s, unprofiled)
+        operators += part.parts
+    return Estimate(seconds, spread_s, unprofiled, operators)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class OperatorCosts:
         curve = self.curves.get(operator)
         if curve is None:
             raise UserError(f"profile {self.profile.name}: operator {operator!r} was not profiled; profile again")
-        return curve.seconds(tuple(float(extent) for extent in shape))
+        estimate = curve.seconds(tuple(float(extent) for extent in shape))
+        return Estimate(estimate.seconds, estimate.spread_s, estimate.unprofiled, ((operator, estimate.seconds),))
 
     def spmm(self, num_rows: int, num_edges: int, width: int) -> Estimate:
         """CSR with `num_edges` entries over `num_rows` rows, times dense rows of `width`."""

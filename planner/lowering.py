@@ -120,6 +120,7 @@ class FullBatchLowering:
                     group,
                     estimate.spread_s,
                     estimate.unprofiled,
+                    estimate.parts,
                 )
             )
             self._last[worker] = (index,)

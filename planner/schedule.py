@@ -23,6 +23,7 @@ class Task:
             ready and its resource is free: a collective.
         spread_s: interquartile range of `seconds` where it was measured.
         unprofiled: the prediction rests on a shape outside what was profiled.
+        parts: profiled operators and their seconds, whose sum the prediction is (overheads aside).
     """
 
     key: str
@@ -34,6 +35,7 @@ class Task:
     group: int = -1
     spread_s: float = 0.0
     unprofiled: bool = False
+    parts: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass

@@ -10,11 +10,15 @@ from profiles.machine import MachineProfile, OperatorTable
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Seconds of one call; `unprofiled` where the shape lies outside what the profile holds."""
+    """Seconds of one call; `unprofiled` where the shape lies outside what the profile holds.
+
+    `parts` names the profiled operators whose seconds it is the sum of.
+    """
 
     seconds: float
     spread_s: float
     unprofiled: bool
+    parts: tuple[tuple[str, float], ...] = ()
 
 
 _NOTHING = Estimate(0.0, 0.0, False)

@@ -66,6 +66,22 @@ class CollectiveTable(Contract):
     table: OperatorTable
 
 
+class Correction(Contract):
+    """What calibration changed of one operator (or collective): its seconds, multiplied by `factor`.
+
+    Args:
+        operator: name of an operator or collective, or `host_overhead`.
+        num_samples: measured tasks the factor rests on.
+        error_before, error_after: mean absolute relative error over those tasks.
+    """
+
+    operator: str
+    factor: PositiveFloat
+    num_samples: PositiveInt
+    error_before: float = Field(ge=0)
+    error_after: float = Field(ge=0)
+
+
 class MachineProfile(Document):
     """What one device can do, as one worker of a run sees it.
 
@@ -82,6 +98,8 @@ class MachineProfile(Document):
         session: hosts profiled side by side carry the same, and their collectives are among all
             their workers.
         operators: name to table; the names are those of `profiles.operators.OPERATORS`.
+        corrections: what the last calibration changed (none: as profiled).
+        based_on: fingerprint of the profile that was calibrated.
     """
 
     KIND: ClassVar[str] = "machine_profile"
@@ -98,6 +116,8 @@ class MachineProfile(Document):
     operators: dict[str, OperatorTable]
     collectives: tuple[CollectiveTable, ...] = ()
     session: str = ""
+    corrections: tuple[Correction, ...] = ()
+    based_on: str = ""
     software: dict[str, str] = Field(default_factory=dict)
     created: str = ""
     note: str = ""
