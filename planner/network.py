@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,15 +28,37 @@ class Network:
         return np.array([worker.host_index for worker in self.placement.workers])
 
     def all_to_all(self, sent_bytes: np.ndarray) -> Estimate:
-        """An uneven all-to-all; `sent_bytes[p, q]` go from worker p to q."""
-        busiest = float(max(sent_bytes.sum(0).max(), sent_bytes.sum(1).max()))
-        measured = self._measured("all_to_all", busiest)
-        return measured or Estimate(self._all_to_all_by_links(sent_bytes), 0.0, True)
+        """An uneven all-to-all; `sent_bytes[p, q]` go from worker p to q.
+
+        The slowest of: every worker's own port with its own bytes, every host's port with what
+        crosses it, and what all share with the mean worker's bytes.
+        """
+        if not self._was_measured:
+            return Estimate(self._all_to_all_by_links(sent_bytes), 0.0, True)
+        of_worker = np.maximum(sent_bytes.sum(0), sent_bytes.sum(1))
+        ports = [self._lookup(rank, "all_to_all_port", b) for rank, b in self._port_bytes(sent_bytes, of_worker)]
+        if any(port is None for port in ports):  # a profile without ports: as if all had the busiest one's bytes
+            shared_bytes, ports = float(of_worker.max()), []
+        else:
+            shared_bytes = float(of_worker.mean())
+        bounds = [bound for bound in (self._lookup(0, "all_to_all", shared_bytes), *ports) if bound]
+        return max(bounds, key=lambda bound: bound.seconds)
+
+    def _port_bytes(self, sent_bytes: np.ndarray, of_worker: np.ndarray) -> list[tuple[int, float]]:
+        """(rank whose port it is, bytes) of every worker, and of every host with several of the workers."""
+        ports = [(rank, float(num_bytes)) for rank, num_bytes in enumerate(of_worker)]
+        for host in set(self._host_of):
+            here = self._host_of == host
+            if 1 < here.sum() < self.num_workers:
+                crossing = max(sent_bytes[here][:, ~here].sum(), sent_bytes[~here][:, here].sum())
+                ports.append((int(np.flatnonzero(here)[0]), float(crossing)))
+        return ports
 
     def all_reduce(self, num_bytes: float) -> Estimate:
         """A sum over all workers of `num_bytes` each."""
-        measured = self._measured("all_reduce", num_bytes)
-        if measured:
+        if self._was_measured:
+            measured = self._lookup(0, "all_reduce", num_bytes)
+            assert measured is not None
             return measured
         # Ring: each worker sends and receives 2 (W - 1) / W of the buffer in 2 (W - 1) steps.
         size = self.num_workers
@@ -50,13 +72,18 @@ class Network:
             return [self.placement.device_link]
         return [worker.link for worker in self.placement.workers]
 
-    def _measured(self, collective: str, num_bytes: float) -> Estimate | None:
+    def _lookup(self, rank: int, collective: str, num_bytes: float) -> Estimate | None:
+        found = collective_seconds(self.placement.profile_of(rank), collective, self.num_workers, num_bytes)
+        return found and replace(found, parts=((collective, found.seconds),))
+
+    @cached_property
+    def _was_measured(self) -> bool:
+        """Whether the profiles hold collectives among exactly these workers."""
         used = [self.placement.profiles[worker.profile] for worker in self.placement.workers]
         one_host = len(set(self._host_of)) == 1 and all(profile == used[0] for profile in used)
         side_by_side = bool(used[0].session) and all(profile.session == used[0].session for profile in used)
-        if not one_host and not side_by_side:
-            return None
-        return collective_seconds(self.placement.profile_of(0), collective, self.num_workers, num_bytes)
+        names = {t.collective for t in used[0].collectives if t.num_workers == self.num_workers}
+        return (one_host or side_by_side) and {"all_reduce", "all_to_all"} <= names
 
     def _all_to_all_by_links(self, sent_bytes: np.ndarray) -> float:
         """The slowest of: each device's own traffic, and each host's traffic over its one link."""

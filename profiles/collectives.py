@@ -1,9 +1,14 @@
-"""All-reduce and uneven all-to-all of the backend in use, timed among the actual workers."""
+"""All-reduce and all-to-all of the backend in use, timed among the actual workers.
+
+An uneven all-to-all is bound by its busiest worker and by what all workers share. Two patterns
+measure the two: `all_to_all_port`, where one worker alone sends and receives, and `all_to_all`,
+where everyone does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -11,22 +16,25 @@ import torch.distributed as dist
 
 from profiles.measure import Timing, clocked
 
-Collective = Literal["all_reduce", "all_to_all"]
-COLLECTIVES: tuple[Collective, ...] = ("all_reduce", "all_to_all")
+Collective = Literal["all_reduce", "all_to_all", "all_to_all_port"]
+COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 _GROUPS = 5
 
 
-def time_collective(name: Collective, num_bytes: float, device: torch.device, budget_s: float) -> Timing:
+def time_collective(
+    name: Collective, num_bytes: float, device: torch.device, budget_s: float, *, port_of: int = 0
+) -> Timing:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
     Args:
-        num_bytes: of the buffer reduced, or of the rows the busiest worker sends.
+        num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or worker
+            `port_of` (`all_to_all_port`) sends, and receives, in all.
     """
-    call = _all_reduce(num_bytes, device) if name == "all_reduce" else _all_to_all(num_bytes, device)
+    call = _all_reduce(num_bytes, device) if name == "all_reduce" else _all_to_all(name, num_bytes, device, port_of)
     # All workers must make the same number of calls, so the count is agreed on, not timed out.
     call()
-    first_s = clocked(call, device, 2) / 2
-    wanted = torch.tensor([min(200.0, max(10.0, budget_s / max(first_s, 1e-6)))], device=device)
+    first_s = clocked(call, device, 1)
+    wanted = torch.tensor([min(200.0, max(float(_GROUPS), budget_s / max(first_s, 1e-6)))], device=device)
     dist.all_reduce(wanted, op=dist.ReduceOp.MIN)
     group = int(wanted) // _GROUPS
     low, median, high = np.percentile([clocked(call, device, group) / group for _ in range(_GROUPS)], [25, 50, 75])
@@ -38,18 +46,22 @@ def _all_reduce(num_bytes: float, device: torch.device) -> Callable[[], object]:
     return lambda: dist.all_reduce(buffer)
 
 
-def _all_to_all(num_bytes: float, device: torch.device) -> Callable[[], object]:
+def _all_to_all(name: Collective, num_bytes: float, device: torch.device, port_of: int) -> Callable[[], object]:
     rank, size = dist.get_rank(), dist.get_world_size()
-    counts = uneven_counts(max(size, int(num_bytes) // 4), size)
+    elements = max(size, int(num_bytes) // 4)
+    counts = even_counts(elements, size) if name == "all_to_all" else port_counts(elements, size, port_of)
     send, recv = counts[rank], [row[rank] for row in counts]
     source, out = torch.zeros(sum(send), device=device), torch.zeros(sum(recv), device=device)
     return lambda: dist.all_to_all_single(out, source, recv, send)
 
 
-def uneven_counts(busiest: int, num_workers: int) -> list[list[int]]:
-    """Elements worker p sends to q: rank 0 sends `busiest` in all, the last about half, nobody to itself."""
-    counts = []
-    for p in range(num_workers):
-        share = busiest * (1 - 0.5 * p / max(1, num_workers - 1)) / max(1, num_workers - 1)
-        counts.append([0 if p == q else int(share) for q in range(num_workers)])
-    return counts
+def even_counts(elements: int, num_workers: int) -> list[list[int]]:
+    """Elements worker p sends to q: `elements` in all, the same to each, nobody to itself."""
+    share = elements // max(1, num_workers - 1)
+    return [[0 if p == q else share for q in range(num_workers)] for p in range(num_workers)]
+
+
+def port_counts(elements: int, num_workers: int, port_of: int) -> list[list[int]]:
+    """The same for worker `port_of` alone: what neither comes from it nor goes to it is nothing."""
+    even = even_counts(elements, num_workers)
+    return [[even[p][q] if port_of in (p, q) else 0 for q in range(num_workers)] for p in range(num_workers)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from profiles.operators import OPERATORS
@@ -68,4 +68,27 @@ CUDA = Grid(
     budget_s=0.05,
 )
 
-GRIDS = {"quick": QUICK, "full": FULL, "cuda": CUDA}
+# A share of a core comes in slices of a scheduling period: each point is timed over several of them,
+# and the largest shapes are left out, which would take minutes on a small share.
+QUOTA = Grid(
+    axes={
+        "num_rows": (256, 4096, 24576),
+        "in_width": (8, 64, 256, 768),
+        "out_width": (8, 64, 256, 512),
+        "width": (8, 64, 256, 512),
+        "degree": (0.25, 4, 32),
+        "num_elements": (2**12, 2**16, 2**20, 2**23),
+        "num_classes": (2, 64),
+        "num_bytes": (4 * _KIB, 256 * _KIB, 4 * _MIB, 32 * _MIB),
+    },
+    collective_bytes=(4.0, 16 * _KIB, 128 * _KIB, 1 * _MIB, 4 * _MIB, 16 * _MIB),
+    budget_s=0.15,
+)
+
+GRIDS = {
+    "quick": QUICK,
+    "full": FULL,
+    "cuda": CUDA,
+    "quota": QUOTA,
+    "quick_quota": replace(QUICK, budget_s=QUOTA.budget_s),
+}

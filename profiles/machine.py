@@ -56,11 +56,12 @@ class OperatorTable(Contract):
 class CollectiveTable(Contract):
     """Seconds of one collective among `num_workers` workers.
 
-    `shape` of a point is `(bytes,)`: of the reduced buffer for `all_reduce`, of the busiest
-    worker's sent rows for `all_to_all`.
+    `shape` of a point is `(bytes,)`: of the reduced buffer for `all_reduce`; of the rows each worker
+    sends for `all_to_all`, where all send and receive alike; of the rows that one worker of this
+    device's host sends and receives alone for `all_to_all_port`.
     """
 
-    collective: Literal["all_reduce", "all_to_all"]
+    collective: Literal["all_reduce", "all_to_all", "all_to_all_port"]
     backend: Literal["gloo", "nccl"]
     num_workers: int = Field(ge=2)
     table: OperatorTable

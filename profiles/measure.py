@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 _MIN_REPEATS = 3
-_MAX_REPEATS = 200
+_GROUPS = 5
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ def sustained(call: Callable[[], object], device: torch.device, *, budget_s: flo
     """Times `call` back to back for about `budget_s`.
 
     Timed alone after a pause, a call under a CPU quota spends time saved up while it waited and
-    looks too fast; back to back it does not. Short calls are timed in groups, so that reading the
-    clock does not weigh.
+    looks too fast; back to back it does not. Short calls are timed in groups of a share of the
+    budget, which under a quota must hold several of its periods.
     """
     call()  # warm-up: compilation, allocator, caches
     first = clocked(call, device, 1)
-    group = max(1, int(min(1e-3, budget_s / 10) / max(first, 1e-7)))
-    samples: list[float] = []
-    spent = 0.0
-    while len(samples) < _MIN_REPEATS or (spent < budget_s and len(samples) < _MAX_REPEATS):
+    group = max(1, int(budget_s / _GROUPS / max(first, 1e-7)))
+    samples = [first] if group == 1 else []
+    spent = sum(samples)
+    while len(samples) < _MIN_REPEATS or spent < budget_s:
         seconds = clocked(call, device, group)
         samples.append(seconds / group)
         spent += seconds

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from profiles.agents import HostGroup
-from profiles.collectives import COLLECTIVES, time_collective
+from profiles.collectives import COLLECTIVES, Collective, time_collective
 from profiles.errors import UserError
 from profiles.grids import GRIDS, Grid
 from profiles.launch import Event, emit, hosts_here, launch
@@ -23,6 +23,9 @@ from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Poi
 from profiles.measure import Timing, sustained
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+
+_MIN_COLLECTIVE_POINTS = 3
+_LONG_COLLECTIVE_S = 0.2
 
 
 def profile_machine(
@@ -47,7 +50,8 @@ def profile_machine(
         kind = "CUDA devices" if has_cuda else "cores"
         raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
     host = HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))
-    (profile,) = _profile_hosts([host], quick, on_progress)
+    grid = "quick" if quick else "cuda" if has_cuda else "full"
+    (profile,) = _profile_hosts([host], grid, on_progress)
     return profile
 
 
@@ -65,17 +69,15 @@ def profile_hosts(
         RunFailedError: a profiling worker failed.
     """
     hosts = hosts_here(workers_by_host, threads)
-    profiles = _profile_hosts(hosts, quick, on_progress)
+    profiles = _profile_hosts(hosts, "quick_quota" if quick else "quota", on_progress)
     return {
         name: profile.model_copy(update={"name": name}) for name, profile in zip(workers_by_host, profiles, strict=True)
     }
 
 
 def _profile_hosts(
-    hosts: Sequence[HostGroup], quick: bool, on_progress: Callable[[int, int], None] | None
+    hosts: Sequence[HostGroup], grid: str, on_progress: Callable[[int, int], None] | None
 ) -> list[MachineProfile]:
-    grid = "quick" if quick else "cuda" if torch.cuda.is_available() else "full"
-
     def relay(event: Event) -> None:
         if on_progress and event["event"] == "point":
             on_progress(event["done"], event["of"])
@@ -143,7 +145,8 @@ class _Progress:
 
 
 def _num_points(grid: Grid, names: list[str], size: int) -> int:
-    collective = len(COLLECTIVES) * len(grid.collective_bytes) if size > 1 else 0
+    num_hosts = int(os.environ.get("GROUP_WORLD_SIZE", "1"))
+    collective = (len(COLLECTIVES) - 1 + num_hosts) * len(grid.collective_bytes) if size > 1 else 0
     return sum(len(grid.shapes(name)) for name in names) + collective
 
 
@@ -159,17 +162,42 @@ def _time_operator(name: str, grid: Grid, device: torch.device, beside: _Workers
 
 
 def _time_collectives(grid: Grid, device: torch.device, progress: _Progress) -> tuple[CollectiveTable, ...]:
+    """Tables among all workers, and that of this host's own port."""
     backend = "nccl" if device.type == "cuda" else "gloo"
     tables = []
     for name in COLLECTIVES:
-        points = []
-        for num_bytes in grid.collective_bytes:
-            timing = time_collective(name, num_bytes, device, grid.budget_s)
-            points.append(_point((num_bytes,), _Workers(None).agree(timing, device)))
-            progress.step()
-        table = OperatorTable(axes=("num_bytes",), points=tuple(points))
-        tables.append(CollectiveTable(collective=name, backend=backend, num_workers=dist.get_world_size(), table=table))
+        first_of_host = _first_rank_of_host() if name == "all_to_all_port" else [0]
+        for port_of in sorted(set(first_of_host)):
+            points = _collective_points(name, port_of, grid, device, progress)
+            if name == "all_to_all_port" and port_of != first_of_host[dist.get_rank()]:
+                continue  # another host's port
+            table = OperatorTable(axes=("num_bytes",), points=points)
+            tables.append(
+                CollectiveTable(collective=name, backend=backend, num_workers=dist.get_world_size(), table=table)
+            )
     return tuple(tables)
+
+
+def _collective_points(
+    name: Collective, port_of: int, grid: Grid, device: torch.device, progress: _Progress
+) -> tuple[Point, ...]:
+    """Ascending sizes until a call gets long: past its latency a link is a straight line."""
+    points: list[Point] = []
+    for num_bytes in grid.collective_bytes:
+        if len(points) < _MIN_COLLECTIVE_POINTS or points[-1].median_s < _LONG_COLLECTIVE_S:
+            timing = time_collective(name, num_bytes, device, grid.budget_s, port_of=port_of)
+            points.append(_point((num_bytes,), _Workers(None).agree(timing, device)))
+        progress.step()
+    return tuple(points)
+
+
+def _first_rank_of_host() -> list[int]:
+    """For every rank, the first rank of its host."""
+    mine = torch.tensor([int(os.environ["GROUP_RANK"])])
+    hosts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(hosts, mine, group=dist.new_group(backend="gloo"))
+    of_rank = [int(host) for host in hosts]
+    return [of_rank.index(host) for host in of_rank]
 
 
 def _point(shape: tuple[float, ...], timing: Timing) -> Point:
@@ -201,13 +229,9 @@ class _Workers:
 def _workers_of_this_host() -> _Workers:
     if not dist.is_initialized():
         return _Workers(None)
-    mine = torch.tensor([int(os.environ["GROUP_RANK"])])
-    hosts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
-    gloo = dist.new_group(backend="gloo")
-    dist.all_gather(hosts, mine, group=gloo)
-    of_rank = [int(host) for host in hosts]
-    groups = {host: dist.new_group([r for r, h in enumerate(of_rank) if h == host]) for host in sorted(set(of_rank))}
-    return _Workers(groups[int(mine)])
+    first = _first_rank_of_host()
+    groups = {host: dist.new_group([r for r, h in enumerate(first) if h == host]) for host in sorted(set(first))}
+    return _Workers(groups[first[dist.get_rank()]])
 
 
 def _device() -> torch.device:

@@ -104,18 +104,16 @@ def test_all_to_all_holds_its_own_lower_bound_and_is_monotone(counts, seed):
     assert net.all_to_all(matrix.T).seconds == pytest.approx(seconds)
 
 
+def collective(name, num_workers, bytes_per_s=1e6):
+    """A measured collective that is a straight line through 0."""
+    points = tuple(Point(shape=(size,), median_s=size / bytes_per_s, spread_s=1e-3) for size in (1e3, 1e6))
+    table = OperatorTable(axes=("num_bytes",), points=points)
+    return CollectiveTable(collective=name, backend="gloo", num_workers=num_workers, table=table)
+
+
 def measured_network(tmp_path, num_measured, *devices_of_hosts):
     """Devices whose profile holds measured collectives among `num_measured` workers."""
-    points = tuple(Point(shape=(size,), median_s=size / 1e6, spread_s=1e-3) for size in (1e3, 1e6))
-    tables = tuple(
-        CollectiveTable(
-            collective=name,
-            backend="gloo",
-            num_workers=num_measured,
-            table=OperatorTable(axes=("num_bytes",), points=points),
-        )
-        for name in ("all_reduce", "all_to_all")
-    )
+    tables = tuple(collective(name, num_measured) for name in ("all_reduce", "all_to_all"))
     path = catalog_profile("t4").model_copy(update={"collectives": tables}).save(tmp_path / "t4.json")
     hosts = tuple(
         HostSpec(name=f"h{i}", devices=(DeviceSpec(profile=path, count=count),))
@@ -127,10 +125,38 @@ def measured_network(tmp_path, num_measured, *devices_of_hosts):
 def test_measured_collectives_win_on_the_host_they_were_measured_on(tmp_path):
     """The busiest worker's bytes are looked up, with their spread, and are not called unprofiled."""
     net = measured_network(tmp_path, 2, 2)
-    assert net.all_reduce(5e5) == Estimate(pytest.approx(0.5), pytest.approx(1e-3), False)
-    assert net.all_to_all(sent(2, w0_1=200_000, w1_0=500_000)) == Estimate(
-        pytest.approx(0.5), pytest.approx(1e-3), False
-    )
+    for estimate in (net.all_reduce(5e5), net.all_to_all(sent(2, w0_1=200_000, w1_0=500_000))):
+        assert (estimate.seconds, estimate.spread_s) == (pytest.approx(0.5), pytest.approx(1e-3))
+        assert not estimate.unprofiled
+    assert net.all_reduce(5e5).parts == (("all_reduce", pytest.approx(0.5)),)
+
+
+def ported_network(tmp_path, shared_bytes_per_s, *ports_bytes_per_s):
+    """Hosts profiled side by side, one device each, with the given rates of their ports and of what all share."""
+    size, hosts = len(ports_bytes_per_s), []
+    for index, rate in enumerate(ports_bytes_per_s):
+        tables = (
+            collective("all_reduce", size),
+            collective("all_to_all", size, shared_bytes_per_s),
+            collective("all_to_all_port", size, rate),
+        )
+        profile = catalog_profile("t4").model_copy(update={"collectives": tables, "session": "s", "name": f"h{index}"})
+        path = profile.save(tmp_path / f"h{index}.json")
+        hosts.append(HostSpec(name=f"h{index}", devices=(DeviceSpec(profile=path),)))
+    return Network(resolve(Cluster(hosts=tuple(hosts))))
+
+
+def test_the_slow_port_sets_the_pace_only_for_its_own_bytes(tmp_path):
+    """A port of a tenth of the rate is the bottleneck where it carries the bytes, and no bottleneck where not."""
+    net = ported_network(tmp_path, 1e9, 1e6, 1e6, 1e5)
+    assert net.all_to_all(sent(3, w0_2=500_000)).seconds == pytest.approx(5.0)
+    assert net.all_to_all(sent(3, w0_1=500_000)).seconds == pytest.approx(0.5)
+
+
+def test_what_all_share_binds_when_all_are_busy(tmp_path):
+    """Ports that share a core or a switch are slower together than each alone."""
+    net = ported_network(tmp_path, 5e5, 1e6, 1e6)
+    assert net.all_to_all(sent(2, w0_1=500_000, w1_0=500_000)).seconds == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("devices", [(3,), (1, 1)], ids=["other number of workers", "other hosts"])

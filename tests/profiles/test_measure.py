@@ -39,7 +39,8 @@ def test_steady_call_is_timed_exactly(call_s, budget_s):
     timing = timed(clock, budget_s)
     assert timing.median_s == pytest.approx(call_s, rel=1e-6)
     assert timing.spread_s == pytest.approx(0.0, abs=1e-6 * call_s)
-    assert timing.repeats == clock.calls - 2  # the warm-up and the first look are not counted
+    # The warm-up is not counted, nor the first look where calls are short enough to group.
+    assert clock.calls - timing.repeats in (1, 2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -49,7 +50,7 @@ def test_budget_is_kept(call_s, budget_s):
     clock = Clock(call_s)
     timing = timed(clock, budget_s)
     assert timing.repeats >= 3
-    assert clock.now_s <= 2 * call_s + max(budget_s + max(2e-3, call_s), 3 * max(call_s, 2e-3)) + 1e-9
+    assert clock.now_s <= 2 * call_s + budget_s + 3 * max(budget_s / 5, call_s) + 1e-9
 
 
 def test_warm_up_is_left_out():
@@ -61,7 +62,7 @@ def test_warm_up_is_left_out():
 
 def test_spread_is_the_interquartile_range():
     """Calls that take 1, 2, 3, 4 and 5 seconds have median 3 and quartiles 2 and 4."""
-    timing = timed(Clock(1.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0), 15.0)
+    timing = timed(Clock(9.0, 3.0, 1.0, 2.0, 4.0, 5.0), 12.0)
     assert (timing.median_s, timing.spread_s, timing.repeats) == (3.0, 2.0, 5)
 
 
