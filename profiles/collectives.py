@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from profiles.exchange import all_to_all
 from profiles.measure import Timing, clocked
 
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port"]
@@ -52,7 +53,7 @@ def _all_to_all(name: Collective, num_bytes: float, device: torch.device, port_o
     counts = even_counts(elements, size) if name == "all_to_all" else port_counts(elements, size, port_of)
     send, recv = counts[rank], [row[rank] for row in counts]
     source, out = torch.zeros(sum(send), device=device), torch.zeros(sum(recv), device=device)
-    return lambda: dist.all_to_all_single(out, source, recv, send)
+    return lambda: all_to_all(out, source, recv, send)
 
 
 def even_counts(elements: int, num_workers: int) -> list[list[int]]:

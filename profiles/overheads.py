@@ -11,20 +11,45 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-_CHAIN = 32
-_REPEATS = 20
+_CHAIN = 8
+_REPEATS = 8
+_SWEPT_ELEMENTS = 2**22  # 16 MiB: an operator between two tasks sweeps Python out of the caches
 
 
 class _Touch(torch.autograd.Function):
-    """The smallest task: an autograd function around one tiny operator."""
+    """A task with its own clock: when its operator began and ended."""
 
     @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
-        return x + 1
+    def forward(ctx, x: Tensor, clock: _Clock) -> Tensor:
+        ctx.clock = clock
+        ctx.save_for_backward(x)
+        clock.operate()
+        return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:
-        return grad + 1
+    def backward(ctx, grad: Tensor):
+        (_,) = ctx.saved_tensors
+        ctx.clock.operate()
+        return grad, None
+
+
+class _Clock:
+    def __init__(self, device: torch.device, num_elements: int) -> None:
+        self.source = torch.zeros(num_elements, device=device)
+        self.target = torch.zeros_like(self.source)
+        self.between_s: list[float] = []
+        self._ended_s: float | None = None
+
+    def restart(self) -> None:
+        """What lies before the next operator is not counted."""
+        self._ended_s = None
+
+    def operate(self) -> None:
+        """One operator; the time since the last one is what a task costs beyond its operator."""
+        if self._ended_s is not None:
+            self.between_s.append(time.perf_counter() - self._ended_s)
+        self.target.copy_(self.source)
+        self._ended_s = time.perf_counter()
 
 
 def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.device) -> int:
@@ -35,7 +60,7 @@ def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.devi
     """
     for call in calls:
         call()
-    task_overhead_s(device)
+    task_overhead_s(device, num_swept=1)
     step_overhead_s(device)
     if dist.is_initialized():
         tiny = torch.zeros(dist.get_world_size(), device=device)
@@ -44,22 +69,22 @@ def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.devi
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def task_overhead_s(device: torch.device) -> float:
-    """Seconds a task costs beyond its operator, mean over forward and backward."""
-    x = torch.zeros(1, device=device, requires_grad=True)
+def task_overhead_s(device: torch.device, *, num_swept: int = _SWEPT_ELEMENTS) -> float:
+    """Seconds of Python and autograd from one task's operator to the next, mean over forward and backward.
 
-    def chain() -> None:
+    The mean, not the median: what the interpreter does now and then (collecting garbage, for one) is
+    part of an epoch. On CUDA the operators run behind, so what is timed is how fast they are launched.
+    """
+    x, clock = torch.zeros(1, device=device, requires_grad=True), _Clock(device, num_swept)
+    for repeat in range(_REPEATS):
+        if repeat == 1:  # the first is a warm-up
+            clock.between_s.clear()
+        clock.restart()
         value = x
         for _ in range(_CHAIN):
-            value = _Touch.apply(value)
+            value = _Touch.apply(value, clock)
         value.backward()
-
-    def bare() -> None:
-        value = x.detach()
-        for _ in range(2 * _CHAIN):
-            value = value + 1
-
-    return max(0.0, _median(chain, device) - _median(bare, device)) / (2 * _CHAIN)
+    return float(np.mean(clock.between_s))
 
 
 def step_overhead_s(device: torch.device) -> float:

@@ -17,12 +17,18 @@ def test_overheads_are_positive():
     assert step_overhead_s(CPU) > 0
 
 
-def test_task_overhead_is_what_exceeds_the_operators(monkeypatch):
-    """The overhead is (chain - bare) over the 2 * 32 tasks, and zero where noise makes it negative."""
-    times_s = iter([6.5, 0.1, 1.0, 2.0])
-    monkeypatch.setattr(overheads, "_median", lambda call, device: next(times_s))
-    assert task_overhead_s(CPU) == pytest.approx(0.1)
-    assert task_overhead_s(CPU) == 0.0
+def test_task_overhead_is_the_mean_time_between_operators(monkeypatch):
+    """On a clock that goes on by one at every look, an operator's end and the next one's begin are one apart."""
+
+    class Ticks:
+        now_s = 0.0
+
+        def perf_counter(self):
+            self.now_s += 1.0
+            return self.now_s
+
+    monkeypatch.setattr(overheads, "time", Ticks())
+    assert task_overhead_s(CPU, num_swept=1) == pytest.approx(1.0)
 
 
 def test_base_bytes_count_what_the_calls_touch():

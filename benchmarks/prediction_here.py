@@ -42,7 +42,7 @@ def settings(quick: bool) -> dict[str, Job]:
 
 def main(quick: bool) -> dict:
     """Plans, runs and compares every setting."""
-    folder = OUT / "prediction"
+    folder = OUT / "prediction_here"
     cluster = this_machine(NUM_WORKERS, quick=True, folder=folder)
     rows = []
     for index, (name, job) in enumerate(settings(quick).items()):

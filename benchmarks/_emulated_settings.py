@@ -1,0 +1,97 @@
+"""The settings of `prediction`: emulated clusters, and groups of (graph, model, cluster) with several plans each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import PositiveFloat
+
+from benchmarks._common import dataset
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
+from profiles.machine import Link
+
+MBIT = 125e3  # bytes a second
+UNLIMITED = None
+_CLUSTERS: dict[str, list[tuple[float, float | None]]] = {  # cores and Mbit/s of every host
+    "two even": [(0.8, UNLIMITED)] * 2,
+    "two uneven": [(0.9, 1000), (0.45, 500)],
+    "two far": [(0.7, 100)] * 2,
+    "three even": [(0.55, 500)] * 3,
+    "three uneven": [(0.8, 1000), (0.4, 200), (0.4, 200)],
+    "three unlimited": [(0.7, UNLIMITED), (0.5, UNLIMITED), (0.35, UNLIMITED)],
+    "four even": [(0.4, 1000)] * 4,
+    "four uneven": [(0.7, 1000), (0.4, 1000), (0.4, 200), (0.25, 200)],
+}
+GROUPS_PER_CLUSTER = 2
+_KINDS = ("gcn", "sage", "gcn", "sage", "gat")
+_WIDTHS = (64, 128, 256, 512)
+
+
+@dataclass(frozen=True)
+class Group:
+    """One graph, model and cluster; its jobs differ in pinned decisions alone, so that plans can be ranked."""
+
+    cluster: str
+    name: str
+    jobs: tuple[Job, ...]
+
+
+def clusters() -> dict[str, Cluster]:
+    """The emulated clusters by name; the catalog device stands in until they are profiled."""
+    return {
+        name: Cluster(
+            schema_version=1,
+            name=name,
+            hosts=tuple(
+                HostSpec(
+                    name=f"h{index}",
+                    devices=(DeviceSpec(catalog="t4"),),
+                    cpu_cores=PositiveFloat(cores),
+                    link=Link(bytes_per_s=PositiveFloat(rate * MBIT)) if rate else None,
+                )
+                for index, (cores, rate) in enumerate(hosts)
+            ),
+        )
+        for name, hosts in _CLUSTERS.items()
+    }
+
+
+def groups(shift: int = 0) -> list[Group]:
+    """Two groups a cluster; models, depths, widths and graphs turn at different periods.
+
+    `shift` turns them all on: shift 0 is the benchmark, others are for looking while building.
+    """
+    made = []
+    for index, cluster in enumerate(name for name in _CLUSTERS for _ in range(GROUPS_PER_CLUSTER)):
+        turn = index + shift
+        kind, layers = _KINDS[turn % 5], 2 + turn % 3
+        model = ModelSpec(kind=kind, num_layers=layers, hidden_channels=_WIDTHS[(3 * turn + turn // 4) % 4], heads=4)
+        graph_name, graph = _graphs(shift)[(turn + turn // 3) % 3]
+        name = f"{kind} {layers}x{model.hidden_channels} {graph_name}"
+        training = TrainingSpec(epochs=2)  # set from the prediction
+        jobs = tuple(
+            Job(schema_version=1, name=pin_name, graph=graph, model=model, training=training, pin=pin)
+            for pin_name, pin in _pins(kind).items()
+        )
+        made.append(Group(cluster, name, jobs))
+    return made
+
+
+def _graphs(seed: int) -> list[tuple[str, SbmGraph | RmatGraph | NpzGraph]]:
+    sbm = SbmGraph(
+        source="sbm", num_nodes=16_000, average_degree=16, num_features=128, num_classes=16, homophily=0.8, seed=seed
+    )
+    rmat = RmatGraph(source="rmat", num_nodes=20_000, num_edges=240_000, num_features=96, seed=seed)
+    return [("sbm", sbm), ("photo", NpzGraph(source="npz", path=dataset("amazon_photo"))), ("rmat", rmat)]
+
+
+def _pins(kind: str) -> dict[str, PinnedDecisions]:
+    if kind == "gat":
+        return {name: PinnedDecisions(partitioner=name) for name in ("metis", "ranges")}
+    return {
+        "metis": PinnedDecisions(partitioner="metis"),
+        "metis, multiply first": PinnedDecisions(partitioner="metis", op_order="multiply_first"),
+        "metis, aggregate first": PinnedDecisions(partitioner="metis", op_order="aggregate_first", precompute=False),
+        "ranges, multiply first": PinnedDecisions(partitioner="ranges", op_order="multiply_first"),
+    }
