@@ -1,4 +1,4 @@
-"""The six steps as plain functions over the contracts: what the command line calls, open to scripts.
+"""The steps as plain functions over the contracts: what the command line calls, open to scripts.
 
 from planner import api
 profile = api.profile_machine(quick=True)
@@ -6,6 +6,7 @@ plan = api.plan(job, cluster, Path("plan.json"))
 predicted = api.simulate(plan)
 measured = api.run(Path("plan.json"), Path("run"))
 comparison = api.compare(predicted, measured)
+better = api.calibrate([(plan, measured)]).profiles
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from planner.calibrate import calibrate
 from planner.cluster import Cluster, DeviceSpec, expand_hosts
 from planner.compare import compare
 from planner.graph import Graph
@@ -27,7 +29,7 @@ from profiles.contract import check_writable
 from profiles.machine import MachineProfile
 from profiles.profiler import profile_hosts, profile_machine
 
-__all__ = ["compare", "load_graph", "plan", "profile_cluster", "profile_machine", "run", "simulate"]
+__all__ = ["calibrate", "compare", "load_graph", "plan", "profile_cluster", "profile_machine", "run", "simulate"]
 
 
 def profile_cluster(

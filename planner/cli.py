@@ -1,4 +1,4 @@
-"""The `gnnplan` command: measure, plan, simulate, run, compare."""
+"""The `gnnplan` command: measure, plan, simulate, run, compare, calibrate."""
 
 from __future__ import annotations
 
@@ -89,6 +89,21 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("-o", "--output", type=Path, help="write the comparison as JSON")
     compare.add_argument("--perfetto", type=Path, help="both traces in one file for ui.perfetto.dev")
     compare.add_argument("--picture", type=Path, help="one epoch of both as a PNG")
+
+    calibrate = _verb(
+        verbs,
+        "calibrate",
+        "correct profiles by what runs measured",
+        "gnnplan calibrate out/demo -o out/calibrated.json",
+    )
+    calibrate.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder written by `gnnplan run`")
+    calibrate.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("calibrated.json"),
+        help="profile file to write; where the runs have several profiles, a folder for NAME.json of each",
+    )
 
     emulate = _verb(
         verbs,

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from planner import api
+from planner.calibrate import load_run
 from planner.cluster import Cluster
 from planner.demo import run_demo
 from planner.emulation import emulate as emulation
@@ -21,7 +22,7 @@ from planner.job import Job
 from planner.perfetto import write_perfetto
 from planner.plan import Plan
 from planner.report.picture import write_picture
-from planner.report.tables import comparison_table, plan_table, profile_table, trace_table
+from planner.report.tables import calibration_table, comparison_table, plan_table, profile_table, trace_table
 from planner.trace import Trace
 from profiles.catalog import catalog_names, catalog_profile
 from profiles.contract import Document, check_writable
@@ -109,6 +110,31 @@ def compare(arguments: argparse.Namespace) -> None:
         write_picture(arguments.picture, predicted, measured)
     _show(arguments, _facts(comparison), comparison_table(comparison))
     _wrote(arguments, arguments.output, arguments.perfetto, arguments.picture)
+
+
+def calibrate(arguments: argparse.Namespace) -> None:
+    """`gnnplan calibrate`."""
+    names = [str(folder) for folder in arguments.runs]
+    calibration = api.calibrate([load_run(folder) for folder in arguments.runs], names)
+    profiles = list(calibration.profiles.values())
+    files = _profile_files(arguments.output, [profile.name for profile in profiles])
+    _check_writable(*files)
+    for made, path in zip(profiles, files, strict=True):
+        made.save(path)
+    corrections = {made.name: [c.model_dump(mode="json") for c in made.corrections] for made in profiles}
+    facts = {"files": [str(path) for path in files], "corrections": corrections}
+    _show(arguments, facts, Group(*map(calibration_table, profiles)))
+    _wrote(arguments, *files)
+
+
+def _profile_files(output: Path, names: list[str]) -> list[Path]:
+    """The file of the only profile, or a file for each in a folder, as `gnnplan profile --cluster` lays it out."""
+    if len(names) == 1:
+        return [output]
+    for name in names:
+        if Path(name).name != name:
+            raise UserError(f"profile {name!r}: its name cannot be a file's; rename it in the plans' cluster")
+    return [output / f"{name}.json" for name in names]
 
 
 def emulate(arguments: argparse.Namespace) -> int:

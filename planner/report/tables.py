@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -54,6 +56,23 @@ def profile_table(profile: MachineProfile) -> RenderableType:
         shape = ", ".join(f"{axis} {value:g}" for axis, value in zip(operator.axes, point.shape))
         spread = f"{100 * point.spread_s / point.median_s:.0f}%" if point.repeats and point.median_s else "-"
         table.add_row(name, shape, seconds(point.median_s), spread, str(len(operator.points)), point.provenance)
+    return table
+
+
+def calibration_table(profile: MachineProfile) -> RenderableType:
+    """What calibration changed of a profile, the largest change first."""
+    table = Table(title=f"{profile.name}: {profile.note}", title_justify="left")
+    for column in ("operator", "factor", "samples", "error before", "error after"):
+        table.add_column(column, justify="left" if column == "operator" else "right")
+    # Twice as long and half as long are changes of one size.
+    for correction in sorted(profile.corrections, key=lambda c: -abs(log(c.factor))):
+        table.add_row(
+            correction.operator,
+            f"x {correction.factor:.3g}",
+            str(correction.num_samples),
+            f"{correction.error_before:.1%}",
+            f"{correction.error_after:.1%}",
+        )
     return table
 
 

@@ -26,7 +26,7 @@ name = "a"
 catalog = "t4"
 count = 2
 """
-VERBS = ["profile", "plan", "simulate", "run", "compare", "emulate", "demo"]
+VERBS = ["profile", "plan", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
 
 
 @pytest.fixture
@@ -207,7 +207,8 @@ def test_the_good_graph_file_is_planned(folder, capsys):
 
 @pytest.mark.parametrize("argv", [["plan", "nope.toml", "cluster.toml"], ["plan", "job.toml", "nope.toml"],
                                   ["simulate", "nope.json"], ["run", "nope.json"],
-                                  ["compare", "nope.json", "nope.json"]], ids=" ".join)  # fmt: skip
+                                  ["compare", "nope.json", "nope.json"],
+                                  ["calibrate", "nope"]], ids=" ".join)  # fmt: skip
 def test_missing_file_is_one_line(argv, folder, capsys):
     """Every verb that reads a file says which one is missing."""
     assert_refused(folder, capsys, argv, ": no such file")
@@ -322,7 +323,7 @@ def test_overall_help_lists_every_verb(verb, capsys):
     """`gnnplan --help` names all there is."""
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert f"\n    {verb} " in capsys.readouterr().out
+    assert verb in [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:4].isspace()]
 
 
 @pytest.mark.parametrize("argv", [[], ["fly"], ["plan"], ["demo", "--workers", "0"], ["run", "p", "--timeout", "-1"]])
@@ -342,3 +343,88 @@ def test_interruption_is_one_line(folder, capsys, monkeypatch):
 
     monkeypatch.setattr("planner.api.load_graph", interrupted)
     assert_refused(folder, capsys, PLAN, "interrupted", code=130)
+
+
+def measured_run(path, *, cluster=CLUSTER):
+    """A run folder whose plan went exactly as predicted."""
+    path.mkdir()
+    (path / "cluster.toml").write_text(cluster)
+    plan, trace = str(path / "plan.json"), path / "measured.json"
+    assert main(["plan", "job.toml", str(path / "cluster.toml"), "-o", plan, "--json"]) == 0
+    assert main(["simulate", plan, "-o", str(trace), "--json"]) == 0
+    change(trace, origin="measured")
+
+
+def change(path, **changes):
+    """Replaces keys of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+TWO_HOSTS = f"{CLUSTER}[[hosts]]\nname = 'b'\n[[hosts.devices]]\ncatalog = 'gtx-1650'\n".replace("count = 2", "")
+
+
+def test_calibrate_writes_the_new_profile(folder, capsys):
+    """One profile is one file, which a cluster can name."""
+    measured_run(folder / "one")
+    measured_run(folder / "two")
+    capsys.readouterr()
+    assert main(["calibrate", "one", "two", "-o", "new/here.json", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["files"] == ["new/here.json"]
+    (folder / "new/cluster.toml").write_text(CLUSTER.replace('catalog = "t4"', 'profile = "here.json"'))
+    assert main(["plan", "job.toml", "new/cluster.toml", "-o", "p.json"]) == 0
+    assert json.loads((folder / "new/here.json").read_text())["name"] == "t4"
+
+
+def test_calibrate_writes_a_folder_of_several_profiles(folder, capsys):
+    """Each under its name, as `gnnplan profile --cluster` does."""
+    measured_run(folder / "one", cluster=TWO_HOSTS)
+    capsys.readouterr()
+    assert main(["calibrate", "one", "-o", "new"]) == 0
+    out = capsys.readouterr().out
+    assert "wrote new/t4.json" in out
+    assert "wrote new/gtx-1650.json" in out
+    assert [name for name in files(folder) if name.startswith("new/")] == ["new/gtx-1650.json", "new/t4.json"]
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "wanted"),
+    [
+        ("measured.json", {}, "run/measured.json: no such file"),
+        ("measured.json", {"spans": []}, "run: the trace holds no traced epochs"),
+        ("measured.json", {"origin": "predicted"}, "run: calibrate needs a measured trace"),
+        ("measured.json", {"plan_fingerprint": "0" * 16}, "run: the trace belongs to plan 0000"),
+        ("plan.json", {"partition_file": "other.npz"}, "run: the trace belongs to plan"),
+        ("plan.json", {"shapes": []}, "run/plan.json: shapes: "),
+    ],
+)
+def test_a_bad_run_to_calibrate_on_is_one_line(file, changes, wanted, folder, capsys):
+    """Also beside a good one: nothing is written."""
+    measured_run(folder / "good")
+    measured_run(folder / "run")
+    if changes:
+        change(folder / "run" / file, **changes)
+    else:
+        (folder / "run" / file).unlink()
+    capsys.readouterr()
+    assert_refused(folder, capsys, ["calibrate", "good", "run", "-o", "new.json"], wanted)
+
+
+def test_calibrating_on_runs_of_different_profiles_is_one_line(folder, capsys):
+    """Two versions of one profile cannot both be the one to correct."""
+    measured_run(folder / "one")
+    assert main(["calibrate", "one", "-o", "t4.json"]) == 0
+    measured_run(folder / "two", cluster=CLUSTER.replace('catalog = "t4"', 'profile = "../t4.json"'))
+    change(folder / "t4.json", step_overhead_s=1.0)
+    measured_run(folder / "three", cluster=CLUSTER.replace('catalog = "t4"', 'profile = "../t4.json"'))
+    capsys.readouterr()
+    assert_refused(folder, capsys, ["calibrate", "two", "three", "-o", "new.json"], "three: profile 't4' is ")
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, TWO_HOSTS], ids=["one profile", "two profiles"])
+def test_unwritable_calibration_is_one_line(cluster, folder, capsys):
+    """A folder is no file for one profile, a file no folder for two."""
+    measured_run(folder / "one", cluster=cluster)
+    capsys.readouterr()
+    output = "one" if cluster == CLUSTER else "job.toml"
+    assert_refused(folder, capsys, ["calibrate", "one", "-o", output], output)

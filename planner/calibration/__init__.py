@@ -1,0 +1,1 @@
+"""What measured traces say of the profiles they were predicted by."""

@@ -1,0 +1,130 @@
+"""A measured trace beside the tasks its plan is lowered to: what each task took, waiting left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from planner.calibration.fit import Sample
+from planner.lowering import lower_plan
+from planner.plan import Plan
+from planner.schedule import Schedule, Task
+from planner.trace import Trace
+from profiles.machine import MachineProfile
+
+COLLECTIVES = ("all_reduce", "all_to_all")
+CLOCK_S = 1e-9  # what no clock of ours resolves
+
+_Spans = dict[tuple[str, int], dict[int, float]]
+
+
+def family(collective: str) -> str:
+    """The collective a table belongs to: `all_to_all` for `all_to_all_port`."""
+    return next((name for name in COLLECTIVES if collective == name or collective.startswith(f"{name}_")), collective)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one run shows.
+
+    Args:
+        profiles: names of the profiles its workers have.
+        compute: samples of the compute tasks, by the profile of their worker.
+        collectives: samples of the collectives, one for each among all workers.
+        overheads_s: host seconds per compute task of each worker, by profile.
+    """
+
+    profiles: frozenset[str]
+    compute: dict[str, list[Sample]] = field(default_factory=lambda: defaultdict(list))
+    collectives: list[Sample] = field(default_factory=list)
+    overheads_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+def observe(plan: Plan, trace: Trace) -> Observed:
+    """Lays the spans of a trace over the tasks of its plan's schedule.
+
+    Only predicted tasks are compared, never simulated spans: those wait for peers as measured ones do.
+    """
+    schedule = lower_plan(plan)
+    profiles = [plan.placement.profile_of(worker) for worker in range(plan.num_workers)]
+    measured_s = _measured_s(schedule, trace)
+    epoch_s = sum(measured_s.values()) / plan.num_workers
+    seen = Observed(frozenset(profile.name for profile in profiles))
+    for task in schedule.tasks:
+        profile, samples = profiles[task.worker], _sample(task, measured_s[task.key, task.worker], epoch_s)
+        if task.category == "compute" and _shows_operators(task, profile):
+            seen.compute[profile.name].extend(samples)
+        elif task.category == "communicate" and task.worker == 0:  # one sample for all its members
+            seen.collectives.extend(samples)
+    for worker, seconds in _overheads_s(schedule, trace).items():
+        # A GPU's launches run ahead of it: the gaps between its kernels are not what a launch takes.
+        if profiles[worker].device_kind == "cpu":
+            seen.overheads_s[profiles[worker].name].append(seconds)
+    return seen
+
+
+def _measured_s(schedule: Schedule, trace: Trace) -> dict[tuple[str, int], float]:
+    """Seconds of every task by (key, worker), median over epochs, without waiting; 0 where it has no spans."""
+    spans: _Spans = defaultdict(lambda: defaultdict(float))
+    for span in trace.spans:
+        spans[span.task, span.worker][span.epoch] += span.end_s - span.start_s
+    return {
+        (task.key, task.worker): _collective_s(spans, task.key, schedule.num_workers)
+        if task.category == "communicate"
+        else _median(spans[task.key, task.worker].values())
+        for task in schedule.tasks
+    }
+
+
+def _shows_operators(task: Task, profile: MachineProfile) -> bool:
+    """Whether a task lasts as long as its operators; on a GPU short ones last as long as their launch."""
+    return profile.device_kind == "cpu" or sum(seconds for _, seconds in task.parts) > profile.host_overhead_s
+
+
+def _sample(task: Task, measured_s: float, epoch_s: float) -> list[Sample]:
+    """The task as a sample; none where nothing was predicted or measured to take time.
+
+    Squared relative errors are weighted by the task's share of the epoch (its root scales the equation): a
+    prediction is judged by the seconds an epoch is off, so long tasks have to fit best. By its square, which
+    is least squares in seconds, the loss or the optimizer would vanish beside the ridge, never corrected.
+    """
+    parts: dict[str, float] = defaultdict(float)
+    for operator, seconds in task.parts:
+        parts[family(operator) if task.category == "communicate" else operator] += seconds
+    parts = {operator: seconds for operator, seconds in parts.items() if seconds > 0}
+    if not parts or measured_s < CLOCK_S:
+        return []
+    return [Sample(parts, measured_s, measured_s / epoch_s)]
+
+
+def _collective_s(spans: _Spans, key: str, num_workers: int) -> float:
+    """Seconds of a collective without waiting: the last worker to come waits for nobody. Median over epochs."""
+    members = [spans[key, worker] for worker in range(num_workers)]
+    whole = set.intersection(*(set(epochs) for epochs in members))
+    return _median(min(epochs[e] for epochs in members) for e in whole)
+
+
+def _overheads_s(schedule: Schedule, trace: Trace) -> dict[int, float]:
+    """Seconds between a worker's spans per compute task, by worker: median over epochs.
+
+    Divided by the compute tasks because `planner/lowering.py` adds the overhead to these alone: so the
+    predicted epoch gets back what lies between all its tasks.
+    """
+    by_epoch: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    for span in trace.spans:
+        by_epoch[span.worker, span.epoch].append((span.start_s, span.end_s))
+    gaps_s: dict[int, list[float]] = defaultdict(list)
+    for (worker, _), times in by_epoch.items():
+        times.sort()
+        gaps_s[worker].append(sum(max(begin - end, 0.0) for (_, end), (begin, _) in pairwise(times)))
+    num_compute = {w: sum(t.worker == w and t.category == "compute" for t in schedule.tasks) for w in gaps_s}
+    return {w: _median(values) / num_compute[w] for w, values in gaps_s.items() if num_compute[w]}
+
+
+def _median(values: Iterable[float]) -> float:
+    kept = list(values)
+    return float(np.median(kept)) if kept else 0.0

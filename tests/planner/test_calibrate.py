@@ -1,0 +1,395 @@
+"""Calibration finds hidden factors in measured traces, and changes nothing that went as predicted."""
+
+import io
+from collections import defaultdict
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from planner.calibrate import HOST_OVERHEAD, calibrate, load_run
+from planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, SbmGraph
+from planner.lowering import lower_plan
+from planner.report.tables import calibration_table
+from planner.search import make_plan
+from planner.trace import Span, Trace
+from profiles.catalog import catalog_profile
+from profiles.errors import UserError
+from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
+
+KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
+COLLECTIVES = {"all_reduce": 2e-5, "all_to_all": 3e-5, "all_to_all_port": 1e-5}
+OVERHEAD_S = 5e-6
+# Every model at widths of its own: operators then meet in different proportions.
+SHOWN = [(kind, 16 * (2 + place), 12 + 20 * place) for place, kind in enumerate(KINDS)]
+NEVER_MUCH = ("add",)  # at most 4% of any task of these, too little to be told from noise
+HELD_OUT = [("sage", 96, 64), ("gcn", 48, 24)]
+
+
+def collective_tables():
+    """Collectives between two workers, latency and bandwidth."""
+    return tuple(
+        CollectiveTable(
+            collective=name,
+            backend="gloo",
+            num_workers=2,
+            table=OperatorTable(
+                axes=("num_bytes",),
+                points=tuple(Point(shape=(b,), median_s=latency_s + b / 1e9, spread_s=1e-6) for b in (1e2, 1e5, 1e8)),
+            ),
+        )
+        for name, latency_s in COLLECTIVES.items()
+    )
+
+
+def cpu_profile(**changes):
+    """A device of the catalog as if it were a CPU shared by two workers."""
+    fields = {"device_kind": "cpu", "host_overhead_s": OVERHEAD_S, "collectives": collective_tables(), "name": "here"}
+    return catalog_profile("t4").model_copy(update=fields | changes)
+
+
+@lru_cache(maxsize=64)
+def plan_of(folder, kind, hidden=32, num_features=12, hosts=(("here", 2),)):
+    """A plan on the profiles `folder/NAME.json`, for hosts of (name, devices)."""
+    spec = SbmGraph(source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=num_features)
+    devices = {name: (DeviceSpec(profile=folder / f"{name}.json", count=count),) for name, count in hosts}
+    cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=device) for name, device in devices.items()))
+    model = ModelSpec(kind=kind, hidden_channels=hidden, dropout=0.5 if kind == "gin" else 0.0)
+    pin = {"num_workers": sum(count for _, count in hosts)}
+    return make_plan(Job(graph=spec, model=model, pin=pin), cluster, generate_sbm(spec))[0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with two profiles, `here` and `there`."""
+    made = tmp_path_factory.mktemp("profiles")
+    cpu_profile().save(made / "here.json")
+    cpu_profile(name="there", host_overhead_s=2 * OVERHEAD_S).save(made / "there.json")
+    return made
+
+
+def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S, epochs=7, seed=0):
+    """A trace in which every operator takes `factor` times the prediction.
+
+    Args:
+        factors: by operator, or by (profile name, operator).
+        noise: standard deviation of a task's logarithm in one epoch.
+        wait_s: longest that all but one member of a collective wait.
+        overhead_s: between the tasks.
+    """
+    factors, rng = factors or {}, np.random.default_rng(seed)
+    last = {(key, e): rng.integers(plan.num_workers) for key in lower_plan(plan).keys_of(0) for e in range(epochs)}
+    clock_s, spans = defaultdict(float), []
+    for task in lower_plan(plan).tasks:
+        profile = plan.placement.profile_of(task.worker).name
+        for epoch in range(epochs):
+            takes_s = sum(s * factors.get((profile, o), factors.get(o, 1.0)) for o, s in task.parts)
+            if task.category == "host" or (task.category == "communicate" and not task.parts):
+                takes_s = task.seconds
+            takes_s *= np.exp(noise * rng.standard_normal())
+            if task.category == "communicate" and last[task.key, epoch] != task.worker:
+                takes_s += wait_s * rng.random()
+            start_s = clock_s[task.worker, epoch] + (overhead_s if task.category == "compute" else 0.0)
+            clock_s[task.worker, epoch] = start_s + takes_s
+            spans.append(
+                Span(
+                    task=task.key,
+                    worker=task.worker,
+                    epoch=epoch,
+                    category=task.category,
+                    start_s=start_s,
+                    end_s=start_s + takes_s,
+                )
+            )
+    return Trace(
+        origin="measured",
+        plan_fingerprint=plan.fingerprint(),
+        num_workers=plan.num_workers,
+        spans=tuple(spans),
+        epoch_s=(max(clock_s.values()),),
+        peak_bytes=(1,) * plan.num_workers,
+    )
+
+
+def corrections(profile):
+    """What changed, by operator."""
+    return {correction.operator: correction for correction in profile.corrections}
+
+
+def factors_of(profile):
+    """The factors by operator."""
+    return {name: correction.factor for name, correction in corrections(profile).items()}
+
+
+def median_s(profile, operator, point=0):
+    """Seconds of one point of a table."""
+    return profile.operators[operator].points[point].median_s
+
+
+def hidden_factors(low=0.5, high=2.0):
+    """Some factor for every operator and collective."""
+    names = sorted({*catalog_profile("t4").operators, *COLLECTIVES} - {"all_to_all_port"})
+    values = st.lists(st.floats(low, high), min_size=len(names), max_size=len(names))
+    return values.map(lambda drawn: dict(zip(names, drawn)) | {"all_to_all_port": drawn[names.index("all_to_all")]})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_went_as_predicted_does_not_change(kind, folder):
+    """Waiting and predicted overheads are no reason to correct anything."""
+    plan = plan_of(folder, kind)
+    profile = calibrate([(plan, measured(plan, wait_s=1e-3))]).profiles["here"]
+    assert factors_of(profile) == pytest.approx(dict.fromkeys(factors_of(profile), 1.0), abs=1e-6)
+    assert {"matmul_forward", "all_reduce", "all_to_all", HOST_OVERHEAD} <= set(factors_of(profile))
+    assert all(correction.error_before < 1e-6 for correction in profile.corrections)
+    before = plan.placement.profile_of(0)
+    for name, table in profile.operators.items():
+        for ours, theirs in zip(table.points, before.operators[name].points, strict=True):
+            assert ours.median_s == pytest.approx(theirs.median_s, rel=1e-6)
+
+
+@settings(max_examples=8, deadline=None)
+@given(hidden=hidden_factors(), seed=st.integers(0, 99))
+def test_hidden_factors_are_found(hidden, seed, folder):
+    """From five noisy runs, every operator's factor to some percent, and all errors fall to the noise."""
+    plans = [plan_of(folder, *what) for what in SHOWN]
+    runs = [(plan, measured(plan, hidden, noise=0.05, wait_s=1e-4, seed=seed)) for plan in plans]
+    profile = calibrate(runs).profiles["here"]
+    found = {name: c for name, c in corrections(profile).items() if name not in (HOST_OVERHEAD, *NEVER_MUCH)}
+    for name, correction in found.items():
+        assert correction.factor == pytest.approx(hidden[name], rel=0.15), name
+        assert correction.error_after < 0.06
+    typical = [abs(correction.factor / hidden[name] - 1) for name, correction in found.items()]
+    assert np.median(typical) < 0.03
+
+
+@settings(max_examples=8, deadline=None)
+@given(hidden=hidden_factors(), seed=st.integers(0, 99))
+def test_plans_that_were_not_run_are_predicted_better(hidden, seed, folder, tmp_path_factory):
+    """The same jobs planned on the new profile take about what the hidden machine takes."""
+    runs = [(plan, measured(plan, hidden, noise=0.05, seed=seed)) for plan in (plan_of(folder, *s) for s in SHOWN)]
+    new = calibrate(runs).profiles["here"]
+    for what in HELD_OUT:
+        plan = plan_of(folder, *what)
+        better = with_profile(plan, new)
+        before_s, after_s, true_s = busy_s(plan), busy_s(better), busy_s(plan, hidden)
+        assert abs(after_s / true_s - 1) < max(0.05, 0.5 * abs(before_s / true_s - 1))
+
+
+def with_profile(plan, profile):
+    """The same plan predicted by another version of its one profile."""
+    (key,) = plan.placement.profiles
+    placement = plan.placement.model_copy(update={"profiles": {key: profile}})
+    return plan.model_copy(update={"placement": placement})
+
+
+def busy_s(plan, factors=None):
+    """Seconds of all operators and collectives of an epoch."""
+    factors = factors or {}
+    return sum(seconds * factors.get(name, 1.0) for task in lower_plan(plan).tasks for name, seconds in task.parts)
+
+
+@settings(max_examples=20, deadline=None)
+@given(overhead_s=st.floats(1e-7, 1e-3))
+def test_host_overhead_is_what_lies_between_tasks(overhead_s, folder):
+    """Whatever the operators take; unlike theirs, its factor has no bounds."""
+    plan = plan_of(folder, "gcn")
+    profile = calibrate([(plan, measured(plan, {"spmm": 2.0}, overhead_s=overhead_s))]).profiles["here"]
+    assert profile.host_overhead_s == pytest.approx(overhead_s, rel=1e-3)
+    correction = corrections(profile)[HOST_OVERHEAD]
+    assert correction.factor == pytest.approx(overhead_s / OVERHEAD_S, rel=1e-3)
+    assert correction.error_before == pytest.approx(abs(OVERHEAD_S / overhead_s - 1), rel=1e-2, abs=1e-3)
+    assert correction.error_after < 1e-3
+
+
+def test_an_overhead_of_nothing_can_be_calibrated(folder, tmp_path):
+    """A profile without any gets one, and one that is not there is nearly taken away."""
+    cpu_profile(host_overhead_s=0.0).save(tmp_path / "here.json")
+    plan = plan_of(tmp_path, "gcn")
+    assert calibrate([(plan, measured(plan))]).profiles["here"].host_overhead_s == pytest.approx(OVERHEAD_S, rel=1e-3)
+    plan = plan_of(folder, "gcn")
+    assert calibrate([(plan, measured(plan, overhead_s=0.0))]).profiles["here"].host_overhead_s <= 1e-9
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 1e-4, 1e-1])
+def test_waiting_in_a_collective_is_not_counted(wait_s, folder):
+    """However long the others wait for the last one, its own span is what the collective takes."""
+    plan = plan_of(folder, "sage")
+    factors = {"all_reduce": 1.5, "all_to_all": 0.7, "all_to_all_port": 0.7}
+    found = calibrate([(plan, measured(plan, factors, wait_s=wait_s))]).profiles["here"]
+    assert factors_of(found)["all_reduce"] == pytest.approx(1.5, rel=0.02)
+    assert factors_of(found)["all_to_all"] == pytest.approx(0.7, rel=0.02)
+
+
+def test_all_tables_of_a_collective_are_scaled(folder):
+    """Ports are the all-to-all's, and keep their proportion to it."""
+    plan = plan_of(folder, "gcn")
+    hidden = {"all_to_all": 2.0, "all_to_all_port": 2.0}
+    profile = calibrate([(plan, measured(plan, hidden))]).profiles["here"]
+    before = plan.placement.profile_of(0).collectives
+    ratio = {
+        old.collective: {new.table.points[i].median_s / old.table.points[i].median_s for i in range(3)}
+        for new, old in zip(profile.collectives, before, strict=True)
+    }
+    assert min(ratio["all_to_all"]) == pytest.approx(max(ratio["all_to_all_port"]))
+    assert min(ratio["all_to_all"]) == pytest.approx(2.0, rel=0.02)
+    assert min(ratio["all_reduce"]) == pytest.approx(1.0)
+
+
+def test_each_profile_has_factors_of_its_own(folder):
+    """Two hosts, one slow at matrices and one at sparse ones; links hold no tables, so collectives stay."""
+    plan = plan_of(folder, "gcn", 64, 32, (("here", 1), ("there", 1)))
+    hidden = {("here", "matmul_forward"): 2.0, ("there", "spmm"): 3.0}
+    found = calibrate([(plan, measured(plan, hidden, overhead_s=2 * OVERHEAD_S))]).profiles
+    here, there = factors_of(found["here"]), factors_of(found["there"])
+    assert here["matmul_forward"] == pytest.approx(2.0, rel=0.1)  # the ridge: links take most of this epoch
+    assert there["matmul_forward"] == pytest.approx(1.0, abs=1e-3)
+    assert here["spmm"] == pytest.approx(1.0, abs=1e-3)
+    assert there["spmm"] == pytest.approx(3.0, rel=0.1)
+    assert here[HOST_OVERHEAD] == pytest.approx(2.0, rel=1e-3)
+    assert there[HOST_OVERHEAD] == pytest.approx(1.0, rel=1e-3)
+    assert not {"all_reduce", "all_to_all"} & (set(here) | set(there))
+
+
+def test_operators_never_seen_keep_their_tables(folder):
+    """GCN shows no attention."""
+    plan = plan_of(folder, "gcn")
+    profile = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
+    assert profile.operators["gat_forward"] == plan.placement.profile_of(0).operators["gat_forward"]
+    assert "gat_forward" not in factors_of(profile)
+    old = plan.placement.profile_of(0).operators["spmm"].points[0]
+    new = profile.operators["spmm"].points[0]
+    factor = factors_of(profile)["spmm"]
+    assert (new.median_s, new.spread_s) == pytest.approx((old.median_s * factor, old.spread_s * factor))
+    assert (new.shape, new.repeats, new.provenance) == (old.shape, old.repeats, old.provenance)
+
+
+def test_factors_compose(folder, tmp_path):
+    """A calibrated profile that is right stays, and one that the machine left behind scales again."""
+    plan = plan_of(folder, "sage")
+    first = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
+    first.save(tmp_path / "here.json")
+    again = plan_of(tmp_path, "sage")
+    second = calibrate([(again, measured(again, {"spmm": 1.5}, seed=1))] * 2).profiles["here"]
+    assert factors_of(second)["spmm"] == pytest.approx(1.5, rel=0.02)
+    assert median_s(second, "spmm") == pytest.approx(3.0 * median_s(plan.placement.profile_of(0), "spmm"), rel=0.04)
+    assert second.based_on == first.fingerprint()
+    assert first.based_on == plan.placement.profile_of(0).fingerprint()
+    assert second.note.endswith("; calibrated on 1 run; calibrated on 2 runs")
+
+
+def test_calibrated_profiles_are_saved_and_loaded(folder, tmp_path):
+    """What changed stands in the file."""
+    plan = plan_of(folder, "gin")
+    profile = calibrate([(plan, measured(plan, {"add": 2.0}, noise=0.1))]).profiles["here"]
+    assert MachineProfile.load(profile.save(tmp_path / "new.json")) == profile
+    assert profile.corrections
+
+
+def test_residuals_are_the_errors_that_remain(folder):
+    """One for each task, their mean size is the error after."""
+    plan = plan_of(folder, "gat")
+    calibration = calibrate([(plan, measured(plan, {"gat_forward": 2.0}, noise=0.1))])
+    residuals = calibration.residuals["here"]
+    for correction in calibration.profiles["here"].corrections:
+        assert len(residuals[correction.operator]) == correction.num_samples
+        assert np.mean(np.abs(residuals[correction.operator])) == pytest.approx(correction.error_after)
+    assert set(residuals) == set(factors_of(calibration.profiles["here"]))
+
+
+def test_gpus_keep_their_overhead_and_short_tasks_say_nothing(tmp_path):
+    """Launches run ahead, so gaps are not launches; what is shorter than its launch lasts as long as that."""
+    cpu_profile(device_kind="cuda", host_overhead_s=1.0).save(tmp_path / "here.json")
+    plan = plan_of(tmp_path, "gcn")
+    profile = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
+    assert set(factors_of(profile)) == {"all_reduce", "all_to_all"}
+    assert profile.host_overhead_s == 1.0
+
+
+def samples_of(shares, truth, *, noise=0.0, seed=0):
+    """Samples whose parts are `shares` [S, O] and whose seconds the factors `truth` [O] give."""
+    rng = np.random.default_rng(seed)
+    return [
+        Sample({f"o{i}": s for i, s in enumerate(row) if s}, float(row @ truth) * np.exp(noise * rng.normal()), 0.1)
+        for row in shares
+    ]
+
+
+@given(
+    shares=st.lists(st.lists(st.floats(0.1, 1.0), min_size=3, max_size=3), min_size=1, max_size=12),
+    truth=st.lists(st.floats(0.01, 100), min_size=3, max_size=3),
+)
+def test_factors_stay_in_bounds(shares, truth):
+    """Whatever was measured: beyond them, it is the wrong task that was measured, not a slow machine."""
+    found = fit(samples_of(np.array(shares), np.array(truth)))
+    assert all(LEAST_FACTOR <= factor <= MOST_FACTOR for factor in found.factors.values())
+
+
+def test_operators_seen_only_together_move_alike():
+    """Nothing says which of two is slow, so neither is blamed alone."""
+    found = fit(samples_of(np.array([[1.0, 1.0]] * 20), np.array([1.0, 2.0])))
+    assert found.factors["o0"] == pytest.approx(found.factors["o1"])
+    assert found.factors["o0"] == pytest.approx(1.5, rel=0.01)
+
+
+@pytest.mark.parametrize("outlier", [0.05, 20.0])
+def test_one_task_that_went_wrong_moves_little(outlier):
+    """A task twenty times as long or as short as its operator changes the factor by a few percent."""
+    samples = samples_of(np.full((12, 1), 1.0), np.array([1.5]), noise=0.02)
+    samples[3] = Sample(samples[3].parts, 1.5 * outlier, samples[3].weight)
+    assert fit(samples).factors["o0"] == pytest.approx(1.5, rel=0.06)
+
+
+def test_nothing_seen_has_no_factors():
+    """No samples, no fit."""
+    assert fit([]).factors == {}
+
+
+def test_bad_input_is_named(folder, tmp_path):
+    """Which run, and what is wrong with it."""
+    plan = plan_of(folder, "gcn")
+    trace = measured(plan)
+    with pytest.raises(UserError, match="no runs"):
+        calibrate([])
+    with pytest.raises(UserError, match="run 2: the trace holds no traced epochs"):
+        calibrate([(plan, trace), (plan, trace.model_copy(update={"spans": ()}))])
+    with pytest.raises(UserError, match="demo: the trace belongs to plan 0000"):
+        calibrate([(plan, trace.model_copy(update={"plan_fingerprint": "0" * 16}))], ["demo"])
+    with pytest.raises(UserError, match="run 1: calibrate needs a measured trace"):
+        calibrate([(plan, trace.model_copy(update={"origin": "predicted"}))])
+    stranger = trace.spans[0].model_copy(update={"worker": 2})
+    with pytest.raises(UserError, match="run 1: the trace has spans of workers"):
+        calibrate([(plan, trace.model_copy(update={"spans": (*trace.spans, stranger)}))])
+    cpu_profile(step_overhead_s=1.0).save(tmp_path / "here.json")
+    other = plan_of(tmp_path, "gcn")
+    with pytest.raises(UserError, match=r"run 2: profile .here. is .*, in run 1 it is"):
+        calibrate([(plan, trace), (other, measured(other))])
+
+
+def test_a_run_is_loaded_from_its_folder(folder, tmp_path):
+    """`plan.json` and `measured.json`, as `gnnplan run` leaves them."""
+    plan = plan_of(folder, "gcn")
+    plan.save(tmp_path / "plan.json")
+    with pytest.raises(UserError, match=r"measured.json: no such file"):
+        load_run(tmp_path)
+    trace = measured(plan)
+    trace.save(tmp_path / "measured.json")
+    assert load_run(Path(tmp_path)) == (plan, trace)
+
+
+def test_the_table_begins_with_the_largest_change(folder):
+    """Halves and doubles count alike."""
+    plan = plan_of(folder, "gcn")
+    profile = calibrate([(plan, measured(plan, {"spmm": 1.5, "loss": 0.4}))]).profiles["here"]
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(calibration_table(profile))
+    text = console.export_text()
+    assert "calibrated on 1 run" in text
+    places = [text.index(f" {name} ") for name in ("loss", "spmm", "matmul_forward")]
+    assert places == sorted(places)
