@@ -11,7 +11,7 @@ from planner.costs import FLOAT_BYTES, OperatorCosts, backward_cost, forward_cos
 from planner.network import Network
 from planner.plan import Plan
 from planner.program import Program, Step
-from planner.schedule import Category, Schedule, Task
+from planner.schedule import Category, Quota, Schedule, Task
 from planner.shapes import WorkerShape
 from profiles.curves import Estimate
 
@@ -37,7 +37,7 @@ class FullBatchLowering:
     def __post_init__(self) -> None:
         size = len(self.shapes)
         self.network = Network(self.placement)
-        self.schedule = Schedule(size)
+        self.schedule = Schedule(size, quotas=self._quotas())
         self.sent_bytes = np.zeros(size, np.int64)
         self._last: list[tuple[int, ...]] = [()] * size
         self._num_groups = 0
@@ -53,6 +53,10 @@ class FullBatchLowering:
         self._reduce()
         self._each("optimizer", lambda w: self._cost(w)("optimizer_step", self.program.num_parameters))
         return self.schedule
+
+    def _quotas(self) -> dict[int, Quota]:
+        limits = {worker: self.placement.profile_of(worker).cpu_quota for worker in range(len(self.shapes))}
+        return {worker: Quota(limit.share, limit.period_s) for worker, limit in limits.items() if limit}
 
     def _cost(self, worker: int) -> OperatorCosts:
         return self.costs[self.placement.workers[worker].profile]

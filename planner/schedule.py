@@ -38,12 +38,28 @@ class Task:
     parts: tuple[tuple[str, float], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A resource that runs for `share` of every `period_s`, from its start, and stands still for the rest.
+
+    A task's `seconds` are sustained ones, over many periods; right after a pause it is faster.
+    """
+
+    share: float
+    period_s: float
+
+
 @dataclass
 class Schedule:
-    """Tasks of one epoch, in an order in which every dependency comes first."""
+    """Tasks of one epoch, in an order in which every dependency comes first.
+
+    Args:
+        quotas: by resource; those without one never stand still. No task of a group may run there.
+    """
 
     num_workers: int
     tasks: list[Task] = field(default_factory=list)
+    quotas: dict[int, Quota] = field(default_factory=dict)
 
     def add(self, task: Task) -> int:
         """Appends a task and returns its index; dependencies must already stand in the schedule."""

@@ -67,6 +67,18 @@ class CollectiveTable(Contract):
     table: OperatorTable
 
 
+class CpuQuota(Contract):
+    """A limit on a worker's processor time, as cgroups and containers set it.
+
+    Args:
+        share: of the time its threads could run that they may.
+        period_s: in each of which the share is given anew; what is left of it is lost.
+    """
+
+    share: float = Field(gt=0, lt=1)
+    period_s: PositiveFloat
+
+
 class Correction(Contract):
     """What calibration changed of one operator (or collective): its seconds, multiplied by `factor`.
 
@@ -96,6 +108,7 @@ class MachineProfile(Document):
             whose memory the process does not share).
         host_overhead_s: Python, autograd and launch seconds per scheduled task.
         step_overhead_s: seconds per training step that belong to no task.
+        cpu_quota: found to limit the worker (None: nothing does). Operators were timed over many periods.
         session: hosts profiled side by side carry the same, and their collectives are among all
             their workers.
         operators: name to table; the names are those of `profiles.operators.OPERATORS`.
@@ -116,6 +129,7 @@ class MachineProfile(Document):
     step_overhead_s: float = Field(default=0.0, ge=0)
     operators: dict[str, OperatorTable]
     collectives: tuple[CollectiveTable, ...] = ()
+    cpu_quota: CpuQuota | None = None
     session: str = ""
     corrections: tuple[Correction, ...] = ()
     based_on: str = ""

@@ -23,6 +23,7 @@ from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Poi
 from profiles.measure import Timing, sustained
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+from profiles.quota import find_cpu_quota
 
 _MIN_COLLECTIVE_POINTS = 3
 _LONG_COLLECTIVE_S = 0.2
@@ -106,6 +107,9 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     base_bytes = process_base_bytes((OPERATORS[name].make(grid.shapes(name)[0], device) for name in names), device)
     progress = _Progress(rank, _num_points(grid, names, size))
     beside = _workers_of_this_host()
+    if dist.is_initialized():
+        dist.barrier()
+    quota = find_cpu_quota(torch.get_num_threads()) if device.type == "cpu" else None
     operators = {name: _time_operator(name, grid, device, beside, progress) for name in names}
     collectives = _time_collectives(grid, device, progress) if size > 1 else ()
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
@@ -125,6 +129,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         process_base_bytes=0 if device.type == "cuda" else base_bytes,
         host_overhead_s=overheads[0],
         step_overhead_s=overheads[1],
+        cpu_quota=quota,
         operators=operators,
         collectives=collectives,
         session=os.environ.get("TORCHELASTIC_RUN_ID", "") if size > local_size else "",

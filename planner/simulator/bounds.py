@@ -21,6 +21,8 @@ class Bound:
 def lower_bound(schedule: Schedule) -> Bound:
     """The larger of the critical path and the busiest resource's seconds of work.
 
+    Under a quota a path counts processor time alone, and work the whole periods it needs.
+
     The critical path lets every task have a resource of its own but keeps dependencies and the
     rendezvous of groups. Counted in nanoseconds as the engine does, so it never exceeds the
     simulated makespan by rounding. On a tie the critical path is named.
@@ -31,6 +33,10 @@ def lower_bound(schedule: Schedule) -> Bound:
     path_ns = play(without_contention(compiled)).makespan_ns
     busy_ns = np.zeros(schedule.num_resources, dtype=np.int64)
     np.add.at(busy_ns, compiled.tables.resource, compiled.duration_ns)
+    quota_ns, period_ns = compiled.tables.quota_ns, compiled.tables.period_ns
+    limited = (quota_ns > 0) & (busy_ns > 0)
+    num_full, rest_ns = np.divmod(busy_ns[limited] - 1, quota_ns[limited])
+    busy_ns[limited] = num_full * period_ns[limited] + rest_ns + 1
     if busy_ns.max(initial=0) <= path_ns:
         return Bound(path_ns / 1e9, "critical path")
     busiest = int(busy_ns.argmax())

@@ -9,7 +9,7 @@ The outcome depends on nothing but the schedule and the durations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,15 @@ class CompiledSchedule:
     Args:
         labels: [T] worker and key of each task, for error messages.
         tables: dependencies, resources and groups.
-        duration_ns: [T] predicted durations, seconds rounded to the nearest nanosecond.
+        duration_ns: [T] predicted durations, seconds rounded to the nearest nanosecond; on a resource
+            with a quota the processor time in them.
+        share: [T] of its seconds that a task spends running: 1 but under a quota.
     """
 
     labels: tuple[str, ...]
     tables: Tables
     duration_ns: Ints
+    share: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
     """Turns a schedule into arrays for `play` and `play_many`.
 
     Raises `ValueError` on a duration that is negative or not finite, a dependency on a task that
-    does not exist, a negative resource, and a group with two members on one resource.
+    does not exist, a negative resource, a group with two members on one resource or under a quota,
+    and a quota that is not one.
     """
     tasks = schedule.tasks
     labels = tuple(f"w{task.worker} {task.key}" for task in tasks)
@@ -73,6 +77,9 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
     outside = (sources < 0) | (sources >= len(tasks))
     _check(np.isin(np.arange(len(tasks)), targets[outside]), labels, "depends on a task that does not exist")
     group, group_start, group_members = _group_tables(raw_group)
+    quota_ns, period_ns, share_of = _quota_tables(schedule)
+    share = share_of[resource]
+    _check((share < 1) & (group >= 0), labels, "a group's task cannot run under a quota")
     _check(_shares_resource_with_its_group(group, resource), labels, "its group needs one resource twice")
     tables = Tables(
         successor_start=_offsets(sources, len(tasks)),
@@ -83,17 +90,22 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
         group=group,
         group_start=group_start,
         group_members=group_members,
+        quota_ns=quota_ns,
+        period_ns=period_ns,
     )
-    return CompiledSchedule(labels, tables, np.rint(seconds * 1e9).astype(np.int64))
+    return CompiledSchedule(labels, tables, np.rint(seconds * share * 1e9).astype(np.int64), share)
 
 
 def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
     """The same tasks with a resource of their own each: its makespan is the critical path."""
     num_tasks = len(compiled.labels)
     own = compiled.tables._replace(
-        resource=np.arange(num_tasks, dtype=np.int64), queue_start=np.arange(num_tasks + 1, dtype=np.int64)
+        resource=np.arange(num_tasks, dtype=np.int64),
+        queue_start=np.arange(num_tasks + 1, dtype=np.int64),
+        quota_ns=np.zeros(num_tasks, dtype=np.int64),
+        period_ns=np.ones(num_tasks, dtype=np.int64),
     )
-    return CompiledSchedule(compiled.labels, own, compiled.duration_ns)
+    return replace(compiled, tables=own)
 
 
 def play(compiled: CompiledSchedule, duration_ns: Ints | None = None) -> Timeline:
@@ -136,6 +148,21 @@ def play_many(compiled: CompiledSchedule, duration_ns: Ints) -> Ints:
 def _check(is_wrong: NDArray[np.bool_], labels: tuple[str, ...], fault: str) -> None:
     if is_wrong.any():
         raise ValueError(f"{labels[int(np.argmax(is_wrong))]}: {fault}")
+
+
+def _quota_tables(schedule: Schedule) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    """Per resource: processor time a period, the period, and their ratio (0, 1 and 1 without a quota)."""
+    size = schedule.num_resources
+    quota_ns, period_ns = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
+    share = np.ones(size, dtype=np.float64)
+    for resource, quota in schedule.quotas.items():
+        if not (0 < quota.share <= 1 and 1e-6 <= quota.period_s < np.inf):
+            raise ValueError(f"resource {resource}: not a quota: {quota}")
+        if quota.share < 1 and resource < size:
+            period_ns[resource] = round(quota.period_s * 1e9)
+            quota_ns[resource] = max(1, round(quota.share * quota.period_s * 1e9))
+            share[resource] = quota_ns[resource] / period_ns[resource]
+    return quota_ns, period_ns, share
 
 
 def _offsets(ids: Ints, num_ids: int) -> Ints:

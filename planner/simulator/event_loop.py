@@ -23,6 +23,8 @@ class Tables(NamedTuple):
         group: [T] 0..G-1, or -1 for none.
         group_start: [G + 1] offsets into `group_members`.
         group_members: task indices.
+        quota_ns: [R] processor time a resource gets in each period, or 0 where nothing limits it.
+        period_ns: [R].
     """
 
     successor_start: Ints
@@ -33,6 +35,8 @@ class Tables(NamedTuple):
     group: Ints
     group_start: Ints
     group_members: Ints
+    quota_ns: Ints
+    period_ns: Ints
 
 
 class Workspace(NamedTuple):
@@ -50,6 +54,8 @@ class Workspace(NamedTuple):
     is_touched: NDArray[np.bool_]
     num_arrived: Ints
     running: Ints
+    period_of: Ints
+    used_ns: Ints
 
 
 def make_workspace(tables: Tables) -> Workspace:
@@ -75,6 +81,8 @@ def make_workspace(tables: Tables) -> Workspace:
         is_touched=per_resource(np.bool_),
         num_arrived=np.empty(tables.group_start.size - 1, dtype=np.int64),
         running=per_resource(),
+        period_of=per_resource(),
+        used_ns=per_resource(),
     )
 
 
@@ -121,9 +129,29 @@ def _touch(touched, is_touched, resource, num_touched):
 
 
 @njit(cache=True, nogil=True)
-def _start(running, num_running, start_ns, end_ns, task, now, duration_ns):
-    start_ns[task] = now
-    end_ns[task] = now + duration_ns[task]
+def _end_under_quota(now, work_ns, quota_ns, period_ns, period_of, used_ns, resource):
+    """When `work_ns` of processor time that begins now is done, if each period has `quota_ns` of it.
+
+    What earlier tasks used of the current period is gone; what they left is not carried over.
+    """
+    period, quota = now // period_ns[resource], quota_ns[resource]
+    used = used_ns[resource] if period_of[resource] == period else 0
+    left = min(quota - used, (period + 1) * period_ns[resource] - now)
+    if work_ns <= left:
+        end, used = now + work_ns, used + work_ns
+    else:
+        work_ns -= left
+        num_full = (work_ns - 1) // quota
+        period += 1 + num_full
+        used = work_ns - num_full * quota
+        end = period * period_ns[resource] + used
+    period_of[resource] = period
+    used_ns[resource] = used
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _run(running, num_running, end_ns, task):
     _push(running, 0, num_running, end_ns, task)
     return num_running + 1
 
@@ -139,6 +167,7 @@ def _reset(tables, work):
     work.busy[:] = False
     work.is_touched[:] = False
     work.num_arrived[:] = 0
+    work.period_of[:] = -1
 
 
 @njit(cache=True, nogil=True)
@@ -149,9 +178,9 @@ def play_once(tables, work, duration_ns):
     """
     # The loop reads local arrays: fetching one from a tuple counts references, at five times the cost.
     successor_start, successors, num_predecessors, resource_of = tables[:4]
-    queue_start, group_of, group_start, group_members = tables[4:]
+    queue_start, group_of, group_start, group_members, quota_ns, period_ns = tables[4:]
     num_waiting_for, ready_ns, arrive_ns, start_ns, end_ns = work[:5]
-    queue, queue_size, busy, touched, is_touched, num_arrived, running = work[5:]
+    queue, queue_size, busy, touched, is_touched, num_arrived, running, period_of, used_ns = work[5:]
     _reset(tables, work)
     num_touched, num_running, num_ended, now = 0, 0, 0, 0
     for task in range(duration_ns.size):
@@ -172,13 +201,21 @@ def play_once(tables, work, duration_ns):
             arrive_ns[task] = now
             group = group_of[task]
             if group < 0:
-                num_running = _start(running, num_running, start_ns, end_ns, task, now, duration_ns)
+                start_ns[task] = now
+                if quota_ns[resource] == 0:
+                    end_ns[task] = now + duration_ns[task]
+                else:
+                    work_ns = duration_ns[task]
+                    end_ns[task] = _end_under_quota(now, work_ns, quota_ns, period_ns, period_of, used_ns, resource)
+                num_running = _run(running, num_running, end_ns, task)
                 continue
             num_arrived[group] += 1
             first, stop = group_start[group], group_start[group + 1]
             if num_arrived[group] == stop - first:
                 for member in group_members[first:stop]:
-                    num_running = _start(running, num_running, start_ns, end_ns, member, now, duration_ns)
+                    start_ns[member] = now
+                    end_ns[member] = now + duration_ns[member]
+                    num_running = _run(running, num_running, end_ns, member)
         if num_running == 0:
             return num_ended
         now = end_ns[running[0]]

@@ -15,7 +15,8 @@ _MAX_SPREADS_ABOVE_MEDIAN = 20.0
 
 
 def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
-    """Draws the durations of every task in every replica, independently: [R, T] nanoseconds.
+    """Draws the durations of every task in every replica, independently: [R, T] nanoseconds (of processor
+    time under a quota).
 
     Lognormal with median `seconds` and interquartile range `spread_s`: positive, and skewed to the
     right as delays on a busy machine are. Draws are cut at 20 spreads above the median, which
@@ -26,7 +27,8 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     Raises `ValueError` if a spread is negative or not finite, or as `compile_schedule` does.
     """
     assert num_replicas >= 0, num_replicas
-    constant_ns = compile_schedule(schedule).duration_ns
+    compiled = compile_schedule(schedule)
+    constant_ns, share = compiled.duration_ns, compiled.share
     median_s = np.array([task.seconds for task in schedule.tasks], dtype=np.float64)
     spread_s = np.array([task.spread_s for task in schedule.tasks], dtype=np.float64)
     for index in np.flatnonzero(~(np.isfinite(spread_s) & (spread_s >= 0)))[:1]:
@@ -41,7 +43,7 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     drawn_s *= median_s
     np.minimum(drawn_s, median_s + _MAX_SPREADS_ABOVE_MEDIAN * spread_s, out=drawn_s)
     duration_ns = np.tile(constant_ns, (num_replicas, 1))
-    duration_ns[:, varying] = np.rint(np.multiply(drawn_s, 1e9, out=drawn_s))
+    duration_ns[:, varying] = np.rint(np.multiply(drawn_s, 1e9 * share[varying], out=drawn_s))
     return duration_ns
 
 

@@ -1,0 +1,61 @@
+"""A limit on processor time, found by spinning: under one a thread stands still at the end of every period."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from profiles.machine import CpuQuota
+
+_SPIN_S = 1.2  # a dozen of the longest usual periods, 0.1 s
+_STALL_S = 0.5e-3
+_MIN_STALLS = 6
+_MOST_UNEVEN = 0.25
+
+
+def find_cpu_quota(num_threads: int) -> CpuQuota | None:
+    """The quota that limits this process, or None; takes a second.
+
+    Workers that share a quota must call it at the same time. A quota of more than one core is not
+    found, for one thread alone cannot use it up.
+
+    Args:
+        num_threads: of a worker, which use the quota up that many times as fast as the one spinning here.
+    """
+    stalls = _stalls(_SPIN_S)
+    limit = quota_of(stalls)
+    if limit is None or num_threads == 1:
+        return limit
+    return CpuQuota(share=limit.share / num_threads, period_s=limit.period_s)
+
+
+def quota_of(stalls: list[tuple[float, float]]) -> CpuQuota | None:
+    """The quota behind stalls (begin, end) seconds; None where they are few or do not come at even times.
+
+    A period begins where a stall ends. Now and then another process takes the core for a moment, so
+    the period is a median and a stall in ten may be off.
+    """
+    long = [(begin, end) for begin, end in stalls if end - begin > _STALL_S]
+    if len(long) < _MIN_STALLS:
+        return None
+    periods = np.diff([end for _, end in long])
+    low, period_s, high = np.percentile(periods, [20, 50, 80])
+    if high - low > _MOST_UNEVEN * period_s:
+        return None
+    first_s, last_s = long[0][1], long[-1][1]
+    stood_s = sum(end - begin for begin, end in long[1:])
+    share = 1 - stood_s / (last_s - first_s)
+    return CpuQuota(share=float(share), period_s=float(period_s)) if 0 < share < 1 else None
+
+
+def _stalls(spin_s: float) -> list[tuple[float, float]]:
+    """Spins and returns the moments in which it stood still, (begin, end) seconds from its start."""
+    stalls = []
+    start_s = before_s = time.perf_counter()
+    while before_s - start_s < spin_s:
+        now_s = time.perf_counter()
+        if now_s - before_s > _STALL_S:
+            stalls.append((before_s - start_s, now_s - start_s))
+        before_s = now_s
+    return stalls
