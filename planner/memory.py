@@ -19,7 +19,7 @@ class MemoryEstimate:
     """Peak bytes of a worker and what they are made of.
 
     Args:
-        base_bytes: the process itself.
+        base_bytes: the process itself, with compiled kernels where it uses any.
         graph_bytes: the aggregation matrix and its transpose.
         input_bytes: features, dense or CSR with transpose.
         parameter_bytes: weights and optimizer state.
@@ -64,7 +64,7 @@ def estimate_memory(
     buffers = epoch_buffers(program, shape, num_classes, num_workers)
     epoch_bytes = buffers.peak_bytes if profile.device_kind == "cuda" else buffers.held_bytes
     return MemoryEstimate(
-        base_bytes=profile.process_base_bytes,
+        base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(program) else 0),
         graph_bytes=graph_bytes,
         input_bytes=input_bytes + labels,
         parameter_bytes=copies * program.num_parameters * FLOAT_BYTES,
@@ -74,6 +74,10 @@ def estimate_memory(
         + labels
         + (input_bytes + _halo_features(shape, num_features, sparse) if program.precomputed else 0),
     )
+
+
+def _compiles(program: Program) -> bool:
+    return any(step.op == "attend" or step.dropout for step in program.steps)
 
 
 def _graph_bytes(program: Program, shape: WorkerShape) -> int:

@@ -106,6 +106,7 @@ class MachineProfile(Document):
         memory_bytes: what one worker may use.
         process_base_bytes: resident bytes of a worker before it holds any graph (0 on a device
             whose memory the process does not share).
+        compiled_kernel_bytes: more where a program has operators that are compiled when first used.
         host_overhead_s: Python, autograd and launch seconds per scheduled task.
         step_overhead_s: seconds per training step that belong to no task.
         cpu_quota: found to limit the worker (None: nothing does). Operators were timed over many periods.
@@ -125,6 +126,7 @@ class MachineProfile(Document):
     num_workers_beside: PositiveInt = 1
     memory_bytes: PositiveInt
     process_base_bytes: int = Field(default=0, ge=0)
+    compiled_kernel_bytes: int = Field(default=0, ge=0)
     host_overhead_s: float = Field(ge=0)
     step_overhead_s: float = Field(default=0.0, ge=0)
     operators: dict[str, OperatorTable]

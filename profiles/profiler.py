@@ -83,6 +83,8 @@ def _profile_hosts(
         if on_progress and event["event"] == "point":
             on_progress(event["done"], event["of"])
 
+    if not torch.cuda.is_available():
+        _compile_kernels()
     with tempfile.TemporaryDirectory(prefix="gnnplan-profile-") as folder:
         launch("profiles.worker", [folder, "--grid", grid], hosts=hosts, folder=Path(folder), on_event=relay)
         return [MachineProfile.load(profile_path(Path(folder), rank)) for rank in range(len(hosts))]
@@ -104,7 +106,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = _device()
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
-    base_bytes = process_base_bytes((OPERATORS[name].make(grid.shapes(name)[0], device) for name in names), device)
+    base_bytes, compiled_bytes = _resident_bytes(grid, names, device)
     progress = _Progress(rank, _num_points(grid, names, size))
     beside = _workers_of_this_host()
     if dist.is_initialized():
@@ -126,7 +128,8 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         num_threads=threads,
         num_workers_beside=local_size,
         memory_bytes=_memory_bytes(device, local_size),
-        process_base_bytes=0 if device.type == "cuda" else base_bytes,
+        process_base_bytes=base_bytes,
+        compiled_kernel_bytes=compiled_bytes,
         host_overhead_s=overheads[0],
         step_overhead_s=overheads[1],
         cpu_quota=quota,
@@ -137,6 +140,26 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
     )
+
+
+def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> tuple[int, int]:
+    """Resident bytes of a worker, and how many more with compiled kernels; 0 where the device has its own."""
+    if device.type == "cuda":
+        return 0, 0
+
+    def calls(*, compiled: bool) -> list[Callable[[], object]]:
+        chosen = [name for name in names if OPERATORS[name].compiled == compiled]
+        return [OPERATORS[name].make(grid.shapes(name)[0], device) for name in chosen]
+
+    base_bytes = process_base_bytes(calls(compiled=False), device)
+    return base_bytes, process_base_bytes(calls(compiled=True), device) - base_bytes
+
+
+def _compile_kernels() -> None:
+    """Fills the cache of compiled kernels, so that no worker compiles, which would count as its memory."""
+    for operator in OPERATORS.values():
+        if operator.compiled:
+            operator.make((1.0,) * len(operator.axes), torch.device("cpu"))()
 
 
 class _Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ from planner.calibration.fit import Sample
 from planner.lowering import lower_plan
 from planner.plan import Plan
 from planner.schedule import Schedule, Task
+from planner.simulator.engine import compile_schedule, play
 from planner.trace import Trace
 from profiles.machine import MachineProfile
 
@@ -47,20 +48,22 @@ class Observed:
 def observe(plan: Plan, trace: Trace) -> Observed:
     """Lays the spans of a trace over the tasks of its plan's schedule.
 
-    Only predicted tasks are compared, never simulated spans: those wait for peers as measured ones do.
+    Only predicted tasks are compared, never simulated waiting for peers. Under a CPU quota a task right
+    after a pause is faster than the sustained operators it is made of: as much as in the simulation.
     """
     schedule = lower_plan(plan)
+    pace = _pace(schedule)
     profiles = [plan.placement.profile_of(worker) for worker in range(plan.num_workers)]
     measured_s = _measured_s(schedule, trace)
     epoch_s = sum(measured_s.values()) / plan.num_workers
     seen = Observed(frozenset(profile.name for profile in profiles))
-    for task in schedule.tasks:
-        profile, samples = profiles[task.worker], _sample(task, measured_s[task.key, task.worker], epoch_s)
+    for task, faster in zip(schedule.tasks, pace):
+        profile, samples = profiles[task.worker], _sample(task, measured_s[task.key, task.worker], epoch_s, faster)
         if task.category == "compute" and _shows_operators(task, profile):
             seen.compute[profile.name].extend(samples)
         elif task.category == "communicate" and task.worker == 0:  # one sample for all its members
             seen.collectives.extend(samples)
-    for worker, seconds in _overheads_s(schedule, trace).items():
+    for worker, seconds in _overheads_s(schedule, trace, pace).items():
         # A GPU's launches run ahead of it: the gaps between its kernels are not what a launch takes.
         if profiles[worker].device_kind == "cpu":
             seen.overheads_s[profiles[worker].name].append(seconds)
@@ -85,7 +88,17 @@ def _shows_operators(task: Task, profile: MachineProfile) -> bool:
     return profile.device_kind == "cpu" or sum(seconds for _, seconds in task.parts) > profile.host_overhead_s
 
 
-def _sample(task: Task, measured_s: float, epoch_s: float) -> list[Sample]:
+def _pace(schedule: Schedule) -> list[float]:
+    """Simulated seconds of every task over its sustained ones: 1 but under a quota."""
+    timeline = play(compile_schedule(schedule))
+    spent_s = ((timeline.end_ns - timeline.start_ns) / 1e9).tolist()
+    return [
+        seconds / task.seconds if task.resource in schedule.quotas and task.seconds > 0 else 1.0
+        for task, seconds in zip(schedule.tasks, spent_s)
+    ]
+
+
+def _sample(task: Task, measured_s: float, epoch_s: float, pace: float) -> list[Sample]:
     """The task as a sample; none where nothing was predicted or measured to take time.
 
     Squared relative errors are weighted by the task's share of the epoch (its root scales the equation): a
@@ -94,7 +107,7 @@ def _sample(task: Task, measured_s: float, epoch_s: float) -> list[Sample]:
     """
     parts: dict[str, float] = defaultdict(float)
     for operator, seconds in task.parts:
-        parts[family(operator) if task.category == "communicate" else operator] += seconds
+        parts[family(operator) if task.category == "communicate" else operator] += seconds * pace
     parts = {operator: seconds for operator, seconds in parts.items() if seconds > 0}
     if not parts or measured_s < CLOCK_S:
         return []
@@ -102,17 +115,20 @@ def _sample(task: Task, measured_s: float, epoch_s: float) -> list[Sample]:
 
 
 def _collective_s(spans: _Spans, key: str, num_workers: int) -> float:
-    """Seconds of a collective without waiting: the last worker to come waits for nobody. Median over epochs."""
+    """Seconds of a collective without waiting: the last worker to come waits for nobody. Median over epochs.
+
+    By lengths alone, for the clocks of several hosts need not agree.
+    """
     members = [spans[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))
     return _median(min(epochs[e] for epochs in members) for e in whole)
 
 
-def _overheads_s(schedule: Schedule, trace: Trace) -> dict[int, float]:
+def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dict[int, float]:
     """Seconds between a worker's spans per compute task, by worker: median over epochs.
 
     Divided by the compute tasks because `planner/lowering.py` adds the overhead to these alone: so the
-    predicted epoch gets back what lies between all its tasks.
+    predicted epoch gets back what lies between all its tasks; at the sustained pace, as they are predicted.
     """
     by_epoch: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     for span in trace.spans:
@@ -121,8 +137,11 @@ def _overheads_s(schedule: Schedule, trace: Trace) -> dict[int, float]:
     for (worker, _), times in by_epoch.items():
         times.sort()
         gaps_s[worker].append(sum(max(begin - end, 0.0) for (_, end), (begin, _) in pairwise(times)))
-    num_compute = {w: sum(t.worker == w and t.category == "compute" for t in schedule.tasks) for w in gaps_s}
-    return {w: _median(values) / num_compute[w] for w, values in gaps_s.items() if num_compute[w]}
+    paces: dict[int, list[float]] = defaultdict(list)
+    for task, faster in zip(schedule.tasks, pace):
+        if task.category == "compute":
+            paces[task.worker].append(faster)
+    return {w: _median(values) / sum(paces[w]) for w, values in gaps_s.items() if paces[w]}
 
 
 def _median(values: Iterable[float]) -> float:

@@ -19,8 +19,8 @@ INTERFACE = "eth0"
 CPU_PERIOD_US = 10_000
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _QUEUE_S = 0.05
-_SCHEDULER_TICK_S = 0.004  # a token bucket refills once a tick, so it must hold a tick's worth
-_MIN_BURST_BYTES = 128 * 1024
+_BURST_S = 0.2e-3  # a bucket that saves up for longer would let a small exchange pass as if there were no limit
+_MIN_BURST_BYTES = 70 * 1024  # the largest packet a host hands over whole, with its headers
 _KILL_WAIT_S = 5.0
 
 
@@ -83,7 +83,7 @@ def set_link(emulation: str, index: int, bytes_per_s: float | None, *, change: b
     """Limits a host's link in both directions; None leaves it unlimited."""
     if bytes_per_s is None:
         return
-    burst_bytes = max(_MIN_BURST_BYTES, int(bytes_per_s * _SCHEDULER_TICK_S))
+    burst_bytes = max(_MIN_BURST_BYTES, int(bytes_per_s * _BURST_S))
     ends = ((f"{emulation}-{index}", INTERFACE), (f"{emulation}-switch", f"port{index}"))
     for namespace, device in ends:
         _run(
