@@ -44,7 +44,7 @@ def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: b
     todo = [(group, folder / group.name.replace(" ", "_")) for group in groups]
     complete = all((_folder(at, job.name) / "measured.json").exists() for group, at in todo for job in group.jobs)
     if not complete or not profiled.exists():
-        with _inside(cluster):
+        with inside(cluster):
             if not profiled.exists():
                 print(f"{cluster.name}: profiling every host where it runs", flush=True)
                 api.profile_cluster(cluster, profiled.parent, quick=quick)
@@ -59,7 +59,7 @@ def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: b
 
 
 @contextmanager
-def _inside(cluster: Cluster) -> Iterator[None]:
+def inside(cluster: Cluster) -> Iterator[None]:
     """This process as a command of `gnnplan emulate` sees it."""
     with emulated(cluster) as (_, _, environment):
         os.environ.update(environment)

@@ -1,0 +1,79 @@
+"""The all-to-all moves every row to its place, whoever comes late, and a lost peer ends it."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+WORKER = """
+import sys, time
+from datetime import timedelta
+import numpy as np, torch, torch.distributed as dist
+from profiles.exchange import all_to_all
+rank, size, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+wait = timedelta(seconds=20)
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=wait)
+BODY
+dist.destroy_process_group()
+"""
+ROWS = """
+for seed in range(12):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 4 if seed % 3 else 40_000, (size, size)) * (rng.random((size, size)) < 0.7)
+    np.fill_diagonal(counts, 0)
+    send, recv = counts[rank].tolist(), counts[:, rank].tolist()
+    source = torch.cat([torch.full((n, 3), float(100 * rank + q)) for q, n in enumerate(send)])
+    out = torch.full((sum(recv), 3), -1.0)
+    time.sleep(float(rng.random(size)[rank]) * 0.02)
+    all_to_all(out, source, recv, send)
+    expected = torch.cat([torch.full((n, 3), float(100 * q + rank)) for q, n in enumerate(recv)])
+    assert torch.equal(out, expected), (seed, rank)
+"""
+LOST = """
+if rank == 0:
+    sys.exit(0)
+part = [0 if q == rank else 1000 for q in range(size)]
+out, source = torch.zeros(sum(part)), torch.zeros(sum(part))
+try:
+    all_to_all(out, source, part, part)
+except RuntimeError as error:
+    print("lost:", error)
+    sys.exit(0)
+"""
+
+
+def run_workers(size, body, tmp_path):
+    script = textwrap.dedent(WORKER).replace("BODY", body)
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(rank), str(size), str(tmp_path / "store")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    outputs = []
+    for worker in workers:
+        try:
+            outputs.append(worker.communicate(timeout=90)[0])
+        finally:
+            worker.kill()
+    return [worker.returncode for worker in workers], outputs
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_rows_arrive_where_they_belong(size, tmp_path):
+    """Uneven and empty parts, small and large, workers arriving at different times."""
+    codes, outputs = run_workers(size, ROWS, tmp_path)
+    assert codes == [0] * size, outputs
+
+
+@pytest.mark.distributed
+def test_a_lost_peer_ends_the_exchange(tmp_path):
+    """Nobody waits for ever for a worker that is gone."""
+    codes, outputs = run_workers(3, LOST, tmp_path)
+    assert codes == [0, 0, 0], outputs
+    assert all("lost:" in output for output in outputs[1:])
