@@ -18,7 +18,7 @@ from planner.cluster import Cluster, HostSpec, expand_hosts
 from planner.emulation import kernel
 from planner.emulation.weather import Weather
 from profiles.agents import die_with_parent
-from profiles.errors import UserError
+from profiles.errors import RunFailedError, UserError
 from profiles.launch import HOSTS_VARIABLE, HostEntry
 
 _MAX_HOSTS = 250
@@ -43,25 +43,29 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
 
     Raises:
         UserError: this machine cannot emulate, or the weather names an unknown host.
+        RunFailedError: the weather could not be changed; the command was ended.
     """
     with emulated(cluster) as (identity, hosts, environment):
         if weather:
             weather.check_hosts([host.name for host in hosts])
         stop = threading.Event()
-        keeper = threading.Thread(target=_keep_weather, args=(identity, hosts, weather or Weather(), stop))
         try:
             child = subprocess.Popen(list(command), env={**os.environ, **environment}, preexec_fn=die_with_parent)
         except OSError as error:
             raise UserError(f"emulate: {command[0]}: {error.strerror}") from None
+        keeper = _WeatherKeeper(identity, hosts, weather or Weather(), stop, child)
         keeper.start()
         try:
-            return child.wait()
+            code = child.wait()
         finally:
             stop.set()
             keeper.join()
             if child.poll() is None:
                 child.terminate()
                 child.wait()
+        if keeper.fault:
+            raise RunFailedError(f"emulate: the weather could not be changed, the command was ended: {keeper.fault}")
+        return code
 
 
 @contextmanager
@@ -120,15 +124,41 @@ def _entry(identity: str, host: EmulatedHost) -> HostEntry:
     }
 
 
-def _keep_weather(identity: str, hosts: Sequence[EmulatedHost], weather: Weather, stop: threading.Event) -> None:
-    start_s = time.monotonic()
-    for at_s in weather.change_times_s():
-        if stop.wait(max(0.0, start_s + at_s - time.monotonic())):
-            return
-        for host in hosts:
-            cpu, link = weather.factors(host.name, at_s)
-            kernel.set_cpu(identity, host.index, _scaled(host.cpu_cores, cpu))
-            kernel.set_link(identity, host.index, _scaled(host.link_bytes_per_s, link), change=True)
+class _WeatherKeeper(threading.Thread):
+    """Changes the hosts' limits while `child` runs; ends it where a change fails, for its figures would be wrong."""
+
+    def __init__(
+        self,
+        identity: str,
+        hosts: Sequence[EmulatedHost],
+        weather: Weather,
+        stop: threading.Event,
+        child: subprocess.Popen[bytes],
+    ) -> None:
+        super().__init__(name="weather")
+        self.identity, self.hosts, self.weather = identity, hosts, weather
+        self.stopped, self.child = stop, child
+        self.fault = ""
+
+    def run(self) -> None:
+        """Until the last change, or `stop`."""
+        start_s = time.monotonic()
+        for at_s in self.weather.change_times_s():
+            if self.stopped.wait(max(0.0, start_s + at_s - time.monotonic())):
+                return
+            try:
+                self._change(at_s)
+            except (UserError, OSError, subprocess.SubprocessError) as error:
+                if not self.stopped.is_set():
+                    self.fault = str(error)
+                    self.child.terminate()
+                return
+
+    def _change(self, at_s: float) -> None:
+        for host in self.hosts:
+            cpu, link = self.weather.factors(host.name, at_s)
+            kernel.set_cpu(self.identity, host.index, _scaled(host.cpu_cores, cpu))
+            kernel.set_link(self.identity, host.index, _scaled(host.link_bytes_per_s, link), change=True)
 
 
 def _scaled(limit: float | None, factor: float) -> float | None:

@@ -15,7 +15,7 @@ from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation import kernel
 from planner.emulation.emulate import emulate, emulated
 from planner.emulation.weather import Spell, Weather
-from profiles.errors import UserError
+from profiles.errors import RunFailedError, UserError
 from profiles.machine import Link
 
 KNOCK = """
@@ -118,6 +118,22 @@ def test_nothing_stays_when_the_owner_is_killed(tmp_path):
             return
         time.sleep(0.05)
     pytest.fail(f"left behind: {remains(identity)}")
+
+
+@needs_emulation
+def test_a_change_that_fails_ends_the_command(monkeypatch):
+    """A run in weather that did not come would be measured wrongly, so it does not go on."""
+
+    def fail(*_, change, **__):
+        if change:
+            raise UserError("tc: no")
+
+    monkeypatch.setattr(kernel, "set_link", fail)
+    weather = Weather(schema_version=1, spells=(Spell(host="a", from_s=0.1, to_s=60, link=0.5),))
+    start_s = time.monotonic()
+    with pytest.raises(RunFailedError, match=r"weather could not be changed.*tc: no"):
+        emulate(cluster(host("a")), ["sleep", "60"], weather)
+    assert time.monotonic() - start_s < 30
 
 
 @needs_emulation
