@@ -30,19 +30,35 @@ class Network:
     def all_to_all(self, sent_bytes: np.ndarray) -> Estimate:
         """An uneven all-to-all; `sent_bytes[p, q]` go from worker p to q.
 
-        The slowest of: every worker's own port with its own bytes, every host's port with what
-        crosses it, and what all share with the mean worker's bytes.
+        The slowest of every worker's own port with its own bytes and every host's port with what
+        crosses it; slower still where ports that are busy together share something, by as much as
+        an even exchange was slower than its slowest port alone.
         """
         if not self._was_measured:
             return Estimate(self._all_to_all_by_links(sent_bytes), 0.0, True)
         of_worker = np.maximum(sent_bytes.sum(0), sent_bytes.sum(1))
         ports = [self._lookup(rank, "all_to_all_port", b) for rank, b in self._port_bytes(sent_bytes, of_worker)]
-        if any(port is None for port in ports):  # a profile without ports: as if all had the busiest one's bytes
-            shared_bytes, ports = float(of_worker.max()), []
-        else:
-            shared_bytes = float(of_worker.mean())
-        bounds = [bound for bound in (self._lookup(0, "all_to_all", shared_bytes), *ports) if bound]
-        return max(bounds, key=lambda bound: bound.seconds)
+        found = [port for port in ports if port]
+        if len(found) < len(ports):  # a profile without ports: as if all had the busiest worker's bytes
+            everyone = self._lookup(0, "all_to_all", float(of_worker.max()))
+            assert everyone is not None
+            return everyone
+        slowest = max(found, key=lambda port: port.seconds)
+        if slowest.seconds == 0:
+            return slowest
+        busy = sum(port.seconds for port in found[: self.num_workers]) / self.num_workers / slowest.seconds
+        factor = 1 + busy * (self._contention(float(of_worker.mean())) - 1)
+        seconds = slowest.seconds * factor
+        return replace(slowest, seconds=seconds, spread_s=slowest.spread_s * factor, parts=(("all_to_all", seconds),))
+
+    def _contention(self, num_bytes: float) -> float:
+        """Seconds of an even exchange over those of its slowest port alone: at least 1, at most the workers."""
+        everyone = self._lookup(0, "all_to_all", num_bytes)
+        alone = [self._lookup(rank, "all_to_all_port", num_bytes) for rank in range(self.num_workers)]
+        slowest_s = max(port.seconds for port in alone if port)
+        if everyone is None or slowest_s == 0:
+            return 1.0
+        return min(max(everyone.seconds / slowest_s, 1.0), float(self.num_workers))
 
     def _port_bytes(self, sent_bytes: np.ndarray, of_worker: np.ndarray) -> list[tuple[int, float]]:
         """(rank whose port it is, bytes) of every worker, and of every host with several of the workers."""

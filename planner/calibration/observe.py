@@ -20,7 +20,7 @@ from profiles.machine import MachineProfile
 COLLECTIVES = ("all_reduce", "all_to_all")
 CLOCK_S = 1e-9  # what no clock of ours resolves
 
-_Spans = dict[tuple[str, int], dict[int, float]]
+_Edges = dict[tuple[str, int], dict[int, tuple[float, float]]]  # (start, end) by (key, worker) and epoch
 
 
 def family(collective: str) -> str:
@@ -72,13 +72,13 @@ def observe(plan: Plan, trace: Trace) -> Observed:
 
 def _measured_s(schedule: Schedule, trace: Trace) -> dict[tuple[str, int], float]:
     """Seconds of every task by (key, worker), median over epochs, without waiting; 0 where it has no spans."""
-    spans: _Spans = defaultdict(lambda: defaultdict(float))
+    edges: _Edges = defaultdict(dict)
     for span in trace.spans:
-        spans[span.task, span.worker][span.epoch] += span.end_s - span.start_s
+        edges[span.task, span.worker][span.epoch] = (span.start_s, span.end_s)
     return {
-        (task.key, task.worker): _collective_s(spans, task.key, schedule.num_workers)
+        (task.key, task.worker): _collective_s(edges, task.key, schedule.num_workers)
         if task.category == "communicate"
-        else _median(spans[task.key, task.worker].values())
+        else _median(end_s - start_s for start_s, end_s in edges[task.key, task.worker].values())
         for task in schedule.tasks
     }
 
@@ -114,14 +114,11 @@ def _sample(task: Task, measured_s: float, epoch_s: float, pace: float) -> list[
     return [Sample(parts, measured_s, measured_s / epoch_s)]
 
 
-def _collective_s(spans: _Spans, key: str, num_workers: int) -> float:
-    """Seconds of a collective without waiting: the last worker to come waits for nobody. Median over epochs.
-
-    By lengths alone, for the clocks of several hosts need not agree.
-    """
-    members = [spans[key, worker] for worker in range(num_workers)]
+def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
+    """Seconds from the last member's coming to the last one's end, when nobody waits any more: median over epochs."""
+    members = [edges[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))
-    return _median(min(epochs[e] for epochs in members) for e in whole)
+    return _median(max(m[e][1] for m in members) - max(m[e][0] for m in members) for e in whole)
 
 
 def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dict[int, float]:
