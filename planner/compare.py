@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from planner.causes import Cause, Causes
 from planner.trace import Trace
 from profiles.contract import Contract, Document
 from profiles.errors import UserError
@@ -27,13 +28,19 @@ class Figure(Contract):
 
 
 class TaskFigure(Contract):
-    """A task's seconds on both sides: mean over workers, median over traced epochs."""
+    """A task's seconds on both sides: mean over workers, median over traced epochs.
+
+    `cause` is what the two traces tell of the miss (`planner.causes`); for `waiting`, `worker` is who
+    was most often waited for.
+    """
 
     task: str
     category: str
     predicted_s: float
     measured_s: float
     unprofiled: bool
+    cause: Cause
+    worker: int | None = None
 
     @property
     def miss_s(self) -> float:
@@ -78,6 +85,8 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
     ours, theirs = _task_seconds(predicted), _task_seconds(measured)
     unprofiled = {span.task for span in predicted.spans if span.unprofiled}
     category = {span.task: span.category for span in (*predicted.spans, *measured.spans)}
+    causes = Causes(predicted, measured)
+    reasons = {key: causes.of(key) for key in ours.keys() & theirs.keys()}
     tasks = [
         TaskFigure(
             task=key,
@@ -85,8 +94,10 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
             predicted_s=ours[key],
             measured_s=theirs[key],
             unprofiled=key in unprofiled,
+            cause=reason.cause,
+            worker=reason.worker,
         )
-        for key in ours.keys() & theirs.keys()
+        for key, reason in reasons.items()
     ]
     return Comparison(
         schema_version=1,

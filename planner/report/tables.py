@@ -174,11 +174,19 @@ def _error(figure: Figure) -> str:
     return "" if figure.error is None else f"{figure.error:+.1%}"
 
 
+_WHY = {
+    "unprofiled": "shape outside the profile",
+    "variance": "varies as much from epoch to epoch",
+    "contention": "all of the worker is slower than profiled",
+    "operator": "the operator itself",
+}
+
+
 def _miss_table(comparison: Comparison) -> Table:
     table = Table(title="tasks that miss most (mean over workers)", title_justify="left")
-    for column in ("task", "predicted", "measured", "note"):
+    for column in ("task", "predicted", "measured", "why"):
         table.add_column(column, justify="right" if column in ("predicted", "measured") else "left")
     for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
-        note = "unprofiled shape" if task.unprofiled else ""
-        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), note)
+        why = f"waited for worker {task.worker}" if task.cause == "waiting" else _WHY[task.cause]
+        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), why)
     return table

@@ -1,8 +1,8 @@
 """Calibration finds hidden factors in measured traces, and changes nothing that went as predicted."""
 
 import io
-from collections import defaultdict
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -75,45 +75,54 @@ def folder(tmp_path_factory):
     return made
 
 
+def takes(plan, task, factors):
+    """Seconds of a task when operators take `factors` times their prediction."""
+    if not task.parts:
+        return task.seconds if task.category != "compute" else 0.0
+    profile = plan.placement.profile_of(task.worker).name
+    return sum(s * factors.get((profile, o), factors.get(o, 1.0)) for o, s in task.parts)
+
+
 def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S, epochs=7, seed=0):
     """A trace in which every operator takes `factor` times the prediction.
 
     Args:
         factors: by operator, or by (profile name, operator).
         noise: standard deviation of a task's logarithm in one epoch.
-        wait_s: longest that all but one member of a collective wait.
+        wait_s: workers begin an epoch up to so far apart, and wait for one another in its first collective.
         overhead_s: between the tasks.
     """
     factors, rng = factors or {}, np.random.default_rng(seed)
-    last = {(key, e): rng.integers(plan.num_workers) for key in lower_plan(plan).keys_of(0) for e in range(epochs)}
-    clock_s, spans = defaultdict(float), []
-    for task in lower_plan(plan).tasks:
-        profile = plan.placement.profile_of(task.worker).name
-        for epoch in range(epochs):
-            takes_s = sum(s * factors.get((profile, o), factors.get(o, 1.0)) for o, s in task.parts)
-            if task.category == "host" or (task.category == "communicate" and not task.parts):
-                takes_s = task.seconds
-            takes_s *= np.exp(noise * rng.standard_normal())
-            if task.category == "communicate" and last[task.key, epoch] != task.worker:
-                takes_s += wait_s * rng.random()
-            start_s = clock_s[task.worker, epoch] + (overhead_s if task.category == "compute" else 0.0)
-            clock_s[task.worker, epoch] = start_s + takes_s
-            spans.append(
-                Span(
-                    task=task.key,
-                    worker=task.worker,
-                    epoch=epoch,
-                    category=task.category,
-                    start_s=start_s,
-                    end_s=start_s + takes_s,
+    spans, longest_s = [], 0.0
+    for epoch in range(epochs):
+        clock_s = wait_s * rng.random(plan.num_workers)
+        for _, group in groupby(lower_plan(plan).tasks, key=lambda task: task.key):
+            tasks = list(group)
+            noisy = np.exp(noise * rng.standard_normal(len(tasks)))
+            takes_s = [takes(plan, task, factors) * slower for task, slower in zip(tasks, noisy)]
+            starts_s = [clock_s[t.worker] + (overhead_s if t.category == "compute" else 0.0) for t in tasks]
+            ends_s = [start + seconds for start, seconds in zip(starts_s, takes_s)]
+            if tasks[0].category == "communicate":  # nobody is done before the last to come
+                ends_s = [max(starts_s) + takes_s[0]] * len(tasks)
+            for task, start_s, end_s in zip(tasks, starts_s, ends_s):
+                clock_s[task.worker] = end_s
+                spans.append(
+                    Span(
+                        task=task.key,
+                        worker=task.worker,
+                        epoch=epoch,
+                        category=task.category,
+                        start_s=start_s,
+                        end_s=end_s,
+                    )
                 )
-            )
+        longest_s = max(longest_s, clock_s.max())
     return Trace(
         origin="measured",
         plan_fingerprint=plan.fingerprint(),
         num_workers=plan.num_workers,
         spans=tuple(spans),
-        epoch_s=(max(clock_s.values()),),
+        epoch_s=(longest_s,),
         peak_bytes=(1,) * plan.num_workers,
     )
 
