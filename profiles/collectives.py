@@ -13,13 +13,15 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from profiles.exchange import all_to_all
 from profiles.measure import Timing, clocked
 
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port"]
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
-_GROUPS = 5
+_MIN_CALLS, _MAX_CALLS = 5, 40
+_SWEPT_ELEMENTS = 2**22  # 16 MiB
 
 
 def time_collective(
@@ -27,19 +29,37 @@ def time_collective(
 ) -> Timing:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
+    Each call begins together and is timed at the worker that ends last. On a CPU a sweep through
+    memory comes before it: in training the rows to send have just left the caches, and a call of
+    100 kB takes up to three times as long as one that repeats the last.
+
     Args:
         num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or worker
             `port_of` (`all_to_all_port`) sends, and receives, in all.
     """
     call = _all_reduce(num_bytes, device) if name == "all_reduce" else _all_to_all(name, num_bytes, device, port_of)
-    # All workers must make the same number of calls, so the count is agreed on, not timed out.
+    swept = torch.zeros(_SWEPT_ELEMENTS if device.type == "cpu" else 1, device=device)
     call()
-    first_s = clocked(call, device, 1)
-    wanted = torch.tensor([min(200.0, max(float(_GROUPS), budget_s / max(first_s, 1e-6)))], device=device)
+    first_s = _clocked_together(call, swept, device, 1)
+    # All workers must make the same number of calls, so the count is agreed on, not timed out.
+    wanted = torch.tensor([min(float(_MAX_CALLS), max(float(_MIN_CALLS), budget_s / max(first_s[0], 1e-6)))])
+    wanted = wanted.to(device)
     dist.all_reduce(wanted, op=dist.ReduceOp.MIN)
-    group = int(wanted) // _GROUPS
-    low, median, high = np.percentile([clocked(call, device, group) / group for _ in range(_GROUPS)], [25, 50, 75])
-    return Timing(float(median), float(high - low), _GROUPS * group)
+    samples = _clocked_together(call, swept, device, int(wanted))
+    low, median, high = np.percentile(samples, [25, 50, 75])
+    return Timing(float(median), float(high - low), len(samples))
+
+
+def _clocked_together(call: Callable[[], object], swept: Tensor, device: torch.device, count: int) -> list[float]:
+    """Seconds of each of `count` calls at the worker that took longest."""
+    samples = []
+    for _ in range(count):
+        swept.add_(1)
+        dist.barrier()
+        samples.append(clocked(call, device, 1))
+    slowest = torch.tensor(samples, dtype=torch.float64, device=device)
+    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+    return slowest.tolist()
 
 
 def _all_reduce(num_bytes: float, device: torch.device) -> Callable[[], object]:

@@ -41,10 +41,9 @@ def alone(tmp_path):
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("num_bytes", [4.0, 4096.0])
-def test_collective_is_timed_in_equal_groups(alone, name, num_bytes):
-    """A timing is positive and rests on five equal groups of calls, two at least each."""
+def test_a_timing_rests_on_several_calls(alone, name, num_bytes):
+    """A timing is positive and has five calls at least, forty at most."""
     timing = time_collective(name, num_bytes, alone, 1e-4)
     assert timing.median_s > 0
     assert timing.spread_s >= 0
-    assert timing.repeats >= 5
-    assert timing.repeats % 5 == 0
+    assert 5 <= timing.repeats <= 40
