@@ -70,10 +70,10 @@ def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.devi
 
 
 def task_overhead_s(device: torch.device, *, num_swept: int = _SWEPT_ELEMENTS) -> float:
-    """Seconds of Python and autograd from one task's operator to the next, mean over forward and backward.
+    """Seconds of Python and autograd from one task's operator to the next, median over forward and backward.
 
-    The mean, not the median: what the interpreter does now and then (collecting garbage, for one) is
-    part of an epoch. On CUDA the operators run behind, so what is timed is how fast they are launched.
+    Processor time: a quota's stall that falls between two tasks is not in the median. On CUDA the
+    operators run behind, so what is timed is how fast they are launched.
     """
     x, clock = torch.zeros(1, device=device, requires_grad=True), _Clock(device, num_swept)
     for repeat in range(_REPEATS):
@@ -84,7 +84,7 @@ def task_overhead_s(device: torch.device, *, num_swept: int = _SWEPT_ELEMENTS) -
         for _ in range(_CHAIN):
             value = _Touch.apply(value, clock)
         value.backward()
-    return float(np.mean(clock.between_s))
+    return float(np.median(clock.between_s))
 
 
 def step_overhead_s(device: torch.device) -> float:

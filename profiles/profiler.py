@@ -117,6 +117,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
+    share = quota.share if quota else 1.0  # as operators are, overheads are sustained seconds
     local_size = int(os.environ["LOCAL_WORLD_SIZE"])
     threads = torch.get_num_threads()
     label = _device_name(device)
@@ -130,8 +131,8 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         memory_bytes=_memory_bytes(device, local_size),
         process_base_bytes=base_bytes,
         compiled_kernel_bytes=compiled_bytes,
-        host_overhead_s=overheads[0],
-        step_overhead_s=overheads[1],
+        host_overhead_s=overheads[0] / share,
+        step_overhead_s=overheads[1] / share,
         cpu_quota=quota,
         operators=operators,
         collectives=collectives,

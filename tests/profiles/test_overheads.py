@@ -17,7 +17,7 @@ def test_overheads_are_positive():
     assert step_overhead_s(CPU) > 0
 
 
-def test_task_overhead_is_the_mean_time_between_operators(monkeypatch):
+def test_task_overhead_is_the_time_between_operators(monkeypatch):
     """On a clock that goes on by one at every look, an operator's end and the next one's begin are one apart."""
 
     class Ticks:
