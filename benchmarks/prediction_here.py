@@ -6,12 +6,8 @@ fitted to the runs. The spread of the measured epochs stands beside each error.
 
 from __future__ import annotations
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks._common import OUT, this_machine
-from planner import api
+from benchmarks._prediction_table import predict_and_run
 from planner.demo import demo_job
 from planner.job import Job, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
 
@@ -44,46 +40,5 @@ def main(quick: bool) -> dict:
     """Plans, runs and compares every setting."""
     folder = OUT / "prediction_here"
     cluster = this_machine(NUM_WORKERS, quick=True, folder=folder)
-    rows = []
-    for index, (name, job) in enumerate(settings(quick).items()):
-        path = folder / f"setting_{index}" / "plan.json"
-        plan = api.plan(job, cluster, path)
-        comparison = api.compare(api.simulate(plan), api.run(path, path.parent))
-        epoch = comparison.figure("epoch")
-        rows.append(
-            {
-                "setting": name,
-                "predicted_s": epoch.predicted,
-                "measured_s": epoch.measured,
-                "error": epoch.error,
-                "spread": comparison.epoch_spread,
-                "unprofiled_tasks": len(plan.prediction.unprofiled),
-                "peak_memory_error": comparison.figure("peak memory, worker 0").error,
-                "worst_task": comparison.tasks[0].task,
-            }
-        )
-    _show(rows)
-    errors = np.abs([row["error"] for row in rows])
-    return {
-        "mape": float(errors.mean()),
-        "worst": float(errors.max()),
-        "median_spread": float(np.median([row["spread"] for row in rows])),
-        "settings": len(rows),
-        "rows": rows,
-    }
-
-
-def _show(rows: list[dict]) -> None:
-    table = Table(title=f"predicted against measured median epoch, {NUM_WORKERS} workers")
-    for column in ("setting", "predicted", "measured", "error", "run's own spread", "memory error"):
-        table.add_column(column, justify="left" if column == "setting" else "right")
-    for row in rows:
-        table.add_row(
-            row["setting"],
-            f"{row['predicted_s'] * 1e3:.1f} ms",
-            f"{row['measured_s'] * 1e3:.1f} ms",
-            f"{row['error']:+.1%}",
-            f"{row['spread']:.1%}",
-            f"{row['peak_memory_error']:+.1%}",
-        )
-    Console().print(table)
+    title = f"predicted against measured median epoch, {NUM_WORKERS} workers"
+    return predict_and_run(settings(quick), cluster, folder, title)
