@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import OUT
+from benchmarks._common import OUT, ROOT
 from benchmarks._emulated_runs import inside
 from benchmarks._emulated_settings import clusters
 from profiles.launch import hosts_here, launch
@@ -23,7 +23,13 @@ def main(quick: bool) -> dict:
         cluster, folder = clusters()[name], OUT / "exchange"
         with inside(cluster):
             hosts = hosts_here({host.name: 1 for host in cluster.hosts}, 1)
-            launch("benchmarks._exchange_worker", [str(folder), str(4 if quick else 24)], hosts=hosts, folder=folder)
+            launch(
+                "benchmarks._exchange_worker",
+                [str(folder), str(4 if quick else 24)],
+                hosts=hosts,
+                folder=folder,
+                environment={"PYTHONPATH": str(ROOT)},
+            )
         rows += [{"cluster": name, **row} for row in json.loads((folder / "exchange.json").read_text())]
     _show(rows)
     return {"speedup": float(np.exp(np.mean(np.log([row["speedup"] for row in rows])))), "rows": rows}
