@@ -12,22 +12,24 @@ from benchmarks._emulated_settings import Group
 from planner import api
 from planner.cluster import Cluster
 from planner.emulation.emulate import emulated
+from planner.job import Job
 from planner.loaders import load_graph
 from planner.plan import Plan
 from planner.trace import Trace
 
-_TRAINING_S = 8.0
-_MIN_EPOCHS, _MAX_EPOCHS = 12, 60
+_TRAINING_S = 3.0  # of one round
+_MIN_EPOCHS, _MAX_EPOCHS = 8, 160
+NUM_ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Run:
-    """One setting: a plan and what was measured of it. `index` counts the settings of a cluster."""
+    """One setting: a plan and what was measured of it, once a round. `index` counts the settings of a cluster."""
 
     group: Group
     index: int
     plan: Plan
-    measured: Trace
+    measured: tuple[Trace, ...]
 
     @property
     def name(self) -> str:
@@ -36,26 +38,33 @@ class Run:
 
 
 def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: bool) -> list[Run]:
-    """Profiles a cluster's hosts where they run, then plans and runs every job of its groups.
+    """Profiles a cluster's hosts where they run, then plans every job of its groups and runs them in rounds.
 
-    The profile is taken once, before any run; finished runs in `folder` are read, not run again.
+    This machine's speed changes for seconds at a time; a setting is run once a round, so that its runs lie
+    minutes apart. The profile is taken once, before any run; finished runs in `folder` are read, not run again.
     """
     profiled = folder / "profile" / "cluster.json"
-    todo = [(group, folder / group.name.replace(" ", "_")) for group in groups]
-    complete = all((_folder(at, job.name) / "measured.json").exists() for group, at in todo for job in group.jobs)
-    if not complete or not profiled.exists():
+    rounds = range(1 if quick else NUM_ROUNDS)
+    jobs = [(group, job, _folder(folder, group, job.name)) for group in groups for job in group.jobs]
+    if not all((_round(at, number) / "measured.json").exists() for _, _, at in jobs for number in rounds):
         with inside(cluster):
             if not profiled.exists():
                 print(f"{cluster.name}: profiling every host where it runs", flush=True)
                 api.profile_cluster(cluster, profiled.parent, quick=quick)
-            for group, at in todo:
-                _run_group(group, Cluster.load(profiled), at)
-    runs: list[Run] = []
-    for group, at in todo:
-        for job in group.jobs:
-            done = _folder(at, job.name)
-            runs.append(Run(group, len(runs), Plan.load(done / "plan.json"), Trace.load(done / "measured.json")))
-    return runs
+            for group, job, at in jobs:
+                _plan(group, job, Cluster.load(profiled), at)
+            for number in rounds:
+                for group, job, at in jobs:
+                    _run(group, job.name, at, number)
+    return [
+        Run(
+            group,
+            index,
+            Plan.load(at / "plan.json"),
+            tuple(Trace.load(_round(at, number) / "measured.json") for number in rounds),
+        )
+        for index, (group, _, at) in enumerate(jobs)
+    ]
 
 
 @contextmanager
@@ -70,25 +79,33 @@ def inside(cluster: Cluster) -> Iterator[None]:
                 del os.environ[name]
 
 
-def _folder(group_folder: Path, job_name: str) -> Path:
-    return group_folder / job_name.replace(", ", "_").replace(" ", "_")
+def _folder(folder: Path, group: Group, job_name: str) -> Path:
+    return folder / group.name.replace(" ", "_") / job_name.replace(", ", "_").replace(" ", "_")
 
 
-def _run_group(group: Group, cluster: Cluster, at: Path) -> None:
-    graph = load_graph(group.jobs[0].graph)
-    for job in group.jobs:
-        folder = _folder(at, job.name)
-        if (folder / "measured.json").exists():
-            continue
-        path = folder / "decided" / "plan.json"
-        predicted_s = api.plan(job, cluster, path, graph=graph).prediction.epoch_s
-        epochs = int(min(max(_TRAINING_S / predicted_s, _MIN_EPOCHS), _MAX_EPOCHS))
-        job = job.model_copy(update={"training": job.training.model_copy(update={"epochs": epochs})})
-        api.plan(job, cluster, path, graph=graph)
-        measured = api.run(path, folder)
-        print(
-            f"{group.cluster}: {group.name}, {job.name}: predicted {predicted_s * 1e3:.0f} ms, "
-            f"measured {measured.median_epoch_s * 1e3:.0f} ms "
-            f"(spread {measured.epoch_spread_s / measured.median_epoch_s:.0%})",
-            flush=True,
-        )
+def _round(at: Path, number: int) -> Path:
+    return at / f"round_{number}"
+
+
+def _plan(group: Group, job: Job, cluster: Cluster, at: Path) -> None:
+    path = at / "plan.json"
+    if path.exists():
+        return
+    graph = load_graph(job.graph)
+    predicted_s = api.plan(job, cluster, at / "first" / "plan.json", graph=graph).prediction.epoch_s
+    epochs = int(min(max(_TRAINING_S / predicted_s, _MIN_EPOCHS), _MAX_EPOCHS))
+    training = job.training.model_copy(update={"epochs": epochs})
+    api.plan(job.model_copy(update={"training": training}), cluster, path, graph=graph)
+
+
+def _run(group: Group, job_name: str, at: Path, number: int) -> None:
+    if (_round(at, number) / "measured.json").exists():
+        return
+    predicted_s = Plan.load(at / "plan.json").prediction.epoch_s
+    measured = api.run(at / "plan.json", _round(at, number))
+    print(
+        f"{group.cluster}: {group.name}, {job_name}, round {number}: predicted {predicted_s * 1e3:.0f} ms, "
+        f"measured {measured.median_epoch_s * 1e3:.0f} ms "
+        f"(spread {measured.epoch_spread_s / measured.median_epoch_s:.0%})",
+        flush=True,
+    )

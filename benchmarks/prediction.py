@@ -36,13 +36,22 @@ class Outcome:
 
     @property
     def measured_s(self) -> float:
-        """Median of the measured epochs."""
-        return self.run.measured.median_epoch_s
+        """Median over the rounds of the median epoch."""
+        return float(np.median(self._rounds_s))
 
     @property
     def spread(self) -> float:
-        """Interquartile range of the measured epochs over their median."""
-        return self.run.measured.epoch_spread_s / self.measured_s
+        """Of the repeated runs: longest less shortest median epoch, over their median."""
+        return float(np.ptp(self._rounds_s)) / self.measured_s
+
+    @property
+    def epoch_spread(self) -> float:
+        """Within a run: interquartile range of its epochs over their median, mean over the rounds."""
+        return float(np.mean([trace.epoch_spread_s / trace.median_epoch_s for trace in self.run.measured]))
+
+    @property
+    def _rounds_s(self) -> list[float]:
+        return [trace.median_epoch_s for trace in self.run.measured]
 
 
 def main(quick: bool) -> dict:
@@ -67,6 +76,7 @@ def main(quick: bool) -> dict:
         "mape_after": float(np.mean(after)),
         "worst_after": float(np.max(after)),
         "median_spread": float(np.median([outcome.spread for outcome in outcomes])),
+        "median_epoch_spread": float(np.median([outcome.epoch_spread for outcome in outcomes])),
         **_ranking(outcomes),
         "memory_mape": float(np.mean(np.abs(memory))),
         "memory_worst_over": float(np.max(memory)),
@@ -77,7 +87,7 @@ def main(quick: bool) -> dict:
 
 def _outcomes(runs: Sequence[Run]) -> list[Outcome]:
     """Calibrates on the runs of even index, judges those of odd index."""
-    fitted = calibrate([(run.plan, run.measured) for run in runs if run.index % 2 == 0]).profiles
+    fitted = calibrate([(run.plan, trace) for run in runs if run.index % 2 == 0 for trace in run.measured]).profiles
     return [
         Outcome(
             run,
@@ -109,7 +119,8 @@ def _ranking(outcomes: Sequence[Outcome]) -> dict:
 
 def _memory_errors(outcome: Outcome) -> list[float]:
     predicted = [worker.peak_bytes for worker in outcome.run.plan.prediction.workers]
-    return [ours / theirs - 1 for ours, theirs in zip(predicted, outcome.run.measured.peak_bytes)]
+    measured = np.median([trace.peak_bytes for trace in outcome.run.measured], 0)
+    return [ours / theirs - 1 for ours, theirs in zip(predicted, measured.tolist())]
 
 
 def _row(outcome: Outcome) -> dict:
@@ -119,6 +130,7 @@ def _row(outcome: Outcome) -> dict:
         "plan": outcome.run.plan.job.name,
         "measured_s": outcome.measured_s,
         "spread": outcome.spread,
+        "epoch_spread": outcome.epoch_spread,
         "before_s": outcome.before_s,
         "error_before": outcome.before_s / outcome.measured_s - 1,
         "error_after": outcome.after_s / outcome.measured_s - 1 if outcome.after_s else None,

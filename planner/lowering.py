@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from planner.cluster import Placement
-from planner.costs import FLOAT_BYTES, OperatorCosts, backward_cost, forward_cost
+from planner.costs import FLOAT_BYTES, ZERO, OperatorCosts, backward_cost, forward_cost, total
 from planner.network import Network
 from planner.plan import Plan
 from planner.program import Program, Step
@@ -44,19 +45,35 @@ class FullBatchLowering:
 
     def lower(self) -> Schedule:
         """Forward, loss, backward, all-reduce, optimizer."""
-        self._each("zero_grad", lambda w: Estimate(self._cost(w).profile.step_overhead_s, 0.0, False), "host")
+        self._each("zero_grad", lambda w: Estimate(self._cost(w).profile.host_overhead_s, 0.0, False), "host")
         for step in self.program.steps:
             self._forward(step)
-        self._each("loss", lambda w: self._cost(w)("loss", self.shapes[w].num_train, self.num_classes))
+        self._each("loss", self._loss)
         for step in reversed(self.program.steps):
             self._backward(step)
         self._reduce()
-        self._each("optimizer", lambda w: self._cost(w)("optimizer_step", self.program.num_parameters))
+        self._each("optimizer", self._optimizer)
         return self.schedule
+
+    def _loss(self, worker: int) -> Estimate:
+        # The operator's training rows are every other one; the gradient is cleared everywhere.
+        shape, cost = self.shapes[worker], self._cost(worker)
+        cleared = max(0, shape.num_local - 2 * shape.num_train) * self.num_classes
+        return total([cost("loss", shape.num_train, self.num_classes), cost.copy(cleared / 2)])
+
+    def _optimizer(self, worker: int) -> Estimate:
+        cost = self._cost(worker)
+        step = cost("optimizer_step", self.program.num_parameters)
+        return replace(step, seconds=step.seconds + cost.profile.step_overhead_s)
 
     def _quotas(self) -> dict[int, Quota]:
         limits = {worker: self.placement.profile_of(worker).cpu_quota for worker in range(len(self.shapes))}
-        return {worker: Quota(limit.share, limit.period_s) for worker, limit in limits.items() if limit}
+        # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
+        return {
+            worker: Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / len(limits))
+            for worker, limit in limits.items()
+            if limit
+        }
 
     def _cost(self, worker: int) -> OperatorCosts:
         return self.costs[self.placement.workers[worker].profile]
@@ -73,8 +90,9 @@ class FullBatchLowering:
         self._each(f"{step.name}/forward", lambda w: forward_cost(step, self.shapes[w], self._cost(w)))
 
     def _backward(self, step: Step) -> None:
-        if backward_cost(step, self.shapes[0], self._cost(0)) is not None:
-            self._each(f"{step.name}/backward", lambda w: backward_cost(step, self.shapes[w], self._cost(w)))
+        costs = [backward_cost(step, shape, self._cost(w)) for w, shape in enumerate(self.shapes)]
+        if costs[0] is not None:
+            self._each(f"{step.name}/backward", lambda w: costs[w] or ZERO)
         elif step.op == "aggregate":
             return
         if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
@@ -90,20 +108,39 @@ class FullBatchLowering:
             return
         elements = self.program.num_parameters + 1  # the loss travels with the gradients
         self._each("reduce/flatten", lambda w: self._cost(w).copy(elements))
-        self._collective("reduce", self.network.all_reduce(elements * FLOAT_BYTES))
+        num_bytes = elements * FLOAT_BYTES
+        self._collective("reduce", self.network.all_reduce(num_bytes), self.network.all_reduce_processor_s(num_bytes))
         self._each("reduce/unflatten", lambda w: Estimate(0.0, 0.0, False))
 
     def _exchange(self, key: str, rows: np.ndarray, width: int) -> None:
         sent_bytes = rows * (width * FLOAT_BYTES)
         self.sent_bytes += sent_bytes.sum(1)
-        self._collective(key, self.network.all_to_all(sent_bytes))
+        self._collective(key, self.network.all_to_all(sent_bytes), self.network.all_to_all_processor_s(sent_bytes))
 
-    def _collective(self, key: str, estimate: Estimate) -> None:
-        self._each(key, lambda _worker: estimate, "communicate", group=self._num_groups)
+    def _collective(self, key: str, estimate: Estimate, processor_s: list[float]) -> None:
+        for worker, charge_s in enumerate(processor_s):
+            self._last[worker] = (
+                self.schedule.add(
+                    Task(
+                        key,
+                        worker,
+                        "communicate",
+                        estimate.seconds,
+                        resource=len(self.shapes) + worker,
+                        after=self._last[worker],
+                        group=self._num_groups,
+                        spread_s=estimate.spread_s,
+                        unprofiled=estimate.unprofiled,
+                        parts=estimate.parts,
+                        charged=worker,
+                        processor_s=charge_s,
+                    )
+                ),
+            )
         self._num_groups += 1
 
-    def _each(self, key: str, estimate_of, category: Category = "compute", group: int = -1) -> None:
-        """Adds one task per worker, after the worker's previous one."""
+    def _each(self, key: str, estimate_of: Callable[[int], Estimate], category: Category = "compute") -> None:
+        """Adds one task per worker on its own, after the worker's previous one."""
         for worker in range(len(self.shapes)):
             estimate = estimate_of(worker)
             profile = self._cost(worker).profile
@@ -112,22 +149,21 @@ class FullBatchLowering:
                 # A CPU runs Python and operator one after the other; a GPU's launches run ahead of it.
                 overhead_s = profile.host_overhead_s
                 seconds = seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
-            resource = worker if category != "communicate" else len(self.shapes) + worker
-            index = self.schedule.add(
-                Task(
-                    key,
-                    worker,
-                    category,
-                    seconds,
-                    resource,
-                    self._last[worker],
-                    group,
-                    estimate.spread_s,
-                    estimate.unprofiled,
-                    estimate.parts,
-                )
+            self._last[worker] = (
+                self.schedule.add(
+                    Task(
+                        key,
+                        worker,
+                        category,
+                        seconds,
+                        resource=worker,
+                        after=self._last[worker],
+                        spread_s=estimate.spread_s,
+                        unprofiled=estimate.unprofiled,
+                        parts=estimate.parts,
+                    )
+                ),
             )
-            self._last[worker] = (index,)
 
 
 def lower_plan(plan: Plan) -> Schedule:

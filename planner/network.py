@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.cluster import Placement
-from profiles.curves import Estimate, collective_seconds
+from profiles.curves import Estimate, collective_processor_s, collective_seconds
 from profiles.machine import Link
 
 
@@ -51,6 +51,16 @@ class Network:
         seconds = slowest.seconds * factor
         return replace(slowest, seconds=seconds, spread_s=slowest.spread_s * factor, parts=(("all_to_all", seconds),))
 
+    def all_to_all_processor_s(self, sent_bytes: np.ndarray) -> list[float]:
+        """Processor seconds of each worker; sending and receiving are taken to cost the same."""
+        handled = (sent_bytes.sum(0) + sent_bytes.sum(1)) / 2
+        return [self._processor_s(rank, "all_to_all", float(num_bytes)) for rank, num_bytes in enumerate(handled)]
+
+    def _processor_s(self, rank: int, collective: str, num_bytes: float) -> float:
+        if not self._was_measured:
+            return 0.0
+        return collective_processor_s(self.placement.profile_of(rank), collective, self.num_workers, num_bytes)
+
     def _contention(self, num_bytes: float) -> float:
         """Seconds of an even exchange over those of its slowest port alone: at least 1, at most the workers."""
         everyone = self._lookup(0, "all_to_all", num_bytes)
@@ -82,6 +92,10 @@ class Network:
         latency_s = max(link.latency_s for link in self._links())
         seconds = 2 * (size - 1) * (num_bytes / size / slowest.bytes_per_s + latency_s)
         return Estimate(seconds, 0.0, True)
+
+    def all_reduce_processor_s(self, num_bytes: float) -> list[float]:
+        """Processor seconds of each worker."""
+        return [self._processor_s(rank, "all_reduce", num_bytes) for rank in range(self.num_workers)]
 
     def _links(self) -> list[Link]:
         if len(set(self._host_of)) == 1:

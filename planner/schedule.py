@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Category = Literal["compute", "communicate", "host"]
@@ -24,6 +24,8 @@ class Task:
         spread_s: interquartile range of `seconds` where it was measured.
         unprofiled: the prediction rests on a shape outside what was profiled.
         parts: profiled operators and their seconds, whose sum the prediction is (overheads aside).
+        charged: resource whose processor time it uses meanwhile, without occupying it (-1: none).
+        processor_s: how much of it.
     """
 
     key: str
@@ -36,17 +38,24 @@ class Task:
     spread_s: float = 0.0
     unprofiled: bool = False
     parts: tuple[tuple[str, float], ...] = ()
+    charged: int = -1
+    processor_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
     """A resource that runs for `share` of every `period_s`, from its start, and stands still for the rest.
 
-    A task's `seconds` are sustained ones, over many periods; right after a pause it is faster.
+    A task's `seconds` are sustained ones, over many periods; right after a pause it is faster. One that
+    is `charged` to the resource ends no sooner than its `processor_s` could be had there.
+
+    Args:
+        phase_s: of the first period that is over when the schedule starts.
     """
 
     share: float
     period_s: float
+    phase_s: float = 0.0
 
 
 @dataclass
@@ -72,6 +81,23 @@ class Schedule:
     def num_resources(self) -> int:
         """One more than the largest resource id."""
         return 1 + max((task.resource for task in self.tasks), default=-1)
+
+    def repeated(self, count: int) -> Schedule:
+        """`count` epochs on end: every worker begins the next when its last task has ended."""
+        whole = Schedule(self.num_workers, quotas=self.quotas)
+        num_groups = 1 + max((task.group for task in self.tasks), default=-1)
+        has_successor = {index for task in self.tasks for index in task.after}
+        last: dict[int, tuple[int, ...]] = {worker: () for worker in range(self.num_workers)}
+        for epoch in range(count):
+            first = len(whole.tasks)
+            for task in self.tasks:
+                after = tuple(first + index for index in task.after) or last[task.worker]
+                group = task.group if task.group < 0 else task.group + epoch * num_groups
+                whole.add(replace(task, after=after, group=group))
+            for worker in last:
+                ends = [i for i, task in enumerate(self.tasks) if task.worker == worker and i not in has_successor]
+                last[worker] = tuple(first + index for index in ends)
+        return whole
 
     def keys_of(self, worker: int) -> list[str]:
         """Task keys of a worker in schedule order."""

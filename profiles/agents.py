@@ -29,7 +29,7 @@ class HostGroup:
     Args:
         num_workers: torchrun workers started there.
         threads: of each worker.
-        prefix: command that the agent is run through, e.g. `ip netns exec host-0`.
+        prefix: command that the agent is run through, e.g. `nsenter --net=/run/netns/host-0`.
         address, interface: where its workers are reached.
     """
 

@@ -7,8 +7,9 @@ where everyone does.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -16,17 +17,26 @@ import torch.distributed as dist
 from torch import Tensor
 
 from profiles.exchange import all_to_all
-from profiles.measure import Timing, clocked
+from profiles.measure import SWEPT_ELEMENTS, Timing, clocked
 
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port"]
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 _MIN_CALLS, _MAX_CALLS = 5, 40
-_SWEPT_ELEMENTS = 2**22  # 16 MiB
+
+
+class CollectiveTiming(NamedTuple):
+    """Of one call: its seconds at the worker that took longest, and this worker's processor seconds.
+
+    The latter are a mean, without spread: what the backend's own threads do for a call may come after it.
+    """
+
+    elapsed: Timing
+    processor: Timing
 
 
 def time_collective(
     name: Collective, num_bytes: float, device: torch.device, budget_s: float, *, port_of: int = 0
-) -> Timing:
+) -> CollectiveTiming:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
     Each call begins together and is timed at the worker that ends last. On a CPU a sweep through
@@ -38,28 +48,40 @@ def time_collective(
             `port_of` (`all_to_all_port`) sends, and receives, in all.
     """
     call = _all_reduce(num_bytes, device) if name == "all_reduce" else _all_to_all(name, num_bytes, device, port_of)
-    swept = torch.zeros(_SWEPT_ELEMENTS if device.type == "cpu" else 1, device=device)
+    swept = torch.zeros(SWEPT_ELEMENTS if device.type == "cpu" else 1, device=device)
     call()
-    first_s = _clocked_together(call, swept, device, 1)
+    first_s, _ = _clocked_together(call, swept, device, 1)
     # All workers must make the same number of calls, so the count is agreed on, not timed out.
     wanted = torch.tensor([min(float(_MAX_CALLS), max(float(_MIN_CALLS), budget_s / max(first_s[0], 1e-6)))])
     wanted = wanted.to(device)
     dist.all_reduce(wanted, op=dist.ReduceOp.MIN)
-    samples = _clocked_together(call, swept, device, int(wanted))
+    samples, processor_s = _clocked_together(call, swept, device, int(wanted))
     low, median, high = np.percentile(samples, [25, 50, 75])
-    return Timing(float(median), float(high - low), len(samples))
+    elapsed = Timing(float(median), float(high - low), len(samples))
+    return CollectiveTiming(elapsed, Timing(processor_s, 0.0, len(samples)))
 
 
-def _clocked_together(call: Callable[[], object], swept: Tensor, device: torch.device, count: int) -> list[float]:
-    """Seconds of each of `count` calls at the worker that took longest."""
-    samples = []
+def _clocked_together(
+    call: Callable[[], object], swept: Tensor, device: torch.device, count: int
+) -> tuple[list[float], float]:
+    """Of `count` calls the seconds of each at the worker that took longest, and this one's mean processor seconds."""
+    samples, sweeps_s = [], 0.0
+    begun_s = time.process_time()
     for _ in range(count):
+        sweep_s = time.thread_time()
         swept.add_(1)
+        sweeps_s += time.thread_time() - sweep_s
         dist.barrier()
         samples.append(clocked(call, device, 1))
+    dist.barrier()
+    calls_s = time.process_time() - begun_s - sweeps_s
+    begun_s = time.process_time()
+    for _ in range(count + 1):
+        dist.barrier()
+    barriers_s = time.process_time() - begun_s
     slowest = torch.tensor(samples, dtype=torch.float64, device=device)
     dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return slowest.tolist()
+    return slowest.tolist(), max(calls_s - barriers_s, 0.0) / count
 
 
 def _all_reduce(num_bytes: float, device: torch.device) -> Callable[[], object]:

@@ -115,3 +115,11 @@ def collective_seconds(profile: MachineProfile, collective: str, num_workers: in
         if entry.collective == collective and entry.num_workers == num_workers:
             return Curve.from_table(entry.table).seconds((num_bytes,))
     return None
+
+
+def collective_processor_s(profile: MachineProfile, collective: str, num_workers: int, num_bytes: float) -> float:
+    """Processor seconds a collective costs each of exactly `num_workers`, 0 where they were not measured."""
+    for entry in profile.collectives:
+        if entry.collective == collective and entry.num_workers == num_workers and entry.processor:
+            return Curve.from_table(entry.processor).seconds((num_bytes,)).seconds
+    return 0.0

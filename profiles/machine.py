@@ -58,13 +58,15 @@ class CollectiveTable(Contract):
 
     `shape` of a point is `(bytes,)`: of the reduced buffer for `all_reduce`; of the rows each worker
     sends for `all_to_all`, where all send and receive alike; of the rows that one worker of this
-    device's host sends and receives alone for `all_to_all_port`.
+    device's host sends and receives alone for `all_to_all_port`. `processor` holds the processor seconds
+    that a call costs each worker, all its threads taken together (None: not measured).
     """
 
     collective: Literal["all_reduce", "all_to_all", "all_to_all_port"]
     backend: Literal["gloo", "nccl"]
     num_workers: int = Field(ge=2)
     table: OperatorTable
+    processor: OperatorTable | None = None
 
 
 class CpuQuota(Contract):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+SWEPT_ELEMENTS = 2**22  # 16 MiB: what the operators of an epoch sweep out of the caches between two tasks
 _MIN_REPEATS = 3
 _GROUPS = 5
 

@@ -150,8 +150,8 @@ def _add(shape, device) -> Call:
 
 def _loss(shape, device) -> Call:
     rows, classes = int(shape[0]), int(shape[1])
-    logits = _dense(device, rows, classes)
-    index, y = torch.arange(rows, device=device), torch.randint(0, classes, (rows,), device=device)
+    logits = _dense(device, 2 * rows, classes)  # training rows lie scattered: here every other one
+    index, y = torch.arange(0, 2 * rows, 2, device=device), torch.randint(0, classes, (rows,), device=device)
     return lambda: loss_and_grad(logits, index, y, rows)
 
 

@@ -6,14 +6,14 @@ import resource
 import time
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from profiles.measure import SWEPT_ELEMENTS
+
 _CHAIN = 8
 _REPEATS = 8
-_SWEPT_ELEMENTS = 2**22  # 16 MiB: an operator between two tasks sweeps Python out of the caches
 
 
 class _Touch(torch.autograd.Function):
@@ -34,22 +34,29 @@ class _Touch(torch.autograd.Function):
 
 
 class _Clock:
+    """Operators that sweep the caches, and the processor seconds of this thread between them."""
+
     def __init__(self, device: torch.device, num_elements: int) -> None:
         self.source = torch.zeros(num_elements, device=device)
         self.target = torch.zeros_like(self.source)
-        self.between_s: list[float] = []
-        self._ended_s: float | None = None
+        self.restart()
 
     def restart(self) -> None:
-        """What lies before the next operator is not counted."""
-        self._ended_s = None
+        """Forgets what was timed; what lies before the next operator is not counted."""
+        self._spent_s, self._num_spent, self._ended_s = 0.0, 0, -1.0
 
     def operate(self) -> None:
         """One operator; the time since the last one is what a task costs beyond its operator."""
-        if self._ended_s is not None:
-            self.between_s.append(time.perf_counter() - self._ended_s)
+        if self._ended_s >= 0:
+            self._spent_s += time.thread_time() - self._ended_s
+            self._num_spent += 1
         self.target.copy_(self.source)
-        self._ended_s = time.perf_counter()
+        self._ended_s = time.thread_time()
+
+    @property
+    def mean_s(self) -> float:
+        """Processor seconds from one operator's end to the next one's begin."""
+        return self._spent_s / self._num_spent
 
 
 def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.device) -> int:
@@ -61,7 +68,7 @@ def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.devi
     for call in calls:
         call()
     task_overhead_s(device, num_swept=1)
-    step_overhead_s(device)
+    step_overhead_s(device, num_swept=1)
     if dist.is_initialized():
         tiny = torch.zeros(dist.get_world_size(), device=device)
         dist.all_reduce(tiny)
@@ -69,43 +76,34 @@ def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.devi
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def task_overhead_s(device: torch.device, *, num_swept: int = _SWEPT_ELEMENTS) -> float:
-    """Seconds of Python and autograd from one task's operator to the next, median over forward and backward.
+def task_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) -> float:
+    """Processor seconds of Python and autograd from one task's operator to the next, mean over forward and backward.
 
-    Processor time: a quota's stall that falls between two tasks is not in the median. On CUDA the
-    operators run behind, so what is timed is how fast they are launched.
+    Processor time, so that neither a quota's stall nor another process is in it. On CUDA the operators
+    run behind, so what is timed is how fast they are launched.
     """
     x, clock = torch.zeros(1, device=device, requires_grad=True), _Clock(device, num_swept)
     for repeat in range(_REPEATS):
         if repeat == 1:  # the first is a warm-up
-            clock.between_s.clear()
-        clock.restart()
+            clock.restart()
         value = x
         for _ in range(_CHAIN):
             value = _Touch.apply(value, clock)
         value.backward()
-    return float(np.median(clock.between_s))
+    return clock.mean_s
 
 
-def step_overhead_s(device: torch.device) -> float:
-    """Seconds a training step costs beyond its tasks: clearing gradients and an optimizer call on nothing."""
+def step_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) -> float:
+    """Processor seconds a training step costs beyond its tasks: an optimizer call on nothing, with cold caches."""
     parameter = torch.nn.Parameter(torch.zeros(1, device=device))
     parameter.grad = torch.zeros_like(parameter)
-    optimizer = torch.optim.SGD([parameter], lr=1e-9)
-
-    def step() -> None:
+    optimizer = torch.optim.Adam([parameter], lr=1e-9, fused=True)
+    clock = _Clock(device, num_swept)
+    for repeat in range(_REPEATS):
+        if repeat == 1:
+            clock.restart()
+        clock.operate()
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
-
-    return _median(step, device)
-
-
-def _median(call, device: torch.device) -> float:
-    samples = []
-    for _ in range(_REPEATS):
-        start_s = time.perf_counter()
-        call()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        samples.append(time.perf_counter() - start_s)
-    return float(np.median(samples[2:]))
+    clock.operate()
+    return clock.mean_s

@@ -111,15 +111,14 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     beside = _workers_of_this_host()
     if dist.is_initialized():
         dist.barrier()
-    quota = find_cpu_quota(torch.get_num_threads()) if device.type == "cpu" else None
+    local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
+    quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
     operators = {name: _time_operator(name, grid, device, beside, progress) for name in names}
-    collectives = _time_collectives(grid, device, progress) if size > 1 else ()
+    collectives = _time_collectives(grid, device, beside, progress) if size > 1 else ()
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
     share = quota.share if quota else 1.0  # as operators are, overheads are sustained seconds
-    local_size = int(os.environ["LOCAL_WORLD_SIZE"])
-    threads = torch.get_num_threads()
     label = _device_name(device)
     return MachineProfile(
         schema_version=1,
@@ -190,34 +189,43 @@ def _time_operator(name: str, grid: Grid, device: torch.device, beside: _Workers
     return OperatorTable(axes=OPERATORS[name].axes, points=tuple(points))
 
 
-def _time_collectives(grid: Grid, device: torch.device, progress: _Progress) -> tuple[CollectiveTable, ...]:
+def _time_collectives(
+    grid: Grid, device: torch.device, beside: _Workers, progress: _Progress
+) -> tuple[CollectiveTable, ...]:
     """Tables among all workers, and that of this host's own port."""
     backend = "nccl" if device.type == "cuda" else "gloo"
     tables = []
     for name in COLLECTIVES:
         first_of_host = _first_rank_of_host() if name == "all_to_all_port" else [0]
         for port_of in sorted(set(first_of_host)):
-            points = _collective_points(name, port_of, grid, device, progress)
+            points, processor = _collective_points(name, port_of, grid, device, beside, progress)
             if name == "all_to_all_port" and port_of != first_of_host[dist.get_rank()]:
                 continue  # another host's port
-            table = OperatorTable(axes=("num_bytes",), points=points)
             tables.append(
-                CollectiveTable(collective=name, backend=backend, num_workers=dist.get_world_size(), table=table)
+                CollectiveTable(
+                    collective=name,
+                    backend=backend,
+                    num_workers=dist.get_world_size(),
+                    table=OperatorTable(axes=("num_bytes",), points=points),
+                    processor=OperatorTable(axes=("num_bytes",), points=processor),
+                )
             )
     return tuple(tables)
 
 
 def _collective_points(
-    name: Collective, port_of: int, grid: Grid, device: torch.device, progress: _Progress
-) -> tuple[Point, ...]:
-    """Ascending sizes until a call gets long: past its latency a link is a straight line."""
+    name: Collective, port_of: int, grid: Grid, device: torch.device, beside: _Workers, progress: _Progress
+) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
+    """Elapsed and processor seconds at ascending sizes until a call gets long: then a link is a straight line."""
     points: list[Point] = []
+    processor: list[Point] = []
     for num_bytes in grid.collective_bytes:
         if len(points) < _MIN_COLLECTIVE_POINTS or points[-1].median_s < _LONG_COLLECTIVE_S:
             timing = time_collective(name, num_bytes, device, grid.budget_s, port_of=port_of)
-            points.append(_point((num_bytes,), _Workers(None).agree(timing, device)))
+            points.append(_point((num_bytes,), _Workers(None).agree(timing.elapsed, device)))
+            processor.append(_point((num_bytes,), beside.agree(timing.processor, device)))
         progress.step()
-    return tuple(points)
+    return tuple(points), tuple(processor)
 
 
 def _first_rank_of_host() -> list[int]:

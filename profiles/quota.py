@@ -1,4 +1,4 @@
-"""A limit on processor time, found by spinning: under one a thread stands still at the end of every period."""
+"""A limit on processor time: under one a thread stands still at the end of every period."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from profiles.cgroups import core_limit
 from profiles.machine import CpuQuota
 
 _SPIN_S = 1.2  # a dozen of the longest usual periods, 0.1 s
@@ -14,20 +15,23 @@ _MIN_STALLS = 6
 _MOST_UNEVEN = 0.25
 
 
-def find_cpu_quota(num_threads: int) -> CpuQuota | None:
-    """The quota that limits this process, or None; takes a second.
+def find_cpu_quota(num_workers: int, num_threads: int) -> CpuQuota | None:
+    """The quota that limits this process, or None; may take a second.
 
-    Workers that share a quota must call it at the same time. A quota of more than one core is not
-    found, for one thread alone cannot use it up.
+    Control groups say it where they can be read. What limits them from outside, as another container or
+    a hypervisor does, shows by spinning, for which workers that share it must call this at the same time;
+    a quota of more than one core is not found by it, for one thread alone cannot use it up.
 
     Args:
-        num_threads: of a worker, which use the quota up that many times as fast as the one spinning here.
+        num_workers: of this host, which share it evenly.
+        num_threads: of a worker, which use the quota up that many times as fast as one.
     """
-    stalls = _stalls(_SPIN_S)
-    limit = quota_of(stalls)
-    if limit is None or num_threads == 1:
-        return limit
-    return CpuQuota(share=limit.share / num_threads, period_s=limit.period_s)
+    limit = core_limit()
+    if limit is None:
+        spun = quota_of(_stalls(_SPIN_S))
+        return spun and CpuQuota(share=spun.share / num_threads, period_s=spun.period_s)
+    share = limit.num_cores / (num_workers * num_threads)
+    return CpuQuota(share=share, period_s=limit.period_s) if share < 1 else None
 
 
 def quota_of(stalls: list[tuple[float, float]]) -> CpuQuota | None:

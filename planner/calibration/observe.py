@@ -13,7 +13,7 @@ from planner.calibration.fit import Sample
 from planner.lowering import lower_plan
 from planner.plan import Plan
 from planner.schedule import Schedule, Task
-from planner.simulator.engine import compile_schedule, play
+from planner.simulator.steady import play_epochs
 from planner.trace import Trace
 from profiles.machine import MachineProfile
 
@@ -89,11 +89,11 @@ def _shows_operators(task: Task, profile: MachineProfile) -> bool:
 
 
 def _pace(schedule: Schedule) -> list[float]:
-    """Simulated seconds of every task over its sustained ones: 1 but under a quota."""
-    timeline = play(compile_schedule(schedule))
-    spent_s = ((timeline.end_ns - timeline.start_ns) / 1e9).tolist()
+    """Simulated seconds of every task over its sustained ones: 1 but where a quota speeds it up or holds it up."""
+    epochs = play_epochs(schedule)
+    spent_s = np.median((epochs.end_ns - epochs.start_ns) / 1e9, 0).tolist()
     return [
-        seconds / task.seconds if task.resource in schedule.quotas and task.seconds > 0 else 1.0
+        seconds / task.seconds if {task.resource, task.charged} & schedule.quotas.keys() and task.seconds > 0 else 1.0
         for task, seconds in zip(schedule.tasks, spent_s)
     ]
 

@@ -113,14 +113,14 @@ def _address(index: int) -> str:
 
 
 def _entry(identity: str, host: EmulatedHost) -> HostEntry:
-    # The cgroup comes first: `ip netns exec` mounts a /sys of its own, without cgroups.
+    # Not `ip netns exec`, which mounts a /sys of its own: without cgroups no worker could read its quota.
     join = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
     cgroup = str(kernel.cgroup_of(identity, host.index))
     return {
         "name": host.name,
         "address": _address(host.index),
         "interface": kernel.INTERFACE,
-        "prefix": ["sh", "-c", join, cgroup, "ip", "netns", "exec", f"{identity}-{host.index}"],
+        "prefix": ["sh", "-c", join, cgroup, "nsenter", f"--net=/run/netns/{identity}-{host.index}"],
     }
 
 

@@ -30,9 +30,9 @@ def require_emulation() -> None:
         raise UserError("emulate needs Linux: its hosts are network namespaces and cgroups")
     if os.geteuid() != 0:
         raise UserError("emulate needs root: it makes network namespaces and cgroups; run it with sudo")
-    for tool in ("ip", "tc"):
+    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
         if shutil.which(tool) is None:
-            raise UserError(f"emulate needs the command {tool!r}: install iproute2")
+            raise UserError(f"emulate needs the command {tool!r}: install {package}")
     _cpu_hierarchy()
 
 

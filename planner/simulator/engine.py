@@ -77,9 +77,14 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
     outside = (sources < 0) | (sources >= len(tasks))
     _check(np.isin(np.arange(len(tasks)), targets[outside]), labels, "depends on a task that does not exist")
     group, group_start, group_members = _group_tables(raw_group)
-    quota_ns, period_ns, share_of = _quota_tables(schedule)
+    charged = np.array([task.charged for task in tasks], dtype=np.int64)
+    charge_s = np.array([task.processor_s for task in tasks], dtype=np.float64)
+    quota_ns, period_ns, phase_ns, share_of = _quota_tables(schedule)
     share = share_of[resource]
     _check((share < 1) & (group >= 0), labels, "a group's task cannot run under a quota")
+    _check(~(np.isfinite(charge_s) & (charge_s >= 0)), labels, "processor_s must be finite and >= 0")
+    _check((charged >= 0) & (group < 0), labels, "only a group's task can be charged to a resource")
+    _check((charged < -1) | (charged >= schedule.num_resources), labels, "charged to a resource that does not exist")
     _check(_shares_resource_with_its_group(group, resource), labels, "its group needs one resource twice")
     tables = Tables(
         successor_start=_offsets(sources, len(tasks)),
@@ -92,6 +97,9 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
         group_members=group_members,
         quota_ns=quota_ns,
         period_ns=period_ns,
+        phase_ns=phase_ns,
+        charged=charged,
+        charge_ns=np.rint(charge_s * 1e9).astype(np.int64),
     )
     return CompiledSchedule(labels, tables, np.rint(seconds * share * 1e9).astype(np.int64), share)
 
@@ -104,6 +112,8 @@ def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
         queue_start=np.arange(num_tasks + 1, dtype=np.int64),
         quota_ns=np.zeros(num_tasks, dtype=np.int64),
         period_ns=np.ones(num_tasks, dtype=np.int64),
+        phase_ns=np.zeros(num_tasks, dtype=np.int64),
+        charged=np.full(num_tasks, -1, dtype=np.int64),
     )
     return replace(compiled, tables=own)
 
@@ -128,8 +138,14 @@ def play(compiled: CompiledSchedule, duration_ns: Ints | None = None) -> Timelin
     return Timeline(work.arrive_ns, work.start_ns, work.end_ns, makespan_ns)
 
 
-def play_many(compiled: CompiledSchedule, duration_ns: Ints) -> Ints:
-    """Plays a schedule once for each row of `duration_ns` [R, T] and returns the makespans [R] in ns.
+def play_many(compiled: CompiledSchedule, duration_ns: Ints, num_epochs: int = 1) -> Ints:
+    """Plays a schedule once for each row of `duration_ns` [R, T].
+
+    Args:
+        num_epochs: how often the schedule repeats itself.
+
+    Returns:
+        [R, `num_epochs`]: when each epoch has ended, ns.
 
     Runs on one core and holds no interpreter lock. Raises `DeadlockError` at the first replica
     that cannot end.
@@ -137,12 +153,13 @@ def play_many(compiled: CompiledSchedule, duration_ns: Ints) -> Ints:
     durations = np.ascontiguousarray(duration_ns, np.int64)
     assert durations.shape[1:] == compiled.duration_ns.shape, (durations.shape, compiled.duration_ns.shape)
     assert not durations.size or durations.min() >= 0, "durations must be >= 0"
-    makespan_ns = np.zeros(len(durations), dtype=np.int64)
+    assert compiled.duration_ns.size % num_epochs == 0, (compiled.duration_ns.size, num_epochs)
+    end_ns = np.zeros((len(durations), num_epochs), dtype=np.int64)
     work = make_workspace(compiled.tables)
-    replica = play_replicas(compiled.tables, work, durations, makespan_ns)
+    replica = play_replicas(compiled.tables, work, durations, end_ns)
     if replica < len(durations):
         raise DeadlockError(f"replica {replica}: {_describe_deadlock(compiled, work)}")
-    return makespan_ns
+    return end_ns
 
 
 def _check(is_wrong: NDArray[np.bool_], labels: tuple[str, ...], fault: str) -> None:
@@ -150,19 +167,21 @@ def _check(is_wrong: NDArray[np.bool_], labels: tuple[str, ...], fault: str) -> 
         raise ValueError(f"{labels[int(np.argmax(is_wrong))]}: {fault}")
 
 
-def _quota_tables(schedule: Schedule) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """Per resource: processor time a period, the period, and their ratio (0, 1 and 1 without a quota)."""
+def _quota_tables(schedule: Schedule) -> tuple[Ints, Ints, Ints, NDArray[np.float64]]:
+    """Per resource: processor time a period, the period, its phase, and the share (0, 1, 0, 1 without a quota)."""
     size = schedule.num_resources
     quota_ns, period_ns = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
+    phase_ns = np.zeros(size, dtype=np.int64)
     share = np.ones(size, dtype=np.float64)
     for resource, quota in schedule.quotas.items():
-        if not (0 < quota.share <= 1 and 1e-6 <= quota.period_s < np.inf):
+        if not (0 < quota.share <= 1 and 1e-6 <= quota.period_s < np.inf and 0 <= quota.phase_s < quota.period_s):
             raise ValueError(f"resource {resource}: not a quota: {quota}")
         if quota.share < 1 and resource < size:
             period_ns[resource] = round(quota.period_s * 1e9)
             quota_ns[resource] = max(1, round(quota.share * quota.period_s * 1e9))
+            phase_ns[resource] = int(quota.phase_s * 1e9)
             share[resource] = quota_ns[resource] / period_ns[resource]
-    return quota_ns, period_ns, share
+    return quota_ns, period_ns, phase_ns, share
 
 
 def _offsets(ids: Ints, num_ids: int) -> Ints:

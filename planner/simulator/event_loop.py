@@ -25,6 +25,9 @@ class Tables(NamedTuple):
         group_members: task indices.
         quota_ns: [R] processor time a resource gets in each period, or 0 where nothing limits it.
         period_ns: [R].
+        phase_ns: [R] of the period that has passed at time 0.
+        charged: [T] resource whose processor time the task uses meanwhile, or -1.
+        charge_ns: [T].
     """
 
     successor_start: Ints
@@ -37,6 +40,9 @@ class Tables(NamedTuple):
     group_members: Ints
     quota_ns: Ints
     period_ns: Ints
+    phase_ns: Ints
+    charged: Ints
+    charge_ns: Ints
 
 
 class Workspace(NamedTuple):
@@ -129,14 +135,17 @@ def _touch(touched, is_touched, resource, num_touched):
 
 
 @njit(cache=True, nogil=True)
-def _end_under_quota(now, work_ns, quota_ns, period_ns, period_of, used_ns, resource):
+def _end_under_quota(now, work_ns, quota_ns, period_ns, phase_ns, period_of, used_ns, resource):
     """When `work_ns` of processor time that begins now is done, if each period has `quota_ns` of it.
 
     What earlier tasks used of the current period is gone; what they left is not carried over.
     """
-    period, quota = now // period_ns[resource], quota_ns[resource]
-    used = used_ns[resource] if period_of[resource] == period else 0
-    left = min(quota - used, (period + 1) * period_ns[resource] - now)
+    quota, length, now = quota_ns[resource], period_ns[resource], now + phase_ns[resource]
+    period, used = now // length, 0
+    if period_of[resource] >= period:  # later where a charge has used up periods to come
+        period, used = period_of[resource], used_ns[resource]
+        now = max(now, period * length)
+    left = min(quota - used, (period + 1) * length - now)
     if work_ns <= left:
         end, used = now + work_ns, used + work_ns
     else:
@@ -144,10 +153,10 @@ def _end_under_quota(now, work_ns, quota_ns, period_ns, period_of, used_ns, reso
         num_full = (work_ns - 1) // quota
         period += 1 + num_full
         used = work_ns - num_full * quota
-        end = period * period_ns[resource] + used
+        end = period * length + used
     period_of[resource] = period
     used_ns[resource] = used
-    return end
+    return end - phase_ns[resource]
 
 
 @njit(cache=True, nogil=True)
@@ -178,7 +187,8 @@ def play_once(tables, work, duration_ns):
     """
     # The loop reads local arrays: fetching one from a tuple counts references, at five times the cost.
     successor_start, successors, num_predecessors, resource_of = tables[:4]
-    queue_start, group_of, group_start, group_members, quota_ns, period_ns = tables[4:]
+    queue_start, group_of, group_start, group_members = tables[4:8]
+    quota_ns, period_ns, phase_ns, charged, charge_ns = tables[8:]
     num_waiting_for, ready_ns, arrive_ns, start_ns, end_ns = work[:5]
     queue, queue_size, busy, touched, is_touched, num_arrived, running, period_of, used_ns = work[5:]
     _reset(tables, work)
@@ -206,15 +216,24 @@ def play_once(tables, work, duration_ns):
                     end_ns[task] = now + duration_ns[task]
                 else:
                     work_ns = duration_ns[task]
-                    end_ns[task] = _end_under_quota(now, work_ns, quota_ns, period_ns, period_of, used_ns, resource)
+                    end_ns[task] = _end_under_quota(
+                        now, work_ns, quota_ns, period_ns, phase_ns, period_of, used_ns, resource
+                    )
                 num_running = _run(running, num_running, end_ns, task)
                 continue
             num_arrived[group] += 1
             first, stop = group_start[group], group_start[group + 1]
             if num_arrived[group] == stop - first:
+                held_ns = now  # a member short of processor time holds up the others
+                for member in group_members[first:stop]:
+                    payer = charged[member]
+                    if payer >= 0 and quota_ns[payer] > 0:
+                        charge = charge_ns[member]
+                        end = _end_under_quota(now, charge, quota_ns, period_ns, phase_ns, period_of, used_ns, payer)
+                        held_ns = max(held_ns, end)
                 for member in group_members[first:stop]:
                     start_ns[member] = now
-                    end_ns[member] = now + duration_ns[member]
+                    end_ns[member] = max(now + duration_ns[member], held_ns)
                     num_running = _run(running, num_running, end_ns, member)
         if num_running == 0:
             return num_ended
@@ -239,11 +258,16 @@ def play_once(tables, work, duration_ns):
 
 
 @njit(cache=True, nogil=True)
-def play_replicas(tables, work, duration_ns, makespan_ns):
-    """Fills `makespan_ns` and returns the first replica that cannot end, or the number of replicas."""
+def play_replicas(tables, work, duration_ns, end_ns):
+    """Fills `end_ns` and returns the first replica that cannot end, or the number of replicas.
+
+    `end_ns` [R, K]: when the last of each of K equal runs of tasks has ended.
+    """
     num_replicas, num_tasks = duration_ns.shape
+    size = num_tasks // end_ns.shape[1]
     for replica in range(num_replicas):
         if play_once(tables, work, duration_ns[replica]) < num_tasks:
             return replica
-        makespan_ns[replica] = work.end_ns.max() if num_tasks else 0
+        for part in range(end_ns.shape[1]):
+            end_ns[replica, part] = work.end_ns[part * size : (part + 1) * size].max() if size else 0
     return num_replicas

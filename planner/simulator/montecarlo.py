@@ -1,7 +1,8 @@
-"""How far an epoch's makespan fluctuates when every task fluctuates as it was measured to."""
+"""How far an epoch fluctuates when every task fluctuates as it was measured to."""
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from planner.schedule import Schedule
 from planner.simulator.engine import compile_schedule, play_many
 from planner.simulator.event_loop import Ints
+from planner.simulator.steady import epochs_to_play
 
 _UPPER_QUARTILE = NormalDist().inv_cdf(0.75)
 _MAX_SPREADS_ABOVE_MEDIAN = 20.0
@@ -48,13 +50,18 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
 
 
 def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
-    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of the makespan.
+    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of an epoch, over `num_replicas` or a few more.
 
-    Tasks fluctuate independently of one another, so what slows a whole machine for a whole run
-    is not in these figures. Raises `ValueError` as `sample_durations` and `play_many` do.
+    Under a quota epochs are played on end, as many at a time as `epochs_to_play` says. Tasks fluctuate
+    independently of one another, so what slows a whole machine for a whole run is not in these figures.
+
+    Raises `ValueError` as `sample_durations` and `play_many` do.
     """
     assert num_replicas >= 1, num_replicas
-    duration_ns = sample_durations(schedule, num_replicas, seed)
-    makespan_ns = play_many(compile_schedule(schedule), duration_ns)
-    p50, p95 = np.percentile(makespan_ns, [50, 95]) / 1e9
+    count = epochs_to_play(schedule)
+    whole = schedule.repeated(count)
+    duration_ns = sample_durations(whole, math.ceil(num_replicas / max(count - 1, 1)), seed)
+    end_ns = play_many(compile_schedule(whole), duration_ns, count)
+    epoch_ns = np.diff(end_ns, axis=1) if count > 1 else end_ns
+    p50, p95 = np.percentile(epoch_ns, [50, 95]) / 1e9
     return {"p50": float(p50), "p95": float(p95)}

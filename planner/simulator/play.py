@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from planner.schedule import Schedule
-from planner.simulator.engine import compile_schedule, play
+from planner.simulator.steady import play_epochs
 from planner.trace import Span, Trace
 
 
 def predicted_trace(
     schedule: Schedule, plan_fingerprint: str, peak_bytes: tuple[int, ...], sent_bytes: tuple[int, ...]
 ) -> Trace:
-    """Plays one epoch and writes it down as a trace, epoch 0, spans in schedule order.
+    """Plays epochs and writes the median one down as a trace, epoch 0, spans in schedule order.
 
     A span lasts from when the task takes its resource to its end: waiting for the other members
     of a group is inside, as it is in a measured collective.
@@ -21,11 +21,12 @@ def predicted_trace(
         peak_bytes: predicted peak memory of each worker.
         sent_bytes: predicted bytes each worker sends in one epoch.
 
-    Raises `ValueError` as `compile_schedule` and `play` do.
+    Raises `ValueError` as `play_epochs` does.
     """
     assert len(peak_bytes) == len(sent_bytes) == schedule.num_workers, (peak_bytes, sent_bytes)
-    timeline = play(compile_schedule(schedule))
-    arrive_s, end_s = (timeline.arrive_ns / 1e9).tolist(), (timeline.end_ns / 1e9).tolist()
+    epochs = play_epochs(schedule)
+    shown = epochs.median_epoch
+    arrive_s, end_s = (epochs.arrive_ns[shown] / 1e9).tolist(), (epochs.end_ns[shown] / 1e9).tolist()
     spans = tuple(
         Span(
             task=task.key,
@@ -43,7 +44,7 @@ def predicted_trace(
         plan_fingerprint=plan_fingerprint,
         num_workers=schedule.num_workers,
         spans=spans,
-        epoch_s=(timeline.makespan_s,),
+        epoch_s=(epochs.median_epoch_s,),
         peak_bytes=peak_bytes,
         sent_bytes=sent_bytes,
     )

@@ -24,7 +24,7 @@ from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.schedule import Schedule
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.bounds import Bound
-from planner.simulator.engine import compile_schedule, play
+from planner.simulator.steady import play_epochs
 from planner.strategies.base import Decided, OnStep, Problem
 from planner.strategies.op_order import layer_options
 from profiles.errors import NoPlanFitsError, UserError
@@ -203,7 +203,7 @@ class _Trial:
         )
 
     def epoch_s(self, layers: tuple[LayerDecision, ...]) -> float:
-        return play(compile_schedule(self.lowering(layers).lower())).makespan_s
+        return play_epochs(self.lowering(layers).lower()).median_epoch_s
 
     def descend(self) -> list[tuple[LayerDecision, ...]]:
         """Every decision looked at: layer by layer the best option, the others held.

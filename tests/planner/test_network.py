@@ -105,10 +105,17 @@ def test_all_to_all_holds_its_own_lower_bound_and_is_monotone(counts, seed):
 
 
 def collective(name, num_workers, bytes_per_s=1e6):
-    """A measured collective that is a straight line through 0."""
-    points = tuple(Point(shape=(size,), median_s=size / bytes_per_s, spread_s=1e-3) for size in (1e3, 1e6))
-    table = OperatorTable(axes=("num_bytes",), points=points)
-    return CollectiveTable(collective=name, backend="gloo", num_workers=num_workers, table=table)
+    """A measured collective that is a straight line through 0, and whose processor time is a tenth of it."""
+    table, processor = (
+        OperatorTable(
+            axes=("num_bytes",),
+            points=tuple(
+                Point(shape=(size,), median_s=share * size / bytes_per_s, spread_s=1e-3) for size in (1e3, 1e6)
+            ),
+        )
+        for share in (1, 0.1)
+    )
+    return CollectiveTable(collective=name, backend="gloo", num_workers=num_workers, table=table, processor=processor)
 
 
 def measured_network(tmp_path, num_measured, *devices_of_hosts):
@@ -129,6 +136,16 @@ def test_measured_collectives_win_on_the_host_they_were_measured_on(tmp_path):
         assert (estimate.seconds, estimate.spread_s) == (pytest.approx(0.5), pytest.approx(1e-3))
         assert not estimate.unprofiled
     assert net.all_reduce(5e5).parts == (("all_reduce", pytest.approx(0.5)),)
+
+
+def test_processor_time_goes_by_what_a_worker_sends_and_receives(tmp_path):
+    """Half of both together, looked up for each worker; nothing where the collectives are not measured."""
+    net = measured_network(tmp_path, 2, 2)
+    rows = sent(2, w0_1=200_000, w1_0=600_000)
+    assert net.all_to_all_processor_s(rows) == pytest.approx([0.04, 0.04])
+    assert net.all_reduce_processor_s(5e5) == pytest.approx([0.05, 0.05])
+    assert network(1, 1).all_to_all_processor_s(rows) == [0.0, 0.0]
+    assert network(1, 1).all_reduce_processor_s(5e5) == [0.0, 0.0]
 
 
 def ported_network(tmp_path, shared_bytes_per_s, *ports_bytes_per_s):

@@ -5,6 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from profiles import quota
+from profiles.cgroups import CoreLimit
+from profiles.machine import CpuQuota
 from profiles.quota import find_cpu_quota, quota_of
 
 
@@ -38,7 +41,18 @@ def test_few_stalls_are_no_quota():
     assert quota_of(stalls_of(0.5, 0.01)[:4]) is None
 
 
-def test_spinning_here_ends():
-    """On this machine it finds one or none, and a worker of two threads uses it up twice as fast."""
-    found = find_cpu_quota(1)
+def test_spinning_here_ends(monkeypatch):
+    """On this machine it finds one or none."""
+    monkeypatch.setattr(quota, "core_limit", lambda: None)
+    found = find_cpu_quota(1, 1)
     assert found is None or 0 < found.share < 1
+
+
+@pytest.mark.parametrize(
+    ("num_cores", "num_workers", "num_threads", "share"), [(0.8, 1, 1, 0.8), (3.0, 2, 2, 0.75), (4.0, 2, 2, None)]
+)
+def test_a_control_group_is_shared_by_all_threads(monkeypatch, num_cores, num_workers, num_threads, share):
+    """What it gives is divided among the workers and their threads; all they can use is no limit."""
+    monkeypatch.setattr(quota, "core_limit", lambda: CoreLimit(num_cores, 0.1))
+    found = find_cpu_quota(num_workers, num_threads)
+    assert found == (share and CpuQuota(share=share, period_s=0.1))

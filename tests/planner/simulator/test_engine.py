@@ -155,12 +155,12 @@ def test_play_many_equals_play_of_each_row():
     )
     durations = rng.integers(0, 9, size=(50, 6))
     expected = [play(compiled, row).makespan_ns for row in durations]
-    assert play_many(compiled, durations).tolist() == expected
+    assert play_many(compiled, durations)[:, 0].tolist() == expected
 
 
 def test_play_many_of_no_tasks_or_no_replicas():
     """Empty shapes give empty or zero makespans."""
-    assert play_many(compile_schedule(schedule_of()), np.zeros((3, 0))).tolist() == [0, 0, 0]
+    assert play_many(compile_schedule(schedule_of()), np.zeros((3, 0))).tolist() == [[0], [0], [0]]
     assert play_many(compile_schedule(schedule_of((5, 0))), np.zeros((0, 1))).tolist() == []
 
 
@@ -171,7 +171,7 @@ def test_play_many_names_the_replica_that_deadlocks():
     compiled = compile_schedule(schedule_of(*feeders, *groups))
     good, bad = compiled.duration_ns, compiled.duration_ns.copy()
     bad[0] = 3  # resource 0 now takes group 1 first, resource 1 still group 0
-    assert play_many(compiled, np.stack([good, good])).tolist() == [3, 3]
+    assert play_many(compiled, np.stack([good, good])).tolist() == [[3], [3]]
     with pytest.raises(DeadlockError, match="replica 1: deadlock: 4 of 6 tasks"):
         play_many(compiled, np.stack([good, bad, good]))
 

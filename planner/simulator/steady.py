@@ -1,0 +1,64 @@
+"""Epochs as they follow one another: under a quota a single one, begun with fresh periods, looks too fast."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.schedule import Schedule
+from planner.simulator.engine import compile_schedule, play
+from planner.simulator.event_loop import Ints
+
+_PERIODS = 24  # of the longest quota, over which epochs are played
+_MOST_EPOCHS = 48
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """When each of T tasks took its resource, started its work and ended, in each of K epochs: [K, T].
+
+    Nanoseconds from when the first worker began the epoch.
+    """
+
+    arrive_ns: Ints
+    start_ns: Ints
+    end_ns: Ints
+
+    @property
+    def epoch_ns(self) -> Ints:
+        """[K] from the first worker's begin to the last one's end."""
+        return self.end_ns.max(1, initial=0)
+
+    @property
+    def median_epoch(self) -> int:
+        """Index of the epoch of median length, the shorter of two."""
+        return int(np.argsort(self.epoch_ns, kind="stable")[(len(self.epoch_ns) - 1) // 2])
+
+    @property
+    def median_epoch_s(self) -> float:
+        """Its seconds."""
+        return int(self.epoch_ns[self.median_epoch]) / 1e9
+
+
+def epochs_to_play(schedule: Schedule) -> int:
+    """How many epochs show the quotas' whole play, the first, which is not like the others, included; else 1."""
+    if not schedule.quotas:
+        return 1
+    first_ns = play(compile_schedule(schedule)).makespan_ns
+    span_ns = _PERIODS * max(quota.period_s for quota in schedule.quotas.values()) * 1e9
+    return 1 + min(max(math.ceil(span_ns / max(first_ns, 1)), 1), _MOST_EPOCHS)
+
+
+def play_epochs(schedule: Schedule) -> Epochs:
+    """Plays as many epochs on end as the schedule's quotas ask for.
+
+    Raises `ValueError` as `compile_schedule` and `play` do.
+    """
+    count = epochs_to_play(schedule)
+    timeline = play(compile_schedule(schedule.repeated(count)))
+    shape = (count, len(schedule.tasks))
+    times = [t.reshape(shape)[min(1, count - 1) :] for t in (timeline.arrive_ns, timeline.start_ns, timeline.end_ns)]
+    begin_ns = times[0].min(1, keepdims=True) if schedule.tasks else 0
+    return Epochs(*(t - begin_ns for t in times))
