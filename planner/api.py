@@ -22,6 +22,7 @@ from planner.job import Job
 from planner.loaders import load_graph
 from planner.plan import Plan, save_plan
 from planner.run import run_plan as run
+from planner.search import fluctuate_plan as fluctuate
 from planner.search import make_plan, named
 from planner.search import simulate_plan as simulate
 from planner.strategies.base import OnStep
@@ -29,7 +30,17 @@ from profiles.contract import check_writable
 from profiles.machine import MachineProfile
 from profiles.profiler import profile_hosts, profile_machine
 
-__all__ = ["calibrate", "compare", "load_graph", "plan", "profile_cluster", "profile_machine", "run", "simulate"]
+__all__ = [
+    "calibrate",
+    "compare",
+    "fluctuate",
+    "load_graph",
+    "plan",
+    "profile_cluster",
+    "profile_machine",
+    "run",
+    "simulate",
+]
 
 
 def profile_cluster(

@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("plan", type=Path)
     simulate.add_argument("-o", "--output", type=Path, default=Path("predicted.json"), help="trace file to write")
     simulate.add_argument("--perfetto", type=Path, help="also write a trace for ui.perfetto.dev")
+    simulate.add_argument("--replicas", type=_count, default=1000, help="epochs played for p50 and p95")
 
     run = _verb(verbs, "run", "execute a plan on this machine", "gnnplan run out/demo/plan.json -o out/run")
     run.add_argument("plan", type=Path)

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from planner import api
 from planner.calibrate import load_run
@@ -22,7 +23,14 @@ from planner.job import Job
 from planner.perfetto import write_perfetto
 from planner.plan import Plan
 from planner.report.picture import write_picture
-from planner.report.tables import calibration_table, comparison_table, plan_table, profile_table, trace_table
+from planner.report.tables import (
+    calibration_table,
+    comparison_table,
+    plan_table,
+    profile_table,
+    seconds,
+    trace_table,
+)
 from planner.trace import Trace
 from profiles.catalog import catalog_names, catalog_profile
 from profiles.contract import Document, check_writable
@@ -72,11 +80,16 @@ def plan(arguments: argparse.Namespace) -> None:
 def simulate(arguments: argparse.Namespace) -> None:
     """`gnnplan simulate`."""
     _check_writable(arguments.output, arguments.perfetto)
-    trace = api.simulate(Plan.load(arguments.plan))
+    plan = Plan.load(arguments.plan)
+    trace = api.simulate(plan)
+    spread = {f"epoch_{name}_s": value for name, value in api.fluctuate(plan, arguments.replicas).items()}
     trace.save(arguments.output)
     if arguments.perfetto:
         write_perfetto(arguments.perfetto, [trace], ["predicted"])
-    _show(arguments, {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s}, trace_table(trace))
+    facts = {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s, **spread}
+    note = f"of {arguments.replicas} epochs whose tasks fluctuate as measured, half are within "
+    note += f"{seconds(spread['epoch_p50_s'])} and 95% within {seconds(spread['epoch_p95_s'])}"
+    _show(arguments, facts, Group(trace_table(trace), Text(note, style="dim")))
     _wrote(arguments, arguments.output, arguments.perfetto)
 
 

@@ -13,6 +13,7 @@ from planner.lowering import lower_plan
 from planner.plan import GraphFacts, Plan, Prediction, WorkerLoad, partition_digest
 from planner.schedule import Schedule
 from planner.simulator.bounds import Bound
+from planner.simulator.montecarlo import percentiles
 from planner.simulator.play import predicted_trace
 from planner.strategies.base import OnStep, Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
@@ -71,6 +72,14 @@ def simulate_plan(plan: Plan) -> Trace:
         tuple(worker.peak_bytes for worker in workers),
         tuple(worker.sent_bytes for worker in workers),
     )
+
+
+def fluctuate_plan(plan: Plan, num_replicas: int = 1000, seed: int = 0) -> dict[str, float]:
+    """Seconds of the median epoch (`p50`) and of one in twenty (`p95`), tasks fluctuating as they were measured to.
+
+    Tasks that the profile has no spread of (published or scaled figures) are constant.
+    """
+    return percentiles(lower_plan(plan), num_replicas, seed)
 
 
 def _only_used_profiles(placement: Placement) -> Placement:

@@ -88,6 +88,7 @@ def test_json_prints_exactly_one_object(folder, capsys):
     assert facts[0]["plan"] == "p.json"
     assert facts[1]["trace"] == "t.json"
     assert facts[0]["epoch_s"] == facts[1]["epoch_s"] > 0
+    assert 0 < facts[1]["epoch_p50_s"] <= facts[1]["epoch_p95_s"]
 
 
 def test_planning_twice_writes_the_same_bytes(folder, capsys):

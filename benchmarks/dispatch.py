@@ -1,0 +1,86 @@
+"""Plans for mini-batches against the optimum (CP-SAT) where it can be had, and against the bound where not."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+from rich.progress import track
+
+from planner.minibatch.bound import epoch_bound
+from planner.minibatch.dispatch import dispatch, paper_loop
+from planner.minibatch.exact import solve
+from planner.minibatch.simulate import simulate
+from planner.minibatch.stages import StageTimes
+
+_MAX_EXACT_BATCHES = 16
+_MAX_SLOTS = 6
+_LONG_EPOCH = 1000
+_BREAKING_MS = ((40, 30, 20, 10), (8.4, 30.2, 6.1, 4.0), (100, 11, 10, 5))
+_SEED = 0
+
+
+def main(quick: bool) -> dict:
+    """Random stage times over two decades, and three that break the paper's public code."""
+    rng = random.Random(_SEED)
+    num_random = 8 if quick else 500
+    cases = [_stage_times(ms) for ms in _BREAKING_MS] + [_random_times(rng) for _ in range(num_random)]
+    exact = [_against_optimum(times, rng, limit_s=1 if quick else 10) for times in track(cases, "against the optimum")]
+    long = [_against_bound(times) for times in track(cases, "against the bound")]
+    gaps, paper = [row["gap"] for row in exact], [row["paper_gap"] for row in long]
+    return {
+        "tuples": len(cases),
+        "mean_gap": float(np.mean(gaps)),
+        "worst_gap": float(np.max(gaps)),
+        "proven_optimal": sum(row["is_optimal"] for row in exact),
+        "mean_gap_to_proven_bound": float(np.mean([row["gap_to_proven_bound"] for row in exact])),
+        "mean_bound_gap": float(np.mean([row["gap"] for row in long])),
+        "worst_bound_gap": float(np.max([row["gap"] for row in long])),
+        "paper_mean_bound_gap": float(np.mean(paper)),
+        "paper_worst_bound_gap": float(np.max(paper)),
+        "worst_planning_s": max(row["planning_s"] for row in long),
+        "breaking": [{"times_ms": ms, "bound_gap": row["gap"]} for ms, row in zip(_BREAKING_MS, long)],
+        "worst_rows": sorted(exact, key=lambda row: -row["gap"])[:10],
+    }
+
+
+def _stage_times(milliseconds: tuple[float, float, float, float]) -> StageTimes:
+    cpu, gpu, dma, model = (value / 1e3 for value in milliseconds)
+    return StageTimes(cpu_batching_s=cpu, gpu_batching_s=gpu, dma_s=dma, model_s=model)
+
+
+def _random_times(rng: random.Random) -> StageTimes:
+    """Log-uniform: CPU batching 1 to 100 ms, GPU batching 1 to 50, DMA and training 0.5 to 25."""
+    ranges = ((1, 100), (1, 50), (0.5, 25), (0.5, 25))
+    return _stage_times(tuple(low * (high / low) ** rng.random() for low, high in ranges))  # type: ignore[arg-type]
+
+
+def _against_optimum(times: StageTimes, rng: random.Random, limit_s: float) -> dict:
+    num_batches = rng.randint(3, _MAX_EXACT_BATCHES)
+    cpu_slots, gpu_slots = rng.randint(1, _MAX_SLOTS), rng.randint(1, _MAX_SLOTS)
+    plan = dispatch(times, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots)
+    exact = solve(times, cpu_slots, gpu_slots, num_batches, at_most_s=plan.epoch_s, limit_s=limit_s)
+    return {
+        "times_s": times.model_dump(exclude_none=True),
+        "num_batches": num_batches,
+        "cpu_slots": cpu_slots,
+        "gpu_slots": gpu_slots,
+        "gap": plan.epoch_s / exact.seconds - 1,
+        "gap_to_proven_bound": plan.epoch_s / exact.bound_s - 1,
+        "is_optimal": exact.is_optimal,
+        "route": plan.route,
+    }
+
+
+def _against_bound(times: StageTimes) -> dict:
+    start_s = time.perf_counter()
+    plan = dispatch(times, _LONG_EPOCH)
+    planning_s = time.perf_counter() - start_s
+    paper = paper_loop(times, _LONG_EPOCH, cpu_slots=100)[0]
+    bound_s = epoch_bound(times, _LONG_EPOCH).seconds
+    return {
+        "gap": plan.gap,
+        "paper_gap": simulate(times, paper, _LONG_EPOCH).epoch_s / bound_s - 1,
+        "planning_s": planning_s,
+    }

@@ -1,0 +1,93 @@
+"""An epoch of mini-batches on a virtual clock, under the policy that the executor follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.minibatch.policy import Action, Buffers, DualBufferPolicy
+from planner.minibatch.stages import StageTimes
+
+_NS = 1e9
+
+
+@dataclass(frozen=True)
+class Played:
+    """One simulated epoch.
+
+    Args:
+        epoch_s: until the last batch is trained.
+        cpu_busy_s, pcie_busy_s, gpu_busy_s: of it, at work.
+        cpu_blocked_s: the CPU had batches to make and no slot: the GPU was too slow.
+        gpu_waiting_s: the GPU had nothing to do and batches were left: the CPU was too slow.
+        num_gpu_made: batches made by the GPU.
+    """
+
+    epoch_s: float
+    cpu_busy_s: float
+    pcie_busy_s: float
+    gpu_busy_s: float
+    cpu_blocked_s: float
+    gpu_waiting_s: float
+    num_gpu_made: int
+
+
+def simulate(times: StageTimes, buffers: Buffers, num_batches: int) -> Played:
+    """Plays an epoch in integer nanoseconds: the same input always gives the same output."""
+    return _Player(times, DualBufferPolicy(num_batches, buffers)).play()
+
+
+class _Player:
+    def __init__(self, times: StageTimes, policy: DualBufferPolicy) -> None:
+        self.policy = policy
+        self.length_ns: dict[Action | str, int] = {
+            "cpu_batch": round(times.cpu_batching_s * _NS),
+            "gpu_batch": round(times.gpu_batching_s * _NS),
+            "transfer": round(times.dma_s * _NS),
+            "train": round(times.model_s * _NS),
+        }
+        self.end_ns: dict[str, int] = {}  # of the stages under way
+        self.busy_ns = dict.fromkeys(self.length_ns, 0)
+        self.cpu_blocked_ns = self.gpu_waiting_ns = 0
+
+    def play(self) -> Played:
+        now_ns = 0
+        while not self.policy.is_over:
+            self._begin(now_ns)
+            assert self.end_ns, f"nothing is under way and nothing may begin: {self.policy}"
+            next_ns = min(self.end_ns.values())
+            if self.policy.cpu_is_blocked and "cpu_batch" not in self.end_ns:
+                self.cpu_blocked_ns += next_ns - now_ns
+            if "train" not in self.end_ns and "gpu_batch" not in self.end_ns:
+                self.gpu_waiting_ns += next_ns - now_ns
+            now_ns = next_ns
+            self._end(now_ns)
+        busy = {stage: spent_ns / _NS for stage, spent_ns in self.busy_ns.items()}
+        return Played(
+            epoch_s=now_ns / _NS,
+            cpu_busy_s=busy["cpu_batch"],
+            pcie_busy_s=busy["transfer"] + busy["gpu_batch"],
+            gpu_busy_s=busy["train"] + busy["gpu_batch"],
+            cpu_blocked_s=self.cpu_blocked_ns / _NS,
+            gpu_waiting_s=self.gpu_waiting_ns / _NS,
+            num_gpu_made=self.policy.num_gpu_made,
+        )
+
+    def _begin(self, now_ns: int) -> None:
+        if "cpu_batch" not in self.end_ns and self.policy.cpu_may_begin():
+            self.policy.begin_cpu_batch()
+            self._run("cpu_batch", now_ns)
+        for action in self.policy.next_actions():
+            getattr(self.policy, f"begin_{action}")()
+            self._run(action, now_ns)
+            if action == "transfer" and "cpu_batch" not in self.end_ns and self.policy.cpu_may_begin():
+                self.policy.begin_cpu_batch()  # into the slot that the transfer has freed
+                self._run("cpu_batch", now_ns)
+
+    def _run(self, stage: str, now_ns: int) -> None:
+        self.end_ns[stage] = now_ns + self.length_ns[stage]
+        self.busy_ns[stage] += self.length_ns[stage]
+
+    def _end(self, now_ns: int) -> None:
+        for stage in [stage for stage, end_ns in self.end_ns.items() if end_ns == now_ns]:
+            del self.end_ns[stage]
+            getattr(self.policy, f"end_{stage}")()

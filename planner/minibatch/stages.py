@@ -1,0 +1,29 @@
+"""How long the stages of a mini-batch take, and what they occupy."""
+
+from __future__ import annotations
+
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from profiles.contract import Contract
+
+
+class StageTimes(Contract):
+    """Mean seconds of each stage of one mini-batch (MorphGL, section 4.2.1).
+
+    A batch made by the CPU is batched (CPU), transferred (PCIe) and trained (GPU); one made by the GPU
+    reads the host's memory while it batches (GPU and PCIe at once) and is then trained (GPU).
+
+    Args:
+        cpu_batching_s: from one batch to the next with all sampling threads at work.
+        gpu_batching_s: sampling and gathering over UVA; the paper's T_GBT and T_UVA together.
+        dma_s: copy of a batch from pinned memory.
+        model_s: forward, backward and optimizer step.
+        resident_batching_s: GPU batching with graph and features in device memory, which leaves PCIe alone;
+            None: they do not fit.
+    """
+
+    cpu_batching_s: PositiveFloat
+    gpu_batching_s: PositiveFloat
+    dma_s: NonNegativeFloat
+    model_s: PositiveFloat
+    resident_batching_s: PositiveFloat | None = None

@@ -1,0 +1,107 @@
+"""Threads that run one stage of a mini-batch at a time and tell when it has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from queue import Empty, Queue, SimpleQueue
+from threading import Thread
+
+from profiles.errors import RunFailedError
+
+_JOIN_S = 10.0
+_LOOK_S = 0.5
+
+
+class StageFailedError(RunFailedError):
+    """A stage raised, or did not end in time; the message names it and its batch."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A stage that has ended.
+
+    Args:
+        result: what its call returned.
+        start_s, end_s: on the monotonic clock.
+    """
+
+    stage: str
+    batch: int
+    result: object
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True)
+class _Order:
+    stage: str
+    batch: int
+    call: Callable[[], object]
+
+
+class Lanes:
+    """One thread for each name; on leaving the context all of them have ended, or the context says which did not.
+
+    Args:
+        names: of the lanes.
+        timeout_s: after which a stage that has not ended counts as failed.
+    """
+
+    def __init__(self, names: tuple[str, ...], timeout_s: float) -> None:
+        self._ended: SimpleQueue[Ended | tuple[_Order, BaseException]] = SimpleQueue()
+        self._orders: Mapping[str, Queue[_Order | None]] = {name: Queue() for name in names}
+        self._threads = [Thread(target=self._work, args=(name,), name=name, daemon=True) for name in names]
+        self._timeout_s = timeout_s
+        self._under_way: set[tuple[str, int]] = set()
+
+    def __enter__(self) -> Lanes:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for orders in self._orders.values():
+            orders.put(None)
+        deadline_s = time.monotonic() + _JOIN_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def begin(self, lane: str, stage: str, batch: int, call: Callable[[], object]) -> None:
+        """Has the lane run a stage of batch number `batch`, after those it was given before."""
+        self._under_way.add((stage, batch))
+        self._orders[lane].put(_Order(stage, batch, call))
+
+    def wait(self) -> Ended:
+        """The next stage to end.
+
+        Raises:
+            StageFailedError: it raised, or nothing ended within the timeout.
+        """
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                ended = self._ended.get(timeout=min(_LOOK_S, self._timeout_s))
+                break
+            except Empty:
+                if time.monotonic() > deadline_s:
+                    waiting = ", ".join(f"{stage} of batch {batch}" for stage, batch in sorted(self._under_way))
+                    raise StageFailedError(f"nothing ended in {self._timeout_s:.0f} s; under way: {waiting}") from None
+        if isinstance(ended, tuple):
+            order, error = ended
+            raise StageFailedError(
+                f"{order.stage} of batch {order.batch} failed: {type(error).__name__}: {error}"
+            ) from error
+        self._under_way.remove((ended.stage, ended.batch))
+        return ended
+
+    def _work(self, lane: str) -> None:
+        while (order := self._orders[lane].get()) is not None:
+            start_s = time.monotonic()
+            try:
+                result = order.call()
+            except BaseException as error:  # whatever it is, the one who waits must learn of it
+                self._ended.put((order, error))
+                return
+            self._ended.put(Ended(order.stage, order.batch, result, start_s, time.monotonic()))

@@ -1,0 +1,66 @@
+"""Plans: at least as good as every extreme and as the paper's loop, and near the bound."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.minibatch.dispatch import dispatch, paper_loop
+from planner.minibatch.policy import Buffers
+from planner.minibatch.simulate import simulate
+from tests.planner.minibatch.test_simulate import TIMES, times
+
+BREAKING = [times(40, 30, 20, 10), times(8.4, 30.2, 6.1, 4.0), times(100, 11, 10, 5)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(TIMES, st.integers(1, 16), st.integers(0, 4), st.integers(1, 4))
+def test_no_extreme_is_better(stage, num_batches, cpu_slots, gpu_slots):
+    """CPU only, GPU only and the paper's plans with the same slots."""
+    plan = dispatch(stage, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots)
+    others = [Buffers(0, 1)]
+    if cpu_slots:
+        others += [Buffers(cpu_slots, gpu_slots, 0), Buffers(cpu_slots, gpu_slots)]
+        others += paper_loop(stage, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots)
+    assert all(plan.epoch_s <= simulate(stage, b, num_batches).epoch_s * 1.0011 for b in others)
+    assert plan.gap >= -1e-6
+    assert plan.buffers is not None
+    assert simulate(stage, plan.buffers, num_batches).epoch_s == plan.epoch_s
+
+
+@pytest.mark.parametrize("stage", BREAKING)
+def test_long_epochs_come_close_to_the_bound(stage):
+    """Also for the stage times that a comparison of unequal batch counts gets wrong."""
+    assert dispatch(stage, 1000).gap < 0.01
+
+
+@pytest.mark.parametrize("stage", BREAKING)
+def test_the_paper_loop_ends_and_keeps_its_best(stage):
+    """It visits no plan twice and the first of what it returns is the fastest."""
+    plans = paper_loop(stage, 200)
+    assert len(set(plans)) == len(plans) >= 1
+    epochs_s = [simulate(stage, plan, 200).epoch_s for plan in plans]
+    assert epochs_s == sorted(epochs_s)
+
+
+def test_everything_on_the_device_wins_where_it_fits():
+    """Batching there needs no PCIe; where it is slower than the rest, it does not win."""
+    stage = times(40, 30, 20, 10)
+    resident = dispatch(stage.model_copy(update={"resident_batching_s": 5e-3}), 100)
+    assert (resident.route, resident.epoch_s) == ("resident", pytest.approx(1.5))
+    slow = dispatch(stage.model_copy(update={"resident_batching_s": 1.0}), 100)
+    assert slow.route == "collective"
+
+
+def test_routes_have_names():
+    """Who makes the batches, in a word."""
+    assert dispatch(times(1, 900, 1, 2), 50).route == "CPU only"
+    assert dispatch(times(900, 1, 800, 2), 50).route == "GPU only"
+    assert dispatch(times(40, 30, 20, 10), 50).route == "collective"
+
+
+def test_a_plan_takes_no_more_slots_than_it_needs():
+    """A pipeline of equal stages gains nothing from ten slots."""
+    plan = dispatch(times(10, 1000, 10, 10), 100)
+    assert plan.buffers is not None
+    assert plan.buffers.gpu_slots <= 2
+    assert plan.buffers.cpu_slots <= 2

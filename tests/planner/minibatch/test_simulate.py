@@ -1,0 +1,69 @@
+"""A simulated epoch: no faster than its bound, resources never overbooked, known cases to the nanosecond."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.minibatch.bound import epoch_bound
+from planner.minibatch.policy import Buffers
+from planner.minibatch.simulate import simulate
+from planner.minibatch.stages import StageTimes
+
+
+def times(cpu, gpu, dma, model, **more):
+    """Stage times in milliseconds."""
+    return StageTimes(cpu_batching_s=cpu / 1e3, gpu_batching_s=gpu / 1e3, dma_s=dma / 1e3, model_s=model / 1e3, **more)
+
+
+MS = st.integers(1, 60)
+TIMES = st.builds(times, MS, MS, MS, MS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    TIMES,
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.none() | st.integers(0, 20),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(1, 25),
+)
+def test_no_epoch_is_shorter_than_the_bound_nor_a_resource_busier_than_the_epoch(
+    stage, cpu_slots, gpu_slots, num_gpu, phased, hold, num_batches
+):
+    """Whatever the policy."""
+    played = simulate(stage, Buffers(cpu_slots, gpu_slots, num_gpu, phased, hold), num_batches)
+    assert played.epoch_s >= epoch_bound(stage, num_batches).seconds - 1e-6
+    assert max(played.cpu_busy_s, played.pcie_busy_s, played.gpu_busy_s) <= played.epoch_s + 1e-9
+    assert played.gpu_busy_s + played.gpu_waiting_s == pytest.approx(played.epoch_s)
+    made = played.num_gpu_made
+    assert played.cpu_busy_s == pytest.approx((num_batches - made) * stage.cpu_batching_s)
+    assert played.gpu_busy_s == pytest.approx(num_batches * stage.model_s + made * stage.gpu_batching_s)
+
+
+def test_the_gpu_alone_does_one_thing_after_another():
+    """Batching and training share it."""
+    assert simulate(times(40, 30, 20, 10), Buffers(0, 1), 5).epoch_s == pytest.approx(5 * 0.04)
+
+
+def test_the_cpu_alone_is_a_pipeline():
+    """The slowest stage sets the pace, the others are the way in and out."""
+    for stage, expected_ms in ((times(40, 1, 20, 10), 5 * 40 + 30), (times(5, 1, 20, 10), 5 + 5 * 20 + 10)):
+        assert simulate(stage, Buffers(2, 2, 0), 5).epoch_s == pytest.approx(expected_ms / 1e3)
+    assert simulate(times(5, 1, 20, 100), Buffers(2, 2, 0), 5).epoch_s == pytest.approx((25 + 500) / 1e3)
+
+
+def test_one_slot_makes_stages_wait():
+    """With one slot in device memory a transfer waits until the batch before it is being trained."""
+    roomy, narrow = (simulate(times(1, 1, 10, 30), Buffers(2, slots, 0), 4) for slots in (2, 1))
+    assert narrow.epoch_s == roomy.epoch_s == pytest.approx((1 + 10 + 4 * 30) / 1e3)
+    assert simulate(times(1, 1, 30, 10), Buffers(1, 1, 0), 4).cpu_blocked_s > 0
+
+
+def test_blocking_tells_which_side_is_too_slow():
+    """A slow CPU makes the GPU wait; a slow GPU leaves the CPU without a slot."""
+    slow_cpu = simulate(times(100, 50, 1, 1), Buffers(2, 2, 2), 10)
+    assert slow_cpu.gpu_waiting_s > slow_cpu.cpu_blocked_s == 0
+    slow_gpu = simulate(times(1, 50, 1, 50), Buffers(2, 2, 5), 10)
+    assert slow_gpu.cpu_blocked_s > slow_gpu.gpu_waiting_s
