@@ -100,7 +100,7 @@ def test_batches_are_the_oracles(num_vertices, data):
 
 def test_large_graph_is_the_oracles():
     """A graph of more vertices than the first hash table has slots, sampled wide, is the oracle's too."""
-    edges, seeds, fan_outs = random_edges(3000, 20_000), [5, 2999, 17, 0, 1], [7, 6, 5]
+    edges, seeds, fan_outs = random_edges(3000, 60_000), [5, 2999, 17, 0, 1], [7, 6, 5]
     done = sample(graph_of(edges, 3000), seeds, fan_outs, batch=3)
     assert len(done.n_id) > 700
     assert as_lists(done) == oracle(edges, seeds, fan_outs, keys_of(3, batch=3))
