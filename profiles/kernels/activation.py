@@ -11,25 +11,12 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX_1 = 0xBF58476D1CE4E5B9
-_MIX_2 = 0x94D049BB133111EB
-_MASK_64 = (1 << 64) - 1
+from profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
 
 
 def dropout_key(seed: int, epoch: int, layer: int) -> int:
-    """A 64-bit key from (seed, epoch, layer) by splitmix64 (Steele et al. 2014)."""
-    key = 0
-    for part in (seed, epoch, layer):
-        key = _splitmix((key + part) & _MASK_64)
-    return key
-
-
-def _splitmix(state: int) -> int:
-    z = (state + _GOLDEN) & _MASK_64
-    z = ((z ^ (z >> 30)) * _MIX_1) & _MASK_64
-    z = ((z ^ (z >> 27)) * _MIX_2) & _MASK_64
-    return z ^ (z >> 31)
+    """A 64-bit key from (seed, epoch, layer)."""
+    return chained_key(seed, epoch, layer)
 
 
 def keep_threshold(probability: float) -> int:
@@ -50,9 +37,9 @@ def keep_mask(key: int, rows: Tensor, columns: Tensor, width: int, probability: 
     def shift(z: Tensor, bits: int) -> Tensor:
         return (z >> bits) & ((1 << (64 - bits)) - 1)  # logical: int64 shifts in the sign
 
-    z = rows * width + columns + signed((key + _GOLDEN) & _MASK_64)
-    z = (z ^ shift(z, 30)) * signed(_MIX_1)
-    z = (z ^ shift(z, 27)) * signed(_MIX_2)
+    z = rows * width + columns + signed((key + GOLDEN) & MASK_64)
+    z = (z ^ shift(z, 30)) * signed(MIX_1)
+    z = (z ^ shift(z, 27)) * signed(MIX_2)
     z = z ^ shift(z, 31)
     return shift(z, 32) >= keep_threshold(probability)
 
@@ -61,11 +48,11 @@ def keep_mask(key: int, rows: Tensor, columns: Tensor, width: int, probability: 
 def _relu_dropout_cpu(z, bias, vertices, key, threshold, scale, relu):  # pragma: no cover - compiled
     rows, width = z.shape
     for i in prange(rows):
-        base = np.uint64(vertices[i]) * np.uint64(width) + np.uint64(key) + np.uint64(_GOLDEN)
+        base = np.uint64(vertices[i]) * np.uint64(width) + np.uint64(key) + np.uint64(GOLDEN)
         for j in range(width):
             h = base + np.uint64(j)
-            h = (h ^ (h >> np.uint64(30))) * np.uint64(_MIX_1)
-            h = (h ^ (h >> np.uint64(27))) * np.uint64(_MIX_2)
+            h = (h ^ (h >> np.uint64(30))) * np.uint64(MIX_1)
+            h = (h ^ (h >> np.uint64(27))) * np.uint64(MIX_2)
             h = h ^ (h >> np.uint64(31))
             value = z[i, j] + bias[j]
             keep = (h >> np.uint64(32)) >= np.uint64(threshold)

@@ -39,7 +39,7 @@ def empty(device: torch.device, *shape: int) -> Tensor:
     try:
         block = _free[size].pop()
     except IndexError:
-        block = _new_block(size)
+        block = new_block(size)
     array = np.frombuffer(block, np.float32, count)
     # torch keeps the array while any view of the tensor lives. Shaped here: a view would be one to autograd too.
     weakref.finalize(array, _free[size].append, block).atexit = False
@@ -62,7 +62,8 @@ def release() -> None:
         blocks.clear()
 
 
-def _new_block(size: int) -> mmap.mmap:
+def new_block(size: int) -> mmap.mmap:
+    """Zeroed memory of `size` bytes from the kernel, in huge pages where it has them."""
     block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(AttributeError, OSError):  # not Linux, or a kernel without huge pages
         block.madvise(mmap.MADV_HUGEPAGE)

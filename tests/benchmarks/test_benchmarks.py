@@ -5,8 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch_geometric.typing as pyg_typing
 
+from benchmarks.sampling import uniformity
+from profiles.kernels.csc import Csc
+
+HAS_BACKEND = pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,3 +41,53 @@ def test_unknown_benchmark_is_refused():
     assert "invalid choice: 'no-such-benchmark'" in done.stderr
     assert "exactness" in done.stderr
     assert "_common" not in done.stderr
+
+
+def test_quick_sampling_is_uniform():
+    """Every hop of the sampler passes the chi-square test with many draws, and nothing is drawn twice."""
+    done = benchmark("sampling", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["uniform"], result["no_duplicates"]) == (True, True)
+    assert len(result["rows"]) == 3
+    assert all(row["num_draws"] > 1000 and row["degrees_of_freedom"] > 50 for row in result["rows"])
+    assert result["cpu_equals_gpu"] is None
+
+
+def uniform_draws(num_draws, degree, fan_out, skew):
+    """Counts of `num_draws` subsets of one target's neighbours; a share `skew` of them leaves out the last."""
+    rng = np.random.default_rng(0)
+    counts = np.zeros(degree, np.int64)
+    for _ in range(num_draws):
+        choices = degree - 1 if rng.random() < skew else degree
+        counts[rng.choice(choices, fan_out, replace=False)] += 1
+    return counts
+
+
+@pytest.mark.parametrize(("skew", "is_uniform"), [(0.0, True), (0.2, False)])
+def test_chi_square_tells_uniform_from_skewed(skew, is_uniform):
+    """The sampling benchmark's statistic passes uniform subsets, and finds one neighbour drawn a fifth too seldom."""
+    graph = Csc(np.array([0, 0, 20, 21]), np.zeros(21, np.int32))
+    counts = np.append(uniform_draws(4000, 20, 6, skew), 500)
+    row = uniformity(graph, counts, 6)
+    assert (row["num_targets"], row["degrees_of_freedom"], row["num_draws"]) == (1, 19, 24_000)
+    assert (row["p_value"] > 0.01) == is_uniform
+
+
+@pytest.mark.skipif(not HAS_BACKEND, reason="PyG's own loader needs pyg-lib or torch-sparse to sample")
+def test_quick_loader_is_compared_with_pyg():
+    """Both loaders give batches of the same shapes, with and without workers, and are timed."""
+    done = benchmark("loader", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert [row["num_workers"] for row in result["rows"]] == [0, 2]
+    assert result["speedup_over_pyg"] > 0
+    assert all(row["size_difference"] < 0.02 and row["edges_a_batch"] > 1000 for row in result["rows"])
+
+
+@pytest.mark.skipif(HAS_BACKEND, reason="PyG can sample here")
+def test_loader_benchmark_says_what_is_missing():
+    """Without a sampler for PyG the loader benchmark ends in one line and exit code 2."""
+    done = benchmark("loader", "--quick")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("benchmarks: PyG's NeighborLoader cannot sample here")

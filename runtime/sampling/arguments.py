@@ -1,0 +1,77 @@
+"""What a loader is asked for, checked: one `UserError` in one line on the first fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from profiles.errors import UserError
+from profiles.kernels.csc import MAX_VERTICES
+
+
+def check_fan_outs(num_neighbors: Sequence[int]) -> list[int]:
+    """The fan-outs, hop by hop; -1 takes all neighbours."""
+    fan_outs = [int(fan_out) for fan_out in num_neighbors]
+    if not fan_outs:
+        raise UserError("num_neighbors is empty; give the fan-out of one hop at least, such as [10, 5]")
+    for fan_out in fan_outs:
+        if fan_out == 0 or fan_out < -1:
+            raise UserError(f"num_neighbors holds {fan_out}; give at least 1 neighbour a hop, or -1 for all of them")
+    return fan_outs
+
+
+def check_at_least(name: str, value: int, least: int) -> int:
+    """The value, where it is not below `least`."""
+    if value < least:
+        raise UserError(f"{name} is {value}; give at least {least}")
+    return value
+
+
+def check_edges(data: Data) -> Tensor:
+    """The graph's `edge_index`, integer [2, E] with vertices in 0..N - 1, in host memory."""
+    edge_index = data._store.get("edge_index")
+    if edge_index is None:
+        raise UserError("the graph has no edge_index; sampling needs it as integers [2, E]")
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (torch.int32, torch.int64):
+        found = f"{edge_index.dtype} {list(edge_index.shape)}"
+        raise UserError(f"edge_index must be int64 or int32 [2, E], found {found}")
+    if data.num_nodes > MAX_VERTICES:
+        raise UserError(f"the graph has {data.num_nodes} vertices; sampling takes up to {MAX_VERTICES}")
+    if edge_index.numel():
+        _check_range("edge_index", edge_index, data.num_nodes)
+    return edge_index.cpu()
+
+
+def seed_vertices(input_nodes: Tensor | Sequence[int] | None, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """The seeds and what `input_id` calls them, both int64 [S].
+
+    As in PyG a seed is called by its position in `input_nodes`, and where that is a mask by the vertex.
+    """
+    if input_nodes is None:
+        nodes = ids = torch.arange(num_nodes)
+    else:
+        given = torch.as_tensor(input_nodes).cpu()
+        _check_seed_type(given, num_nodes)
+        is_mask = given.dtype == torch.bool
+        nodes = given.nonzero().view(-1) if is_mask else given.to(torch.int64)
+        ids = nodes if is_mask else torch.arange(len(nodes))
+    if not len(nodes):
+        raise UserError("input_nodes names no vertex; give one seed at least")
+    _check_range("input_nodes", nodes, num_nodes)
+    return nodes, ids
+
+
+def _check_seed_type(given: Tensor, num_nodes: int) -> None:
+    if given.dim() != 1 or (given.numel() and (given.is_floating_point() or given.is_complex())):
+        raise UserError(f"input_nodes must be vertex ids [S] or a mask [N], found {given.dtype} {list(given.shape)}")
+    if given.dtype == torch.bool and len(given) != num_nodes:
+        raise UserError(f"input_nodes is a mask of {len(given)} vertices, the graph has {num_nodes}")
+
+
+def _check_range(name: str, vertices: Tensor, num_nodes: int) -> None:
+    low, high = int(vertices.min()), int(vertices.max())
+    if low < 0 or high >= num_nodes:
+        raise UserError(f"{name} holds vertex {low if low < 0 else high}, outside 0..{num_nodes - 1}")

@@ -1,0 +1,98 @@
+"""PyG's `NeighborLoader` for one homogeneous graph, with threads that share the graph instead of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from profiles.kernels.counter import chained_key
+from runtime.sampling.arguments import check_at_least, check_fan_outs, seed_vertices
+from runtime.sampling.batch import BatchMaker
+from runtime.sampling.blocks import BatchBlocks
+from runtime.sampling.pipeline import OrderedPipeline
+
+
+class NeighborLoader:
+    """Mini-batches by neighbour sampling without replacement, in directional subgraphs.
+
+    In place of `torch_geometric.loader.NeighborLoader`: batches have the same attributes. They are
+    the same for every `num_workers`; each iteration is the next epoch, with other draws and, where
+    shuffled, another order.
+
+    Args:
+        data: one homogeneous graph with `edge_index`; node-level and edge-level attributes are sliced.
+        num_neighbors: fan-out a hop, -1 for all neighbours.
+        input_nodes: the seeds: vertex ids, a mask over the vertices, or None for all of them.
+        batch_size: seeds a batch.
+        shuffle: draw the order of the seeds anew every epoch.
+        drop_last: leave out the last batch where it is smaller than the others.
+        num_workers: sampling threads; 0 samples in the calling thread, when a batch is asked for.
+        prefetch_factor: batches a thread may be ahead of the consumer.
+        seed: of all draws and orders.
+        pin_memory: batches lie in page-locked memory; without CUDA it is ignored, as torch does.
+    Raises:
+        UserError: an argument that cannot be meant, in one line.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        num_neighbors: Sequence[int],
+        input_nodes: Tensor | Sequence[int] | None = None,
+        *,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        num_workers: int = 0,
+        prefetch_factor: int = 2,
+        seed: int = 0,
+        pin_memory: bool = False,
+    ) -> None:
+        self.data = data
+        self.num_neighbors = check_fan_outs(num_neighbors)
+        self.batch_size = check_at_least("batch_size", batch_size, 1)
+        self.num_workers = check_at_least("num_workers", num_workers, 0)
+        self.prefetch_factor = check_at_least("prefetch_factor", prefetch_factor, 1)
+        self.shuffle, self.drop_last, self.seed = shuffle, drop_last, seed
+        self._max_in_flight = max(1, num_workers * prefetch_factor)
+        blocks = BatchBlocks(self._max_in_flight + 2, pin_memory=pin_memory and torch.cuda.is_available())
+        self._maker = BatchMaker(data, self.num_neighbors, seed=seed, blocks=blocks, alone=num_workers == 0)
+        self._seeds, self._ids = seed_vertices(input_nodes, data.num_nodes)
+        self._epoch = 0
+
+    def __len__(self) -> int:
+        """Batches an epoch."""
+        num_seeds = len(self._seeds)
+        return num_seeds // self.batch_size if self.drop_last else -(-num_seeds // self.batch_size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is this epoch, counted from 0."""
+        self._epoch = check_at_least("epoch", epoch, 0)
+
+    def __iter__(self) -> Iterator[Data]:
+        """One epoch, in order; its `close` ends it early, as does dropping it.
+
+        Raises:
+            RunFailedError: a sampling thread failed; the cause is attached.
+        """
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        order = self._order(epoch)
+
+        def make(batch: int) -> Data:
+            chosen = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            return self._maker.make(self._seeds[chosen], self._ids[chosen], epoch, batch)
+
+        if self.num_workers == 0:
+            return (make(batch) for batch in range(len(self)))
+        return OrderedPipeline(make, len(self), num_threads=self.num_workers, max_in_flight=self._max_in_flight)
+
+    def _order(self, epoch: int) -> Tensor:
+        """int64 [S], the positions of the seeds in the order of an epoch."""
+        num_seeds = len(self._seeds)
+        if not self.shuffle:
+            return torch.arange(num_seeds)
+        generator = torch.Generator().manual_seed(chained_key(self.seed, epoch) >> 1)
+        return torch.randperm(num_seeds, generator=generator)

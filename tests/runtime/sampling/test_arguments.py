@@ -1,0 +1,56 @@
+"""What a loader refuses: each in one clear line."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from profiles.errors import UserError
+from runtime.sampling import NeighborLoader
+
+EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
+
+
+def graph(**values):
+    return Data(**{"edge_index": EDGES, "num_nodes": 4, **values})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"input_nodes": torch.tensor([], dtype=torch.int64)}, "names no vertex"),
+        ({"input_nodes": torch.zeros(4, dtype=torch.bool)}, "names no vertex"),
+        ({"input_nodes": torch.ones(3, dtype=torch.bool)}, "mask of 3 vertices, the graph has 4"),
+        ({"input_nodes": torch.tensor([0, 4])}, "input_nodes holds vertex 4, outside 0..3"),
+        ({"input_nodes": torch.tensor([-1, 2])}, "input_nodes holds vertex -1, outside 0..3"),
+        ({"input_nodes": torch.tensor([0.5])}, "input_nodes must be vertex ids"),
+        ({"num_neighbors": []}, "num_neighbors is empty"),
+        ({"num_neighbors": [3, 0]}, "num_neighbors holds 0"),
+        ({"num_neighbors": [-2]}, "num_neighbors holds -2"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"num_workers": -1}, "num_workers is -1"),
+        ({"prefetch_factor": 0}, "prefetch_factor is 0"),
+        ({"data": Data(x=torch.ones(4, 1))}, "no edge_index"),
+        ({"data": graph(edge_index=EDGES.float())}, "edge_index must be int64 or int32"),
+        ({"data": graph(edge_index=EDGES + 1)}, "edge_index holds vertex 4, outside 0..3"),
+        ({"data": graph(names=["a", "b", "c", "d"])}, "attribute names is a list"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_line(arguments, message):
+    """The error names the argument and its value, in one line."""
+    with pytest.raises(UserError) as caught:
+        NeighborLoader(**{"data": graph(), "num_neighbors": [2], **arguments})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_negative_epochs_are_refused():
+    """An epoch is counted from 0."""
+    with pytest.raises(UserError, match="epoch is -1"):
+        NeighborLoader(graph(), [2]).set_epoch(-1)
+
+
+@pytest.mark.parametrize("input_nodes", [[2, 0], (2, 0), torch.tensor([2, 0], dtype=torch.int32)])
+def test_seeds_in_any_integer_form(input_nodes):
+    """Lists, tuples and int32 tensors are seeds as int64 tensors are."""
+    (batch,) = NeighborLoader(graph(), [1], input_nodes, batch_size=2)
+    assert batch.n_id[:2].tolist() == [2, 0]
