@@ -119,24 +119,9 @@ class FullBatchLowering:
 
     def _collective(self, key: str, estimate: Estimate, processor_s: list[float]) -> None:
         for worker, charge_s in enumerate(processor_s):
-            self._last[worker] = (
-                self.schedule.add(
-                    Task(
-                        key,
-                        worker,
-                        "communicate",
-                        estimate.seconds,
-                        resource=len(self.shapes) + worker,
-                        after=self._last[worker],
-                        group=self._num_groups,
-                        spread_s=estimate.spread_s,
-                        unprofiled=estimate.unprofiled,
-                        parts=estimate.parts,
-                        charged=worker,
-                        processor_s=charge_s,
-                    )
-                ),
-            )
+            link, group = len(self.shapes) + worker, self._num_groups
+            task = self._task(key, worker, "communicate", estimate, resource=link)
+            self._add(replace(task, group=group, charged=worker, processor_s=charge_s))
         self._num_groups += 1
 
     def _each(self, key: str, estimate_of: Callable[[int], Estimate], category: Category = "compute") -> None:
@@ -149,21 +134,23 @@ class FullBatchLowering:
                 # A CPU runs Python and operator one after the other; a GPU's launches run ahead of it.
                 overhead_s = profile.host_overhead_s
                 seconds = seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
-            self._last[worker] = (
-                self.schedule.add(
-                    Task(
-                        key,
-                        worker,
-                        category,
-                        seconds,
-                        resource=worker,
-                        after=self._last[worker],
-                        spread_s=estimate.spread_s,
-                        unprofiled=estimate.unprofiled,
-                        parts=estimate.parts,
-                    )
-                ),
-            )
+            self._add(self._task(key, worker, category, replace(estimate, seconds=seconds), resource=worker))
+
+    def _task(self, key: str, worker: int, category: Category, estimate: Estimate, *, resource: int) -> Task:
+        return Task(
+            key,
+            worker,
+            category,
+            estimate.seconds,
+            resource,
+            after=self._last[worker],
+            spread_s=estimate.spread_s,
+            unprofiled=estimate.unprofiled,
+            parts=estimate.parts,
+        )
+
+    def _add(self, task: Task) -> None:
+        self._last[task.worker] = (self.schedule.add(task),)
 
 
 def lower_plan(plan: Plan) -> Schedule:

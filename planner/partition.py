@@ -9,6 +9,7 @@ import numpy as np
 from planner.edges import edge_keys, symmetric_keys
 from planner.job import Partitioner
 from profiles.errors import UserError
+from profiles.kernels.counter import splitmix_at
 
 _CHUNK = 1 << 24
 _MAX_METIS_SEED = 2**31 - 1
@@ -135,12 +136,8 @@ def _sample_pairs(num_nodes: int, keys: np.ndarray, share: float) -> np.ndarray:
     for start in range(0, len(keys), _CHUNK):
         chunk = keys[start : start + _CHUNK]
         u, v = np.divmod(chunk, num_nodes)
-        mixed = edge_keys(num_nodes, np.minimum(u, v), np.maximum(u, v)).view(np.uint64)
-        # The finalizer of SplitMix64 (Steele et al. 2014).
-        mixed += np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
+        pair = edge_keys(num_nodes, np.minimum(u, v), np.maximum(u, v)).view(np.uint64)
+        mixed = splitmix_at(pair, np.uint64(0))
         kept.append(chunk[mixed < threshold])
     return np.concatenate(kept)
 

@@ -87,16 +87,19 @@ class Schedule:
         whole = Schedule(self.num_workers, quotas=self.quotas)
         num_groups = 1 + max((task.group for task in self.tasks), default=-1)
         has_successor = {index for task in self.tasks for index in task.after}
-        last: dict[int, tuple[int, ...]] = {worker: () for worker in range(self.num_workers)}
+        ends: dict[int, list[int]] = {worker: [] for worker in range(self.num_workers)}
+        for index, task in enumerate(self.tasks):
+            if index not in has_successor:
+                ends[task.worker].append(index)
         for epoch in range(count):
             first = len(whole.tasks)
+            before = first - len(self.tasks)
             for task in self.tasks:
-                after = tuple(first + index for index in task.after) or last[task.worker]
+                after = tuple(first + index for index in task.after)
+                if epoch and not after:
+                    after = tuple(before + index for index in ends[task.worker])
                 group = task.group if task.group < 0 else task.group + epoch * num_groups
                 whole.add(replace(task, after=after, group=group))
-            for worker in last:
-                ends = [i for i, task in enumerate(self.tasks) if task.worker == worker and i not in has_successor]
-                last[worker] = tuple(first + index for index in ends)
         return whole
 
     def keys_of(self, worker: int) -> list[str]:

@@ -73,15 +73,16 @@ class _Player:
         )
 
     def _begin(self, now_ns: int) -> None:
-        if "cpu_batch" not in self.end_ns and self.policy.cpu_may_begin():
-            self.policy.begin_cpu_batch()
-            self._run("cpu_batch", now_ns)
+        self._begin_cpu_batch(now_ns)
         for action in self.policy.next_actions():
             getattr(self.policy, f"begin_{action}")()
             self._run(action, now_ns)
-            if action == "transfer" and "cpu_batch" not in self.end_ns and self.policy.cpu_may_begin():
-                self.policy.begin_cpu_batch()  # into the slot that the transfer has freed
-                self._run("cpu_batch", now_ns)
+        self._begin_cpu_batch(now_ns)  # into the slot that a transfer has freed
+
+    def _begin_cpu_batch(self, now_ns: int) -> None:
+        if "cpu_batch" not in self.end_ns and self.policy.cpu_may_begin():
+            self.policy.begin_cpu_batch()
+            self._run("cpu_batch", now_ns)
 
     def _run(self, stage: str, now_ns: int) -> None:
         self.end_ns[stage] = now_ns + self.length_ns[stage]

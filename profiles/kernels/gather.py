@@ -13,7 +13,7 @@ _WORDS = (np.int64, np.int32, np.int16, np.uint8)
 
 
 def can_gather(table: Tensor) -> bool:
-    """Whether `gather_rows` takes the tensor: dense, contiguous, in host memory, without gradients."""
+    """Whether `copy_rows` takes the tensor: dense, contiguous, in host memory, without gradients."""
     return (
         table.device.type == "cpu"
         and table.layout == torch.strided
@@ -23,7 +23,7 @@ def can_gather(table: Tensor) -> bool:
     )
 
 
-def gather_rows(table: Tensor, rows: Tensor, out: Tensor) -> Tensor:
+def copy_rows(table: Tensor, rows: Tensor, out: Tensor) -> Tensor:
     """`out[i] = table[rows[i]]`; returns `out`.
 
     Args:
@@ -33,7 +33,7 @@ def gather_rows(table: Tensor, rows: Tensor, out: Tensor) -> Tensor:
     """
     if out.numel():
         word = next(word for word in _WORDS if _fits(table, word) and _fits(out, word))
-        _copy_rows(_words(table, word), rows.numpy(), _words(out, word))
+        _copy_words(_words(table, word), rows.numpy(), _words(out, word))
     return out
 
 
@@ -49,7 +49,7 @@ def _words(tensor: Tensor, word: type) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def _copy_rows(table, rows, out):  # pragma: no cover - compiled
+def _copy_words(table, rows, out):  # pragma: no cover - compiled
     for i in range(len(rows)):
         row = rows[i]
         for j in range(table.shape[1]):

@@ -98,6 +98,7 @@ class _EpochUnderWay:
             self._begin_cpu_batches()
             for action in self.policy.next_actions():
                 getattr(self, f"_begin_{action}")()
+            self._begin_cpu_batches()  # into the slot that a transfer has freed
             self._settle(self.lanes.wait())
         return self.done
 
@@ -120,7 +121,6 @@ class _EpochUnderWay:
         self.policy.begin_transfer()
         index, batch = self.in_host.popleft()
         self.lanes.begin("PCIe", "transfer", index, lambda: self.stages.transfer(batch))
-        self._begin_cpu_batches()  # into the slot that is free now
 
     def _begin_train(self) -> None:
         self.policy.begin_train()

@@ -15,7 +15,7 @@ from torch_geometric.typing import TensorFrame
 
 from profiles.errors import UserError
 from profiles.kernels.csc import csc_from_edges
-from profiles.kernels.gather import can_gather, gather_rows
+from profiles.kernels.gather import can_gather, copy_rows
 from profiles.kernels.sampling import NeighbourSampler, Sample, hop_key
 from runtime.sampling.arguments import check_edges
 from runtime.sampling.blocks import BatchBlocks
@@ -83,7 +83,7 @@ class BatchMaker:
         if dim != 0 or not isinstance(value, Tensor) or not can_gather(value):
             return index_select(value, index.to(value.device) if isinstance(value, Tensor) else index, dim)
         out = self._empty((len(index), *value.shape[1:]), value.dtype)
-        return torch.index_select(value, 0, index, out=out) if self._alone else gather_rows(value, index, out)
+        return torch.index_select(value, 0, index, out=out) if self._alone else copy_rows(value, index, out)
 
 
 def _sliceable(data: Data, key: str, value: Any) -> tuple[Any, int]:
