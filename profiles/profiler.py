@@ -7,26 +7,21 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
 from profiles.agents import HostGroup
-from profiles.collectives import COLLECTIVES, Collective, time_collective
 from profiles.errors import UserError
 from profiles.grids import GRIDS, Grid
 from profiles.launch import Event, emit, hosts_here, launch
-from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
-from profiles.measure import Timing, sustained
+from profiles.machine import MachineProfile
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+from profiles.passes import in_passes
+from profiles.probes import Probes, any_worker, workers_of_this_host
 from profiles.quota import find_cpu_quota
-
-_MIN_COLLECTIVE_POINTS = 3
-_LONG_COLLECTIVE_S = 0.2
 
 
 def profile_machine(
@@ -107,14 +102,19 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     device = _device()
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
     base_bytes, compiled_bytes = _resident_bytes(grid, names, device)
-    progress = _Progress(rank, _num_points(grid, names, size))
-    beside = _workers_of_this_host()
+    beside = workers_of_this_host()
+    progress = _Progress(rank)
+    probes = Probes.of(grid, device, beside, progress.step, names)
+    operator_probes, collective_probes = probes.of_operators(), probes.of_collectives()
+    progress.total = len(operator_probes) + grid.num_collective_passes * len(collective_probes)
     if dist.is_initialized():
         dist.barrier()
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
     quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
-    operators = {name: _time_operator(name, grid, device, beside, progress) for name in names}
-    collectives = _time_collectives(grid, device, beside, progress) if size > 1 else ()
+    operators = probes.operator_tables([probe() for probe in operator_probes])
+    collectives = probes.collective_tables(
+        in_passes(collective_probes, grid.num_collective_passes, lambda flags: any_worker(flags, device))
+    )
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
@@ -163,112 +163,13 @@ def _compile_kernels() -> None:
 
 
 class _Progress:
-    def __init__(self, rank: int, total: int) -> None:
-        self.rank, self.total, self.done = rank, total, 0
+    def __init__(self, rank: int) -> None:
+        self.rank, self.total, self.done = rank, 0, 0
 
     def step(self) -> None:
-        self.done += 1
+        self.done = min(self.done + 1, self.total)  # points timed once more, where passes differed, are not foreseen
         if self.rank == 0:
             emit({"event": "point", "done": self.done, "of": self.total})
-
-
-def _num_points(grid: Grid, names: list[str], size: int) -> int:
-    num_hosts = int(os.environ.get("GROUP_WORLD_SIZE", "1"))
-    collective = (len(COLLECTIVES) - 1 + num_hosts) * len(grid.collective_bytes) if size > 1 else 0
-    return sum(len(grid.shapes(name)) for name in names) + collective
-
-
-def _time_operator(name: str, grid: Grid, device: torch.device, beside: _Workers, progress: _Progress) -> OperatorTable:
-    points = []
-    for shape in grid.shapes(name):
-        call = OPERATORS[name].make(shape, device)
-        if dist.is_initialized():
-            dist.barrier()  # so that all workers load the machine with the same operator
-        points.append(_point(shape, beside.agree(sustained(call, device, budget_s=grid.budget_s), device)))
-        progress.step()
-    return OperatorTable(axes=OPERATORS[name].axes, points=tuple(points))
-
-
-def _time_collectives(
-    grid: Grid, device: torch.device, beside: _Workers, progress: _Progress
-) -> tuple[CollectiveTable, ...]:
-    """Tables among all workers, and that of this host's own port."""
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    tables = []
-    for name in COLLECTIVES:
-        first_of_host = _first_rank_of_host() if name == "all_to_all_port" else [0]
-        for port_of in sorted(set(first_of_host)):
-            points, processor = _collective_points(name, port_of, grid, device, beside, progress)
-            if name == "all_to_all_port" and port_of != first_of_host[dist.get_rank()]:
-                continue  # another host's port
-            tables.append(
-                CollectiveTable(
-                    collective=name,
-                    backend=backend,
-                    num_workers=dist.get_world_size(),
-                    table=OperatorTable(axes=("num_bytes",), points=points),
-                    processor=OperatorTable(axes=("num_bytes",), points=processor),
-                )
-            )
-    return tuple(tables)
-
-
-def _collective_points(
-    name: Collective, port_of: int, grid: Grid, device: torch.device, beside: _Workers, progress: _Progress
-) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
-    """Elapsed and processor seconds at ascending sizes until a call gets long: then a link is a straight line."""
-    points: list[Point] = []
-    processor: list[Point] = []
-    for num_bytes in grid.collective_bytes:
-        if len(points) < _MIN_COLLECTIVE_POINTS or points[-1].median_s < _LONG_COLLECTIVE_S:
-            timing = time_collective(name, num_bytes, device, grid.budget_s, port_of=port_of)
-            points.append(_point((num_bytes,), _Workers(None).agree(timing.elapsed, device)))
-            processor.append(_point((num_bytes,), beside.agree(timing.processor, device)))
-        progress.step()
-    return tuple(points), tuple(processor)
-
-
-def _first_rank_of_host() -> list[int]:
-    """For every rank, the first rank of its host."""
-    mine = torch.tensor([int(os.environ["GROUP_RANK"])])
-    hosts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(hosts, mine, group=dist.new_group(backend="gloo"))
-    of_rank = [int(host) for host in hosts]
-    return [of_rank.index(host) for host in of_rank]
-
-
-def _point(shape: tuple[float, ...], timing: Timing) -> Point:
-    return Point(
-        shape=shape, median_s=timing.median_s, spread_s=timing.spread_s, repeats=timing.repeats, provenance="measured"
-    )
-
-
-@dataclass(frozen=True)
-class _Workers:
-    """Workers described by one profile: those of a host, or of all hosts where `group` is None."""
-
-    group: dist.ProcessGroup | None
-
-    def agree(self, timing: Timing, device: torch.device) -> Timing:
-        """The mean over the workers."""
-        median_s, spread_s = self.mean([timing.median_s, timing.spread_s], device)
-        return Timing(median_s, spread_s, timing.repeats)
-
-    def mean(self, values: list[float], device: torch.device) -> list[float]:
-        """Elementwise mean over the workers."""
-        if not dist.is_initialized():
-            return values
-        total = torch.tensor(values, dtype=torch.float64, device=device)
-        dist.all_reduce(total, group=self.group)
-        return (total / dist.get_world_size(self.group)).tolist()
-
-
-def _workers_of_this_host() -> _Workers:
-    if not dist.is_initialized():
-        return _Workers(None)
-    first = _first_rank_of_host()
-    groups = {host: dist.new_group([r for r, h in enumerate(first) if h == host]) for host in sorted(set(first))}
-    return _Workers(groups[first[dist.get_rank()]])
 
 
 def _device() -> torch.device:
@@ -294,7 +195,7 @@ def _memory_bytes(device: torch.device, num_workers: int) -> int:
         return int(torch.cuda.get_device_properties(device).total_memory)
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _cgroup_limit_bytes()
-    return int(min(physical, limit or np.inf) // num_workers)
+    return int(min(physical, limit or physical) // num_workers)
 
 
 def _cgroup_limit_bytes() -> int | None:
