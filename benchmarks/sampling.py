@@ -8,7 +8,10 @@ small: both ends of the distribution count.
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
+import torch
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import chi2
@@ -38,8 +41,7 @@ def main(quick: bool) -> dict:
     return {
         "uniform": all(level / 2 < row["p_value"] < 1 - level / 2 for row in rows),
         "no_duplicates": no_duplicates,
-        "cpu_equals_gpu": None,
-        "cpu_equals_gpu_reason": "there is no sampler for GPUs yet to compare with",
+        **_cpu_equals_gpu(graph, 3 if quick else 50),
         "level": LEVEL,
         "level_of_a_hop": level,
         "num_batches": num_batches,
@@ -88,6 +90,28 @@ def uniformity(graph: Csc, drawn: np.ndarray, fan_out: int) -> dict:
         "degrees_of_freedom": freedom,
         "p_value": float(chi2.sf(squares.sum(), freedom)) if freedom else float("nan"),
     }
+
+
+def _cpu_equals_gpu(graph: Csc, num_batches: int) -> dict:
+    """Whether both make the same batches, edge for edge; without a GPU its kernels are interpreted."""
+    has_cuda = torch.cuda.is_available()
+    if not has_cuda:
+        os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are made
+    try:
+        from runtime.sampling.device import DeviceSource
+    except ImportError:
+        return {"cpu_equals_gpu": None, "cpu_equals_gpu_on": "nothing: Triton is not installed"}
+    gpu = DeviceSource(graph, torch.device("cuda" if has_cuda else "cpu"))
+    cpu, rng, equal = NeighbourSampler(graph), np.random.default_rng(1), True
+    for batch in range(num_batches):
+        seeds = rng.choice(graph.num_vertices, NUM_SEEDS, replace=False)
+        keys = [hop_key(0, 0, batch, hop) for hop in range(len(FAN_OUTS))]
+        ours, theirs = cpu.sample(seeds, FAN_OUTS, keys), gpu.sample(torch.from_numpy(seeds), FAN_OUTS, keys)
+        pairs = [(getattr(ours, name), getattr(theirs, name).cpu()) for name in ("n_id", "edge_index", "e_id")]
+        equal &= all(torch.equal(one, other) for one, other in pairs)
+        equal &= (ours.num_nodes, ours.num_edges) == (theirs.num_nodes, theirs.num_edges)
+    where = torch.cuda.get_device_name() if has_cuda else "Triton's interpreter"
+    return {"cpu_equals_gpu": equal, "cpu_equals_gpu_on": where, "cpu_equals_gpu_batches": num_batches}
 
 
 def _show(rows: list[dict]) -> None:

@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from profiles.errors import NoPlanFitsError, RunFailedError, UserError
 
+_Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
 
 
@@ -44,7 +46,21 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: gnnplan demo",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for add in (
+        _add_profile,
+        _add_plan,
+        _add_simulate,
+        _add_run,
+        _add_compare,
+        _add_calibrate,
+        _add_emulate,
+        _add_demo,
+    ):
+        add(verbs)
+    return parser
 
+
+def _add_profile(verbs: _Verbs) -> None:
     profile = _verb(verbs, "profile", "measure this machine", "gnnplan profile --quick -o out/here.json")
     profile.add_argument("-o", "--output", type=Path, default=Path("profile.json"), help="profile file to write")
     profile.add_argument(
@@ -56,6 +72,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile.add_argument("--list", action="store_true", help="list the catalog's devices instead")
 
+
+def _add_plan(verbs: _Verbs) -> None:
     plan = _verb(
         verbs,
         "plan",
@@ -66,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("cluster", type=Path, help="cluster file: hosts, devices, links")
     plan.add_argument("-o", "--output", type=Path, default=Path("plan.json"), help="plan file to write")
 
+
+def _add_simulate(verbs: _Verbs) -> None:
     simulate = _verb(
         verbs, "simulate", "play a plan on the virtual clock", "gnnplan simulate out/plan.json -o out/predicted.json"
     )
@@ -74,11 +94,15 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--perfetto", type=Path, help="also write a trace for ui.perfetto.dev")
     simulate.add_argument("--replicas", type=_count, default=1000, help="epochs played for p50 and p95")
 
+
+def _add_run(verbs: _Verbs) -> None:
     run = _verb(verbs, "run", "execute a plan on this machine", "gnnplan run out/demo/plan.json -o out/run")
     run.add_argument("plan", type=Path)
     run.add_argument("-o", "--output", type=Path, default=Path("run"), help="folder for the trace and the model")
     run.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait in a collective, seconds")
 
+
+def _add_compare(verbs: _Verbs) -> None:
     compare = _verb(
         verbs,
         "compare",
@@ -91,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--perfetto", type=Path, help="both traces in one file for ui.perfetto.dev")
     compare.add_argument("--picture", type=Path, help="one epoch of both as a PNG")
 
+
+def _add_calibrate(verbs: _Verbs) -> None:
     calibrate = _verb(
         verbs,
         "calibrate",
@@ -106,6 +132,8 @@ def _parser() -> argparse.ArgumentParser:
         help="profile file to write; where the runs have several profiles, a folder for NAME.json of each",
     )
 
+
+def _add_emulate(verbs: _Verbs) -> None:
     emulate = _verb(
         verbs,
         "emulate",
@@ -116,13 +144,14 @@ def _parser() -> argparse.ArgumentParser:
     emulate.add_argument("--weather", type=Path, help="weather file: rates that change while the command runs")
     emulate.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
 
+
+def _add_demo(verbs: _Verbs) -> None:
     demo = _verb(verbs, "demo", "profile, plan, simulate, run and compare a built-in job", "gnnplan demo -o out/demo")
     demo.add_argument("-o", "--output", type=Path, default=Path("out/demo"), help="folder for everything it makes")
     demo.add_argument("--workers", type=_count, default=2, help="workers to plan for (default 2)")
-    return parser
 
 
-def _verb(verbs, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+def _verb(verbs: _Verbs, name: str, summary: str, example: str) -> argparse.ArgumentParser:
     parser = verbs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=f"example: {example}"
     )

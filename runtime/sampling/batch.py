@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.loader.utils import index_select
 from torch_geometric.typing import TensorFrame
 
 from profiles.errors import UserError
-from profiles.kernels.csc import csc_from_edges
-from profiles.kernels.gather import can_gather, copy_rows
-from profiles.kernels.sampling import NeighbourSampler, Sample, hop_key
-from runtime.sampling.arguments import check_edges
-from runtime.sampling.blocks import BatchBlocks
+from profiles.kernels.sampling import hop_key
+from runtime.sampling.source import Source
 
 
 class BatchMaker:
@@ -28,17 +23,10 @@ class BatchMaker:
         data: one homogeneous graph.
         fan_outs: neighbours a hop, -1 for all.
         seed: of every draw.
-        blocks: memory for what is returned.
-        alone: only one thread makes batches, so torch may use all cores to pick rows.
     """
 
-    def __init__(self, data: Data, fan_outs: Sequence[int], *, seed: int, blocks: BatchBlocks, alone: bool) -> None:
+    def __init__(self, data: Data, fan_outs: Sequence[int], *, seed: int) -> None:
         self._fan_outs, self._seed = fan_outs, seed
-        self._empty = blocks.empty
-        self._alone = alone
-        self._graph = csc_from_edges(check_edges(data).numpy(), data.num_nodes)
-        # Taken by a thread for one batch and put back: as many as there ever were threads at once.
-        self._samplers: list[NeighbourSampler] = []
         self._rest = copy.copy(data)
         self._node_level: dict[str, tuple[Any, int]] = {}
         self._edge_level: dict[str, tuple[Any, int]] = {}
@@ -50,9 +38,10 @@ class BatchMaker:
             elif data.is_edge_attr(key):
                 self._edge_level[key] = _sliceable(data, key, value)
 
-    def make(self, seeds: Tensor, input_id: Tensor, epoch: int, batch: int) -> Data:
-        """One batch from `seeds` int64 [B], with their names `input_id` [B]."""
-        sample = self._sample(seeds, epoch, batch)
+    def make(self, source: Source, seeds: Tensor, input_id: Tensor, epoch: int, batch: int) -> Data:
+        """One batch from `seeds` int64 [B], with their names `input_id` [B], made by `source`."""
+        keys = [hop_key(self._seed, epoch, batch, hop) for hop in range(len(self._fan_outs))]
+        sample = source.sample(seeds, self._fan_outs, keys)
         out = copy.copy(self._rest)
         store = out._store
         if "num_nodes" in store:
@@ -60,30 +49,13 @@ class BatchMaker:
         store["edge_index"] = sample.edge_index
         for attributes, index in ((self._node_level, sample.n_id), (self._edge_level, sample.e_id)):
             for key, (value, dim) in attributes.items():
-                store[key] = self._slice(value, dim, index)
+                store[key] = source.rows(value, dim, index)
         for key, value in (("n_id", sample.n_id), ("e_id", sample.e_id)):
             if key not in self._rest:
                 store[key] = value
         store["num_sampled_nodes"], store["num_sampled_edges"] = sample.num_nodes, sample.num_edges
         store["input_id"], store["batch_size"] = input_id, len(seeds)
         return out
-
-    def _sample(self, seeds: Tensor, epoch: int, batch: int) -> Sample:
-        try:
-            sampler = self._samplers.pop()
-        except IndexError:
-            sampler = NeighbourSampler(self._graph)
-        keys = [hop_key(self._seed, epoch, batch, hop) for hop in range(len(self._fan_outs))]
-        try:
-            return sampler.sample(seeds.numpy(), self._fan_outs, keys, self._empty)
-        finally:
-            self._samplers.append(sampler)
-
-    def _slice(self, value: Any, dim: int, index: Tensor) -> Any:
-        if dim != 0 or not isinstance(value, Tensor) or not can_gather(value):
-            return index_select(value, index.to(value.device) if isinstance(value, Tensor) else index, dim)
-        out = self._empty((len(index), *value.shape[1:]), value.dtype)
-        return torch.index_select(value, 0, index, out=out) if self._alone else copy_rows(value, index, out)
 
 
 def _sliceable(data: Data, key: str, value: Any) -> tuple[Any, int]:

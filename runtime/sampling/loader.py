@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from profiles.kernels.counter import chained_key
-from runtime.sampling.arguments import check_at_least, check_fan_outs, seed_vertices
+from profiles.kernels.csc import csc_from_edges
+from runtime.sampling.arguments import check_at_least, check_edges, check_fan_outs, seed_vertices
 from runtime.sampling.batch import BatchMaker
 from runtime.sampling.blocks import BatchBlocks
 from runtime.sampling.pipeline import OrderedPipeline
+from runtime.sampling.source import HostSource, Source
 
 
 class NeighborLoader:
@@ -58,9 +61,12 @@ class NeighborLoader:
         self.prefetch_factor = check_at_least("prefetch_factor", prefetch_factor, 1)
         self.shuffle, self.drop_last, self.seed = shuffle, drop_last, seed
         self._max_in_flight = max(1, num_workers * prefetch_factor)
+        self.graph = csc_from_edges(check_edges(data).numpy(), data.num_nodes)
         blocks = BatchBlocks(self._max_in_flight + 2, pin_memory=pin_memory and torch.cuda.is_available())
-        self._maker = BatchMaker(data, self.num_neighbors, seed=seed, blocks=blocks, alone=num_workers == 0)
+        self._source = HostSource(self.graph, blocks, alone=num_workers == 0)
+        self._maker = BatchMaker(data, self.num_neighbors, seed=seed)
         self._seeds, self._ids = seed_vertices(input_nodes, data.num_nodes)
+        self._last_order = -1, self._seeds
         self._epoch = 0
 
     def __len__(self) -> int:
@@ -79,18 +85,30 @@ class NeighborLoader:
             RunFailedError: a sampling thread failed; the cause is attached.
         """
         epoch, self._epoch = self._epoch, self._epoch + 1
-        order = self._order(epoch)
-
-        def make(batch: int) -> Data:
-            chosen = order[batch * self.batch_size : (batch + 1) * self.batch_size]
-            return self._maker.make(self._seeds[chosen], self._ids[chosen], epoch, batch)
-
+        make = partial(self.batch, epoch)
         if self.num_workers == 0:
-            return (make(batch) for batch in range(len(self)))
+            return (make(index) for index in range(len(self)))
         return OrderedPipeline(make, len(self), num_threads=self.num_workers, max_in_flight=self._max_in_flight)
+
+    def batch(self, epoch: int, index: int, source: Source | None = None) -> Data:
+        """Batch number `index` of an epoch, whatever was made before; any thread may ask.
+
+        Args:
+            source: makes it; None: the CPU. The batch is the same, in other memory.
+        """
+        at = slice(index * self.batch_size, (index + 1) * self.batch_size)
+        chosen = self._order(epoch)[at]
+        return self._maker.make(source or self._source, self._seeds[chosen], self._ids[chosen], epoch, index)
 
     def _order(self, epoch: int) -> Tensor:
         """int64 [S], the positions of the seeds in the order of an epoch."""
+        last, order = self._last_order
+        if last != epoch:
+            order = self._drawn_order(epoch)
+            self._last_order = epoch, order  # one assignment: threads see an epoch with its own order
+        return order
+
+    def _drawn_order(self, epoch: int) -> Tensor:
         num_seeds = len(self._seeds)
         if not self.shuffle:
             return torch.arange(num_seeds)

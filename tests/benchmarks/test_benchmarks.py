@@ -51,7 +51,28 @@ def test_quick_sampling_is_uniform():
     assert (result["uniform"], result["no_duplicates"]) == (True, True)
     assert len(result["rows"]) == 3
     assert all(row["num_draws"] > 1000 and row["degrees_of_freedom"] > 50 for row in result["rows"])
-    assert result["cpu_equals_gpu"] is None
+    assert result["cpu_equals_gpu"] is True
+
+
+def test_quick_dispatch_is_near_the_optimum():
+    """Plans for eleven tuples of stage times, those that break the paper's code among them."""
+    done = benchmark("dispatch", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["tuples"] == 11
+    assert 0 <= result["mean_gap"] <= 0.02
+    assert result["worst_gap"] <= 0.1
+    assert result["mean_bound_gap"] < result["paper_mean_bound_gap"]
+
+
+def test_quick_routes_run():
+    """Every route trains; none is timed as nothing."""
+    done = benchmark("routes", "--quick")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout.splitlines()[-1])["rows"]
+    assert {"planner", "CPU only", "GPU only"} <= set(row["seconds"])
+    assert all(median > 0 for median, _ in row["seconds"].values())
+    assert 0 < row["busy"]["gpu"] <= 1
 
 
 def uniform_draws(num_draws, degree, fan_out, skew):

@@ -1,0 +1,274 @@
+"""One epoch of mini-batches over every route: the planner's choice, CPU only, GPU only, PyG's loader, and a grid.
+
+On CUDA the graph has 20 million vertices and 500 million edges, made on the spot and kept in host memory; batches
+of the GPU are read over UVA, without and with a cache on the device. Without CUDA a small graph stands in and
+the "GPU's" batches are made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch
+that is timed. To see how the number of cores matters, run it under `taskset`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch_geometric.typing as pyg_typing
+from rich.console import Console
+from rich.table import Table
+from torch_geometric.data import Data
+from torch_geometric.loader import NeighborLoader as PygNeighborLoader
+from torch_geometric.nn.models import GAT, GCN, GraphSAGE
+
+from benchmarks._common import median_and_spread
+from planner.generate import generate_rmat
+from planner.job import RmatGraph
+from planner.minibatch.cache import CachePlan, plan_cache
+from planner.minibatch.dispatch import dispatch
+from planner.minibatch.policy import Buffers
+from profiles.profiler import num_usable_cores
+from runtime.mini_batch.executor import Epoch, run_epoch
+from runtime.mini_batch.loader_stages import LoaderStages
+from runtime.mini_batch.profile import profile_stages
+from runtime.sampling.loader import NeighborLoader
+from runtime.sampling.presample import presample
+from runtime.sampling.source import Source
+
+_MODELS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
+_CACHE_SHARE = 0.1  # of the features' bytes
+_NUM_CLASSES = 32
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every route is given."""
+
+    graph: RmatGraph
+    fan_outs: list[int]
+    hidden: int
+    batch_size: int
+    num_batches: int
+    repeats: int
+
+
+_FULL = Setting(
+    RmatGraph(source="rmat", num_nodes=20_000_000, num_edges=500_000_000, num_features=128, num_classes=_NUM_CLASSES),
+    [15, 10, 5],
+    256,
+    1024,
+    100,
+    3,
+)
+_ON_CPU = Setting(
+    RmatGraph(source="rmat", num_nodes=200_000, num_edges=4_000_000, num_features=128, num_classes=_NUM_CLASSES),
+    [15, 10, 5],
+    64,
+    256,
+    24,
+    3,
+)
+_QUICK = Setting(
+    RmatGraph(source="rmat", num_nodes=2000, num_edges=20_000, num_features=16, num_classes=_NUM_CLASSES),
+    [4, 3],
+    16,
+    64,
+    8,
+    1,
+)
+
+
+def main(quick: bool) -> dict:
+    """Every model over every route."""
+    has_cuda = torch.cuda.is_available()
+    setting = _QUICK if quick else _FULL if has_cuda else _ON_CPU
+    num_threads = max(1, num_usable_cores() - 1)
+    torch.set_num_threads(1)
+    graph = generate_rmat(setting.graph)
+    data = Data(
+        x=torch.from_numpy(graph.x),
+        y=torch.from_numpy(graph.y),
+        edge_index=torch.from_numpy(graph.edge_index),
+    )
+    del graph
+    runs = _Runs(data, setting, torch.device("cuda" if has_cuda else "cpu"), num_threads)
+    rows = [runs.of(kind) for kind in (["sage"] if quick else _MODELS)]
+    _show(rows)
+    return {
+        "device": torch.cuda.get_device_name() if has_cuda else "none: the CPU made the GPU's batches",
+        "cores": num_usable_cores(),
+        "num_vertices": setting.graph.num_nodes,
+        "num_edges": data.num_edges,
+        "fan_outs": setting.fan_outs,
+        "batches_an_epoch": setting.num_batches,
+        "repeats": setting.repeats,
+        "worst_regret": max(row["regret"] for row in rows),
+        "worst_prediction_error": max(abs(row["prediction_error"]) for row in rows),
+        "gain_over_better_extreme": math.exp(float(np.mean([math.log(row["gain_over_extremes"]) for row in rows]))),
+        "rows": rows,
+    }
+
+
+class _Runs:
+    """The loader, the GPU's sources and what is common to all models."""
+
+    def __init__(self, data: Data, setting: Setting, device: torch.device, num_threads: int) -> None:
+        self.setting, self.device, self.num_threads = setting, device, num_threads
+        seeds = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(0))
+        self.seeds = seeds[: setting.batch_size * setting.num_batches]
+        self.data = data
+        self.loader = NeighborLoader(
+            data,
+            setting.fan_outs,
+            self.seeds,
+            batch_size=setting.batch_size,
+            num_workers=num_threads,
+            pin_memory=device.type == "cuda",
+        )
+        self.sources: dict[str, Source | None] = {"GPU only": None}
+        self.cache: CachePlan | None = None
+        if device.type == "cuda":
+            self._read_over_uva()
+
+    def _read_over_uva(self) -> None:
+        from runtime.sampling.device import DeviceSource  # needs Triton
+
+        row_bytes = self.data.x[0].numel() * self.data.x.element_size()
+        self.cache = plan_cache(
+            presample(self.loader, 20),
+            np.diff(self.loader.graph.indptr),
+            index_bytes=self.loader.graph.indices.itemsize,
+            row_bytes=row_bytes,
+            budget_bytes=int(_CACHE_SHARE * row_bytes * self.data.num_nodes),
+        )
+        self.sources["GPU only"] = DeviceSource(self.loader.graph, self.device)
+        self.sources["GPU only, cache"] = DeviceSource(
+            self.loader.graph, self.device, cache=self.cache, cached=self.data.x
+        )
+
+    def of(self, kind: str) -> dict:
+        """One model's row."""
+        source = list(self.sources.values())[-1]
+        stages = self._stages(kind, source)
+        with stages.undone():
+            profile = profile_stages(stages, min(20, self.setting.num_batches), num_cpu_threads=self.num_threads)
+        plan = dispatch(profile.times, self.setting.num_batches)
+        chosen = plan.buffers or Buffers(0, 1)
+        timed: dict[str, Callable[[], Epoch | None]] = {
+            "planner": lambda: self._epoch(stages, chosen),
+            "CPU only": lambda: self._epoch(stages, Buffers(10, 10, 0)),
+        }
+        for name, made_by in self.sources.items():
+            extreme = stages if made_by is source else self._stages(kind, made_by)
+            timed[name] = lambda extreme=extreme: self._epoch(extreme, Buffers(0, 1))
+        for buffers in _grid(self.setting.num_batches):
+            timed[f"grid {buffers.cpu_slots}/{buffers.gpu_slots}/{buffers.num_gpu_batches}"] = lambda buffers=buffers: (
+                self._epoch(stages, buffers)
+            )
+        if pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE:
+            timed["PyG"] = self._pyg_epoch(stages)
+        seconds, epochs = self._in_turns(timed)
+        return self._row(kind, plan.epoch_s, seconds, epochs["planner"]) | {
+            "route": plan.route,
+            "gap_to_bound": plan.gap,
+            "times_s": profile.times.model_dump(exclude_none=True),
+            "variation": profile.variation,
+            "cache": self.cache and {"saved": self.cache.saved_bytes / self.cache.read_bytes, "gap": self.cache.gap},
+        }
+
+    def _stages(self, kind: str, source: Source | None) -> LoaderStages:
+        torch.manual_seed(0)
+        setting = self.setting
+        model = _MODELS[kind](self.data.num_features, setting.hidden, len(setting.fan_outs), _NUM_CLASSES)
+        model = model.to(self.device)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+        return LoaderStages(self.loader, model, optimizer, device=self.device, gpu_source=source)
+
+    def _epoch(self, stages: LoaderStages, buffers: Buffers) -> Epoch:
+        return run_epoch(stages, buffers, self.setting.num_batches, 0, num_cpu_threads=self.num_threads)
+
+    def _pyg_epoch(self, stages: LoaderStages) -> Callable[[], None]:
+        loader = PygNeighborLoader(
+            self.data,
+            num_neighbors=self.setting.fan_outs,
+            input_nodes=self.seeds,
+            batch_size=self.setting.batch_size,
+            num_workers=self.num_threads,
+            persistent_workers=True,
+            pin_memory=self.device.type == "cuda",
+        )
+
+        def run() -> None:
+            for batch in loader:
+                stages.train(stages.transfer(batch))
+
+        return run
+
+    def _in_turns(
+        self, timed: dict[str, Callable[[], Epoch | None]]
+    ) -> tuple[dict[str, list[float]], dict[str, Epoch | None]]:
+        """Seconds of `repeats` epochs of each, taken in turns after one round that is not timed."""
+        seconds: dict[str, list[float]] = {name: [] for name in timed}
+        last: dict[str, Epoch | None] = {}
+        for number in range(self.setting.repeats + 1):
+            for name, run in timed.items():
+                start_s = time.perf_counter()
+                last[name] = run()
+                if number:
+                    seconds[name].append(time.perf_counter() - start_s)
+        return seconds, last
+
+    def _row(self, kind: str, predicted_s: float, seconds: dict[str, list[float]], epoch: Epoch | None) -> dict:
+        medians = {name: median_and_spread(values)[0] for name, values in seconds.items()}
+        ours = medians["planner"]
+        extremes = [medians[name] for name in ("CPU only", *self.sources)]
+        grid = [value for name, value in medians.items() if name.startswith("grid")]
+        assert epoch is not None
+        return {
+            "model": kind,
+            "seconds": {name: median_and_spread(values) for name, values in seconds.items()},
+            "regret": ours / min(ours, *extremes, *grid) - 1,
+            "gain_over_extremes": min(extremes) / ours,
+            "prediction_error": predicted_s / ours - 1,
+            "busy": _busy_shares(epoch, self.num_threads),
+        }
+
+
+def _grid(num_batches: int) -> list[Buffers]:
+    """Shares of the GPU's batches, and sizes of both buffers."""
+    shares = [round(num_batches * part) for part in (0.2, 0.4, 0.6, 0.8)]
+    return [Buffers(cpu, gpu, share) for cpu in (2, 10) for gpu in (2, 10) for share in shares]
+
+
+def _busy_shares(epoch: Epoch, num_threads: int) -> dict[str, float]:
+    """Of the epoch, how long CPU threads, PCIe and GPU were at work (MorphGL, table 5)."""
+    end_s = max(span.end_s for span in epoch.spans)
+
+    def share(stages: tuple[str, ...], lanes: int) -> float:
+        return sum(span.end_s - span.start_s for span in epoch.spans if span.stage in stages) / end_s / lanes
+
+    return {
+        "cpu": share(("cpu_batch",), num_threads),
+        "pcie": share(("transfer", "gpu_batch"), 1),
+        "gpu": share(("gpu_batch", "train"), 1),
+    }
+
+
+def _show(rows: list[dict]) -> None:
+    table = Table(title="one epoch, median seconds ± interquartile range")
+    names = [name for name in rows[0]["seconds"] if not name.startswith("grid")]
+    for column in ("model", "route", *names, "best of grid", "regret", "gain"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        seconds = row["seconds"]
+        best = min(median for name, (median, _) in seconds.items() if name.startswith("grid"))
+        table.add_row(
+            row["model"],
+            row["route"],
+            *(f"{seconds[name][0]:.2f} ± {seconds[name][1]:.2f}" for name in names),
+            f"{best:.2f}",
+            f"{row['regret']:.1%}",
+            f"{row['gain_over_extremes']:.2f}x",
+        )
+    Console().print(table)

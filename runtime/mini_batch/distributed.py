@@ -1,0 +1,61 @@
+"""Several workers, each with its own device: every batch is trained by one of them, in step through DDP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+from runtime.mini_batch.executor import Stages
+
+
+class SplitStages:
+    """One worker's batches of an epoch: its number `i` is batch `rank + i size` of all.
+
+    Args:
+        stages: of the whole epoch; their model is wrapped by `in_step`.
+        rank, size: of this worker, of all.
+    """
+
+    def __init__(self, stages: Stages, rank: int, size: int) -> None:
+        self._stages, self._rank, self._size = stages, rank, size
+        self.transfer, self.train = stages.transfer, stages.train
+
+    def cpu_batch(self, epoch: int, index: int) -> Any:
+        """In host memory."""
+        return self._stages.cpu_batch(epoch, self._index(index))
+
+    def gpu_batch(self, epoch: int, index: int) -> Any:
+        """In device memory."""
+        return self._stages.gpu_batch(epoch, self._index(index))
+
+    def _index(self, index: int) -> int:
+        return self._rank + index * self._size
+
+
+def num_batches_of(rank: int, size: int, num_batches: int) -> int:
+    """How many of the epoch's batches a worker trains; they differ by one at most."""
+    return len(range(rank, num_batches, size))
+
+
+def in_step(model: torch.nn.Module) -> DistributedDataParallel:
+    """The model with gradients averaged over the workers of the default group."""
+    assert dist.is_initialized()
+    return DistributedDataParallel(model)
+
+
+@contextmanager
+def joined(model: DistributedDataParallel) -> Iterator[None]:
+    """Around an epoch: a worker without batches left keeps up with the others until all have none.
+
+    Gradients are divided by the number of all workers to the end, so a step in which only some have a
+    batch is as much smaller.
+    """
+    with Join([model], throw_on_early_termination=False):
+        yield
+    # The worker that ended last has the newest buffers and weights; `Join` has given them to all.

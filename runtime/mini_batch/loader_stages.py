@@ -1,0 +1,92 @@
+"""The stages of mini-batch training with a `NeighborLoader` and a PyG model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from runtime.sampling.loader import NeighborLoader
+from runtime.sampling.source import Source
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class LoaderStages:
+    """Batches of a loader, trained by any model that takes `(x, edge_index)`.
+
+    Without `gpu_source` a batch "made by the GPU" is made by the CPU in the GPU's turn: routes then differ in
+    when batches are made and in nothing else. On CUDA every stage has a stream of its own and returns when
+    its stream is idle, so that a batch is never used before it is there.
+
+    Args:
+        loader: its batches are pure functions of (epoch, index), so it does not matter who makes one.
+        model: on `device`; trained on the seeds of a batch, which come first among its vertices.
+        optimizer: of the model's parameters.
+        loss: of logits [B, C] and labels [B].
+        gpu_source: makes the GPU's batches (`runtime.sampling.device.DeviceSource`).
+    """
+
+    def __init__(
+        self,
+        loader: NeighborLoader,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        loss: Loss = torch.nn.functional.cross_entropy,
+        device: torch.device = torch.device("cpu"),  # noqa: B008
+        gpu_source: Source | None = None,
+    ) -> None:
+        self.loader, self.model, self.optimizer, self.loss, self.device = loader, model, optimizer, loss, device
+        self._gpu_source = gpu_source
+        has_cuda = device.type == "cuda"
+        self._copying, self._computing = (torch.cuda.Stream(device) if has_cuda else None for _ in range(2))
+
+    def cpu_batch(self, epoch: int, index: int) -> Data:
+        """Sampled and gathered in host memory."""
+        return self.loader.batch(epoch, index)
+
+    def transfer(self, batch: Data) -> Data:
+        """Copied to the device."""
+        with _on(self._copying):
+            return batch.to(self.device, non_blocking=True)
+
+    def gpu_batch(self, epoch: int, index: int) -> Data:
+        """Made in device memory, or made by the CPU and copied at once."""
+        if self._gpu_source is None:
+            return self.transfer(self.cpu_batch(epoch, index))
+        with _on(self._computing):
+            return self.loader.batch(epoch, index, self._gpu_source).to(self.device)
+
+    def train(self, batch: Data) -> float:
+        """One step on the mean loss of the batch's seeds."""
+        with _on(self._computing):
+            self.optimizer.zero_grad(set_to_none=True)
+            logits = self.model(batch.x, batch.edge_index)[: batch.batch_size]
+            loss = self.loss(logits, batch.y[: batch.batch_size])
+            loss.backward()
+            self.optimizer.step()
+            return float(loss.detach())
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Puts model and optimizer back as they were, for training that is only a measurement."""
+        before = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict()))
+        try:
+            yield
+        finally:
+            self.model.load_state_dict(before[0])
+            self.optimizer.load_state_dict(before[1])
+
+
+@contextmanager
+def _on(stream: torch.cuda.Stream | None) -> Iterator[None]:
+    """What is done within is done on the stream, and over when the context is left."""
+    with torch.cuda.stream(stream):
+        yield
+        if stream is not None:
+            stream.synchronize()

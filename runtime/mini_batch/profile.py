@@ -1,0 +1,66 @@
+"""Measures the stages of a mini-batch side by side, as they will run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.minibatch.policy import Buffers
+from planner.minibatch.stages import StageTimes
+from runtime.mini_batch.executor import Epoch, Stages, run_epoch
+
+_WARM_UP = 2  # batches: compilation, allocators, first touch of the data
+_SLOTS = 2
+
+
+@dataclass(frozen=True)
+class StageProfile:
+    """Stage times and, for each stage, the standard deviation of its batches over their mean.
+
+    Small variations are what makes means a good model (MorphGL, section 4.2.1).
+    """
+
+    times: StageTimes
+    variation: dict[str, float]
+
+
+def profile_stages(
+    stages: Stages, num_batches: int, *, num_cpu_threads: int = 1, timeout_s: float = 300.0
+) -> StageProfile:
+    """Runs two short epochs, one with every batch made by the CPU, one with every batch made by the GPU.
+
+    In each the stages of its route run beside one another, so what they take from each other is in the
+    means. Batches are trained: give stages whose model may change, or undo it (`LoaderStages.undone`).
+
+    Args:
+        num_batches: of each epoch, beside a few to warm up.
+    Raises:
+        StageFailedError: as `run_epoch` does.
+    """
+    slots = num_cpu_threads + _SLOTS
+    epochs = [
+        run_epoch(stages, buffers, num_batches + _WARM_UP, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
+        for buffers in (Buffers(slots, _SLOTS, 0), Buffers(0, 1))
+    ]
+    seconds = {
+        "cpu_batch": _seconds(epochs[0], "cpu_batch") / num_cpu_threads,
+        "transfer": _seconds(epochs[0], "transfer"),
+        "gpu_batch": _seconds(epochs[1], "gpu_batch"),
+        "train": _seconds(epochs[0], "train"),
+    }
+    means = {stage: float(values.mean()) for stage, values in seconds.items()}
+    return StageProfile(
+        StageTimes(
+            cpu_batching_s=means["cpu_batch"],
+            gpu_batching_s=means["gpu_batch"],
+            dma_s=means["transfer"],
+            model_s=means["train"],
+        ),
+        {stage: float(values.std() / means[stage]) for stage, values in seconds.items()},
+    )
+
+
+def _seconds(epoch: Epoch, stage: str) -> np.ndarray:
+    spans = [span.end_s - span.start_s for span in epoch.spans if span.stage == stage and span.batch >= _WARM_UP]
+    return np.array(spans)

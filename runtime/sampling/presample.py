@@ -1,0 +1,25 @@
+"""Counts what batches read, before training: what a device's cache is planned by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.minibatch.cache import Accesses
+from runtime.sampling.loader import NeighborLoader
+
+
+def presample(loader: NeighborLoader, num_batches: int, *, epoch: int = 0) -> Accesses:
+    """Accesses of the first batches of an epoch (all where it has fewer), sampled by the CPU.
+
+    Batches of other epochs draw other neighbours with the same probabilities, so what is read often here
+    is read often there.
+    """
+    num_batches = min(num_batches, len(loader))
+    edge_reads = np.zeros(loader.graph.num_vertices, np.int64)
+    feature_reads = np.zeros(loader.graph.num_vertices, np.int64)
+    for index in range(num_batches):
+        batch = loader.batch(epoch, index)
+        vertices = batch.n_id.numpy()
+        feature_reads[vertices] += 1
+        edge_reads[vertices] += np.bincount(batch.edge_index[1].numpy(), minlength=len(vertices))
+    return Accesses(edge_reads, feature_reads, num_batches)

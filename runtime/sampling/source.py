@@ -1,0 +1,58 @@
+"""Where a batch is made: who samples it, and into which memory the rows of its attributes are picked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch_geometric.loader.utils import index_select
+
+from profiles.kernels.csc import Csc
+from profiles.kernels.gather import can_gather, copy_rows
+from profiles.kernels.sampling import NeighbourSampler, Sample
+from runtime.sampling.blocks import BatchBlocks
+
+
+class Source(Protocol):
+    """Makes the parts of a batch; any thread may ask."""
+
+    def sample(self, seeds: Tensor, fan_outs: Sequence[int], keys: Sequence[int]) -> Sample:
+        """The batch of `seeds` int64 [B] in host memory, with the draws that `keys` stand for."""
+
+    def rows(self, value: Any, dim: int, index: Tensor) -> Any:
+        """What `value` holds at `index` along dimension `dim`."""
+
+
+class HostSource:
+    """Batches in host memory, made by the CPU.
+
+    Args:
+        graph: sampled from.
+        blocks: memory for what is returned.
+        alone: only one thread makes batches, so torch may use all cores to pick rows.
+    """
+
+    def __init__(self, graph: Csc, blocks: BatchBlocks, *, alone: bool) -> None:
+        self._graph, self._empty, self._alone = graph, blocks.empty, alone
+        # Taken by a thread for one batch and put back: as many as there ever were threads at once.
+        self._samplers: list[NeighbourSampler] = []
+
+    def sample(self, seeds: Tensor, fan_outs: Sequence[int], keys: Sequence[int]) -> Sample:
+        """As `Source`."""
+        try:
+            sampler = self._samplers.pop()
+        except IndexError:
+            sampler = NeighbourSampler(self._graph)
+        try:
+            return sampler.sample(seeds.numpy(), fan_outs, keys, self._empty)
+        finally:
+            self._samplers.append(sampler)
+
+    def rows(self, value: Any, dim: int, index: Tensor) -> Any:
+        """As `Source`."""
+        if dim != 0 or not isinstance(value, Tensor) or not can_gather(value):
+            return index_select(value, index.to(value.device) if isinstance(value, Tensor) else index, dim)
+        out = self._empty((len(index), *value.shape[1:]), value.dtype)
+        return torch.index_select(value, 0, index, out=out) if self._alone else copy_rows(value, index, out)

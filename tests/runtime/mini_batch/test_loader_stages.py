@@ -1,0 +1,86 @@
+"""Whoever makes the batches, the model sees the same ones: loss curves are equal."""
+
+import copy
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn.models import GraphSAGE
+
+from planner.minibatch.policy import Buffers
+from runtime.mini_batch.executor import run_epoch
+from runtime.mini_batch.loader_stages import LoaderStages
+from runtime.mini_batch.profile import profile_stages
+from runtime.mini_batch.train import train
+from runtime.sampling.loader import NeighborLoader
+
+
+def data():
+    """A random graph whose labels can be learned from the features."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 4, (400,), generator=generator)
+    x = torch.nn.functional.one_hot(y, 4).float().repeat(1, 3) + torch.rand(400, 12, generator=generator)
+    return Data(x=x, y=y, edge_index=torch.randint(0, 400, (2, 3000), generator=generator))
+
+
+class InOrder:
+    """Stages whose batches are numbered by the order another run has trained them in."""
+
+    def __init__(self, stages, order):
+        self.stages, self.order = stages, order
+        self.transfer, self.train = stages.transfer, stages.train
+
+    def cpu_batch(self, epoch, index):
+        return self.stages.cpu_batch(epoch, self.order[index])
+
+    def gpu_batch(self, epoch, index):
+        return self.stages.gpu_batch(epoch, self.order[index])
+
+
+def stages_of(model):
+    """Fresh stages around a copy of the model."""
+    model = copy.deepcopy(model)
+    loader = NeighborLoader(data(), [5, 3], batch_size=32, shuffle=True, seed=3)
+    return LoaderStages(loader, model, torch.optim.Adam(model.parameters(), lr=0.01))
+
+
+@pytest.fixture
+def model():
+    """A two-layer SAGE."""
+    torch.manual_seed(0)
+    return GraphSAGE(12, 16, 2, 4)
+
+
+@pytest.mark.parametrize("num_cpu_threads", [1, 2])
+def test_loss_curves_are_the_same_over_all_routes(model, num_cpu_threads):
+    """Both buffers at work, then CPU only and GPU only with the same batches in the same order."""
+    mixed = run_epoch(stages_of(model), Buffers(3, 2, 6), 13, 1, num_cpu_threads=num_cpu_threads, timeout_s=60)
+    assert len(mixed.made_by_gpu) == 6
+    for buffers in (Buffers(0, 1), Buffers(1, 1, 0)):
+        again = run_epoch(InOrder(stages_of(model), mixed.order), buffers, 13, 1, timeout_s=60)
+        assert again.losses == pytest.approx(mixed.losses, rel=1e-5)
+
+
+def test_training_learns(model):
+    """Planned, executed and planned anew, epoch after epoch."""
+    stages = stages_of(model)
+    with stages.undone():
+        profile = profile_stages(stages, 5)
+    assert set(profile.variation) == {"cpu_batch", "transfer", "gpu_batch", "train"}
+    done = list(train(stages, profile.times, len(stages.loader), 6, timeout_s=60))
+    first, last = (sum(trained.epoch.losses) / 13 for trained in (done[0], done[-1]))
+    assert last < 0.7 * first
+
+
+def test_profiling_can_be_undone(model):
+    """Weights and the optimizer's state are as before."""
+    stages = stages_of(model)
+    stages.train(stages.gpu_batch(0, 0))
+    weights = copy.deepcopy(stages.model.state_dict())
+    state = copy.deepcopy(stages.optimizer.state_dict())
+    with stages.undone():
+        stages.train(stages.gpu_batch(0, 1))
+        assert any(not torch.equal(weights[name], value) for name, value in stages.model.state_dict().items())
+    assert all(torch.equal(weights[name], value) for name, value in stages.model.state_dict().items())
+    again = stages.optimizer.state_dict()["state"]
+    assert all(torch.equal(state["state"][i]["exp_avg"], again[i]["exp_avg"]) for i in again)

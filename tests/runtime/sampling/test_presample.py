@@ -1,0 +1,31 @@
+"""Presampling counts every read of the batches that it makes."""
+
+import torch
+from torch_geometric.data import Data
+
+from runtime.sampling.loader import NeighborLoader
+from runtime.sampling.presample import presample
+
+
+def loader(batch_size=10):
+    """Thirty vertices, random edges."""
+    generator = torch.Generator().manual_seed(0)
+    data = Data(x=torch.zeros(30, 2), edge_index=torch.randint(0, 30, (2, 200), generator=generator))
+    return NeighborLoader(data, [3, 2], batch_size=batch_size)
+
+
+def test_reads_are_those_of_the_batches():
+    """As many edges and rows as the batches have, at the vertices that drew them."""
+    counted = presample(loader(), 2)
+    batches = [loader().batch(0, index) for index in range(2)]
+    assert counted.num_batches == 2
+    assert counted.edge_reads.sum() == sum(batch.num_edges for batch in batches)
+    for vertex in range(30):
+        assert counted.feature_reads[vertex] == sum(int((batch.n_id == vertex).sum()) for batch in batches)
+        drawn = sum(int((batch.n_id[batch.edge_index[1]] == vertex).sum()) for batch in batches)
+        assert counted.edge_reads[vertex] == drawn
+
+
+def test_an_epoch_with_fewer_batches_is_counted_whole():
+    """Three batches, not five."""
+    assert presample(loader(), 5).num_batches == 3
