@@ -12,6 +12,7 @@ from profiles.contract import Contract, Document
 Fraction = Annotated[float, Field(ge=0, le=1)]
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
+Balance = Literal["equal", "speed", "refined"]
 OpOrder = Literal["aggregate_first", "multiply_first"]
 
 
@@ -169,10 +170,16 @@ class TrainingSpec(Contract):
 
 
 class PinnedDecisions(Contract):
-    """Decisions the user takes from the planner. Anything left out is the planner's to choose."""
+    """Decisions the user takes from the planner. Anything left out is the planner's to choose.
+
+    Args:
+        balance: `equal` shares of the graph, by `speed` of the devices alone, or `refined` until all
+            workers are predicted to be busy alike.
+    """
 
     num_workers: PositiveInt | None = None
     partitioner: Partitioner | None = None
+    balance: Balance | None = None
     op_order: OpOrder | None = None
     precompute: bool | None = None
     sparse_features: bool | None = None

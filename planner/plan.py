@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from planner.cluster import Placement
 from planner.graph import Graph
-from planner.job import Job, Partitioner
+from planner.job import Balance, Job, Partitioner
 from planner.loaders.read import reading
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
@@ -49,11 +49,13 @@ class FullBatchDecision(Contract):
         layers: one per layer.
         sparse_features: input features are held and moved as CSR.
         target_weights: share of the graph each worker was given.
+        balance: what the shares follow.
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
     partitioner: Partitioner
     target_weights: tuple[float, ...] = Field(min_length=1)
+    balance: Balance = "speed"
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
 

@@ -238,7 +238,7 @@ def test_bound_holds_for_partitions_nobody_chose():
 
 def test_faster_devices_are_given_more():
     """Target weights follow the devices' speed, and the fast device owns the larger share."""
-    decided = decide(problem_of("skewed", "mixed", pin={"partitioner": "metis"}))
+    decided = decide(problem_of("skewed", "mixed", pin={"partitioner": "metis", "balance": "speed"}))
     weights = decided.decision.target_weights
     assert sum(weights) == pytest.approx(1)
     assert weights[0] > weights[1] == weights[2]
@@ -274,3 +274,22 @@ def test_the_same_problem_is_decided_the_same_way():
     assert first.decision == again.decision
     assert first.considered == again.considered
     np.testing.assert_array_equal(first.part, again.part)
+
+
+@pytest.mark.parametrize("cluster", ["mixed", "contrary"])
+def test_refined_shares_are_never_slower_and_equal_ones_never_faster(cluster):
+    """On uneven devices the search has refined shares among what it looks at."""
+    epochs_s = {}
+    for balance in ("equal", "speed", None):
+        problem = problem_of("skewed", cluster, pin={"balance": balance, "partitioner": "metis"})
+        epochs_s[balance] = epoch_s(problem, decide(problem))
+    assert epochs_s[None] <= epochs_s["speed"]
+    assert epochs_s[None] < epochs_s["equal"]
+
+
+def test_a_pinned_balance_is_kept():
+    """In the decision and in what is said of it."""
+    for balance in ("equal", "speed"):
+        decided = decide(problem_of("skewed", "mixed", pin={"balance": balance}))
+        assert decided.decision.balance == balance
+    assert "equal shares" in decide(problem_of("skewed", "mixed", pin={"balance": "equal"})).considered[0].summary

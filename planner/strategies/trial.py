@@ -1,0 +1,145 @@
+"""One partition and feature format of a job: its lowering, its seconds, its memory, for every order of operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from planner.costs import OperatorCosts
+from planner.halo import Halo
+from planner.lowering import FullBatchLowering
+from planner.memory import MemoryEstimate, estimate_memory
+from planner.program import LayerDecision, Program, build_program, num_hops
+from planner.shapes import WorkerShape, worker_shapes
+from planner.simulator.steady import play_epochs
+from planner.strategies.base import Problem
+from planner.strategies.op_order import layer_options
+from profiles.errors import UserError
+
+
+@dataclass
+class Trial:
+    """One partition and feature format, with everything a decision on it needs."""
+
+    problem: Problem
+    part: np.ndarray
+    halo: Halo
+    sparse: bool
+    scaled: tuple[WorkerShape, ...] | None = None
+
+    @cached_property
+    def shapes(self) -> tuple[WorkerShape, ...]:
+        hops = num_hops(self.problem.job.model)
+        return self.scaled or worker_shapes(self.problem.graph, self.halo, num_hops=hops, sparse_features=self.sparse)
+
+    @cached_property
+    def costs(self) -> dict[str, OperatorCosts]:
+        return {name: OperatorCosts.of(profile) for name, profile in self.problem.placement.profiles.items()}
+
+    def program(self, layers: tuple[LayerDecision, ...]) -> Program:
+        graph = self.problem.graph
+        return build_program(
+            self.problem.job.model,
+            layers,
+            num_features=graph.num_features,
+            num_classes=graph.num_classes,
+            sparse_input=self.sparse,
+        )
+
+    def lowering(self, layers: tuple[LayerDecision, ...]) -> FullBatchLowering:
+        return FullBatchLowering(
+            self.program(layers),
+            self.problem.placement,
+            self.shapes,
+            self.halo.send_counts(),
+            self.costs,
+            self.problem.graph.num_classes,
+        )
+
+    def epoch_s(self, layers: tuple[LayerDecision, ...]) -> float:
+        return play_epochs(self.lowering(layers).lower()).median_epoch_s
+
+    def busy_s(self, layers: tuple[LayerDecision, ...]) -> list[float]:
+        """Seconds of work of every worker in an epoch, waiting and exchanges left out."""
+        busy = [0.0] * len(self.shapes)
+        for task in self.lowering(layers).lower().tasks:
+            busy[task.worker] += task.seconds if task.category != "communicate" else task.processor_s
+        return busy
+
+    def descend(self) -> list[tuple[LayerDecision, ...]]:
+        """Every decision looked at: layer by layer the best option, the others held.
+
+        Layers do not share resources with each other in time, so their costs add and one pass
+        finds the best.
+        """
+        job = self.problem.job
+        options = [layer_options(job, layer, sparse_features=self.sparse) for layer in range(job.model.num_layers)]
+        best = tuple(choices[0] for choices in options)
+        seen = {best: self.epoch_s(best)}
+        for layer, choices in enumerate(options):
+            for choice in choices[1:]:
+                other = (*best[:layer], choice, *best[layer + 1 :])
+                seen[other] = self.epoch_s(other)
+            best = min(seen, key=seen.__getitem__)
+        return list(seen)
+
+    def memory(self, layers: tuple[LayerDecision, ...]) -> tuple[MemoryEstimate, ...]:
+        graph, placement = self.problem.graph, self.problem.placement
+        program = self.program(layers)
+        return tuple(
+            estimate_memory(
+                program,
+                shape,
+                placement.profile_of(rank),
+                num_features=graph.num_features,
+                num_classes=graph.num_classes,
+                num_workers=len(self.shapes),
+                has_optimizer_state=self.problem.job.training.optimizer == "adam",
+            )
+            for rank, shape in enumerate(self.shapes)
+        )
+
+    def shortfall(self, layers: tuple[LayerDecision, ...]) -> tuple[int, int]:
+        """(bytes missing at the worker that lacks most, its rank); not positive where all fit."""
+        workers = self.problem.placement.workers
+        missing = [m.peak_bytes - w.memory_bytes for m, w in zip(self.memory(layers), workers)]
+        rank = int(np.argmax(missing))
+        return missing[rank], rank
+
+
+def with_share(trial: Trial, share: float) -> Trial:
+    """The same trial on a proportional share of the graph, without a halo."""
+    scaled = tuple(
+        shape.model_copy(
+            update={
+                "num_local": max(1, round(shape.num_local * share)),
+                "local_edges": round(shape.local_edges * share),
+                "num_train": round(shape.num_train * share),
+                "hop_entries": tuple(round(entries * share) for entries in shape.hop_entries),
+            }
+        )
+        for shape in trial.shapes
+    )
+    return replace(trial, scaled=scaled)
+
+
+def feature_formats(problem: Problem) -> tuple[bool, ...]:
+    """Sparse and dense where most entries are zero, else dense; a pin decides alone.
+
+    Raises `UserError` where the job pins an operator order that no layer of it can take.
+    """
+    job, pinned = problem.job, problem.job.pin.sparse_features
+    formats = (True, False) if problem.graph.has_sparse_features else (False,)
+    possible = tuple(
+        sparse
+        for sparse in (formats if pinned is None else (pinned,))
+        if all(layer_options(job, layer, sparse_features=sparse) for layer in range(job.model.num_layers))
+    )
+    if not possible:
+        raise UserError(
+            f"{job.name}: pin.op_order and pin.precompute ask for what {job.model.kind} on these features cannot "
+            f"do exactly; leave one of them out"
+        )
+    return possible
