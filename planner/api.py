@@ -7,6 +7,7 @@ predicted = api.simulate(plan)
 measured = api.run(Path("plan.json"), Path("run"))
 comparison = api.compare(predicted, measured)
 better = api.calibrate([(plan, measured)]).profiles
+record = api.minibatch(mini_batch_job, Path("run"))
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from planner.compare import compare
 from planner.graph import Graph
 from planner.job import Job
 from planner.loaders import load_graph
+from planner.minibatch.run import run_mini_batches as minibatch
 from planner.plan import Plan, save_plan
 from planner.run import run_plan as run
 from planner.search import fluctuate_plan as fluctuate
@@ -35,6 +37,7 @@ __all__ = [
     "compare",
     "fluctuate",
     "load_graph",
+    "minibatch",
     "plan",
     "profile_cluster",
     "profile_machine",

@@ -20,8 +20,10 @@ from planner.demo import run_demo
 from planner.emulation import emulate as emulation
 from planner.emulation.weather import Weather
 from planner.job import Job
+from planner.minibatch.record import RUN_FILE
 from planner.perfetto import write_perfetto
 from planner.plan import Plan
+from planner.report.mini_batch import mini_batch_table
 from planner.report.picture import write_picture
 from planner.report.tables import (
     calibration_table,
@@ -148,6 +150,18 @@ def _profile_files(output: Path, names: list[str]) -> list[Path]:
         if Path(name).name != name:
             raise UserError(f"profile {name!r}: its name cannot be a file's; rename it in the plans' cluster")
     return [output / f"{name}.json" for name in names]
+
+
+def minibatch(arguments: argparse.Namespace) -> None:
+    """`gnnplan minibatch`."""
+    job = Job.load(arguments.job)
+    check_writable(arguments.output / RUN_FILE)
+    with epochs_bar() as on_event:
+        record = api.minibatch(
+            job, arguments.output, num_workers=arguments.workers, timeout_s=arguments.timeout, on_event=on_event
+        )
+    _show(arguments, _facts(record), mini_batch_table(record))
+    _wrote(arguments, arguments.output / RUN_FILE, arguments.output / "model.pt")
 
 
 def emulate(arguments: argparse.Namespace) -> int:

@@ -169,6 +169,24 @@ class TrainingSpec(Contract):
     seed: NonNegativeInt = 0
 
 
+class MiniBatchSpec(Contract):
+    """Training by mini-batches of sampled neighbours instead: one optimizer step a batch.
+
+    Args:
+        fan_outs: neighbours drawn a hop, one per layer of the model; -1: all of them.
+        batch_size: training vertices a batch.
+    """
+
+    fan_outs: tuple[int, ...] = Field(min_length=1)
+    batch_size: PositiveInt = 1024
+
+    @model_validator(mode="after")
+    def _draws_neighbours(self) -> Self:
+        if any(fan_out == 0 or fan_out < -1 for fan_out in self.fan_outs):
+            raise ValueError(f"fan_outs {list(self.fan_outs)}: give at least 1 neighbour a hop, or -1 for all of them")
+        return self
+
+
 class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. Anything left out is the planner's to choose.
 
@@ -186,7 +204,11 @@ class PinnedDecisions(Contract):
 
 
 class Job(Document):
-    """What to train."""
+    """What to train.
+
+    Args:
+        mini_batch: None: full batch.
+    """
 
     KIND: ClassVar[str] = "job"
 
@@ -196,6 +218,18 @@ class Job(Document):
     training: TrainingSpec = TrainingSpec()
     fidelity: Literal["exact"] = "exact"
     pin: PinnedDecisions = PinnedDecisions()
+    mini_batch: MiniBatchSpec | None = None
+
+    @model_validator(mode="after")
+    def _batches_suit_the_model(self) -> Self:
+        if self.mini_batch is None:
+            return self
+        if len(self.mini_batch.fan_outs) != self.model.num_layers:
+            hops = len(self.mini_batch.fan_outs)
+            raise ValueError(f"mini_batch.fan_outs has {hops} hops, the model {self.model.num_layers} layers")
+        if self.model.input_dropout:
+            raise ValueError("mini-batches have no input_dropout; set it to 0")
+        return self
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -54,8 +54,9 @@ def run_plan(
     for stale in (MEASURED_FILE, MODEL_FILE):
         (folder / stale).unlink(missing_ok=True)
     write_shards(plan, graph, part, folder / "shards")
-    with replacing(folder / "plan.json") as temporary:
-        temporary.write_bytes(plan_path.read_bytes())
+    for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
+        with replacing(folder / name) as temporary:  # together, so that the folder can be run again
+            temporary.write_bytes(source.read_bytes())
     launch(
         "runtime",
         [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],

@@ -28,6 +28,8 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         UserError: the job cannot run on the cluster at all.
         NoPlanFitsError: every decision needs more memory than some worker has.
     """
+    if job.mini_batch is not None:
+        raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan minibatch")
     placement = resolve(cluster)
     if job.pin.num_workers:
         placement = placement.take(job.pin.num_workers)

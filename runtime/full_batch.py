@@ -14,6 +14,7 @@ from planner.schedule import Category
 from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
+from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
 from runtime.reference import build_optimizer
@@ -110,16 +111,7 @@ class FullBatchTrainer:
     def evaluate(self) -> dict[str, float]:
         """Share right (micro-F1 for multi-label jobs) over the whole graph, per mask that is not empty."""
         logits = self.logits()
-        counts = torch.stack([_hits(logits[mask], self.y[mask]) for mask in self.masks.values()])
+        counts = torch.stack([hits(logits[mask], self.y[mask]) for mask in self.masks.values()])
         if self.num_workers > 1:
             dist.all_reduce(counts)
         return {name: float(hits / total) for name, (hits, total) in zip(self.masks, counts) if total > 0}
-
-
-def _hits(logits: Tensor, y: Tensor) -> Tensor:
-    """(right, all) for class ids; (2 TP, 2 TP + FP + FN) for label sets: the ratio is micro-F1."""
-    if y.dim() == 1:
-        return torch.stack([(logits.argmax(1) == y).sum(), torch.tensor(len(y), device=y.device)]).double()
-    predicted, actual = logits > 0, y > 0
-    true_positives = (predicted & actual).sum()
-    return torch.stack([2 * true_positives, predicted.sum() + actual.sum()]).double()

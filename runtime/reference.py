@@ -70,7 +70,7 @@ def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout |
     return x
 
 
-def loss_of(logits: Tensor, y: Tensor, mask: Tensor) -> Tensor:
+def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice) -> Tensor:
     """Mean cross-entropy, or mean binary cross-entropy over vertices and labels where y is [N, C]."""
     if y.dim() == 2:
         return F.binary_cross_entropy_with_logits(logits[mask], y[mask])

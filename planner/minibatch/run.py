@@ -1,0 +1,52 @@
+"""Trains a job by mini-batches on this machine: starts the workers through torchrun and returns their record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from planner.job import Job
+from planner.minibatch.record import RUN_FILE, MiniBatchRun
+from profiles.agents import HostGroup
+from profiles.errors import UserError
+from profiles.launch import Event, launch
+from profiles.profiler import num_usable_cores
+
+
+def run_mini_batches(
+    job: Job,
+    folder: Path,
+    *,
+    num_workers: int = 0,
+    timeout_s: float = 300.0,
+    on_event: Callable[[Event], None] | None = None,
+) -> MiniBatchRun:
+    """Measures the stages of the job's batches, then plans and trains its epochs.
+
+    Args:
+        folder: receives `job.json`, `mini_batch.json`, `model.pt` (PyG state_dict) and `workers.log`.
+        num_workers: 0: one a CUDA device, or one on a CPU. Each loads the whole graph.
+        timeout_s: longest wait for a stage of a batch or for another worker.
+        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` after every epoch.
+
+    Raises:
+        UserError: the job has no mini-batches, or asks for more workers than this machine has devices or cores.
+        RunFailedError: a worker failed; the message names it and the cause.
+    """
+    if job.mini_batch is None:
+        raise UserError(f"{job.name}: the job has no [mini_batch] section; give it fan_outs and batch_size")
+    has_cuda = torch.cuda.is_available()
+    available = torch.cuda.device_count() if has_cuda else num_usable_cores()
+    num_workers = num_workers or (available if has_cuda else 1)
+    if num_workers > available:
+        kind = "CUDA devices" if has_cuda else "cores"
+        raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
+    for stale in (RUN_FILE, "model.pt"):
+        (folder / stale).unlink(missing_ok=True)
+    job.save(folder / "job.json")
+    host = HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))
+    arguments = [str(folder / "job.json"), str(folder), f"--timeout-s={timeout_s}"]
+    launch("runtime.mini_batch", arguments, hosts=[host], folder=folder, on_event=on_event)
+    return MiniBatchRun.load(folder / RUN_FILE)

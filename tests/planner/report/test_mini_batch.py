@@ -1,0 +1,58 @@
+"""The table of a mini-batch run says what was measured, planned and learned."""
+
+from rich.console import Console
+
+from planner.job import Job, MiniBatchSpec, SbmGraph
+from planner.minibatch.record import MiniBatchEpoch, MiniBatchRun
+from planner.minibatch.stages import StageTimes
+from planner.report.mini_batch import mini_batch_table
+
+
+def shown(num_epochs, **changes):
+    """The table's text."""
+    epoch = MiniBatchEpoch(
+        route="collective",
+        cpu_slots=4,
+        gpu_slots=2,
+        num_batches=10,
+        num_gpu_made=3,
+        predicted_s=0.5,
+        measured_s=0.6,
+        gap=0.02,
+        loss=1.25,
+    )
+    run = MiniBatchRun(
+        schema_version=1,
+        job=Job(schema_version=1, graph=SbmGraph(source="sbm"), mini_batch=MiniBatchSpec(fan_outs=(10, 5))),
+        num_workers=1,
+        device="cpu",
+        num_cpu_threads=2,
+        times=StageTimes(cpu_batching_s=0.02, gpu_batching_s=0.03, dma_s=0.001, model_s=0.004),
+        variation={"cpu_batch": 0.1, "transfer": 0.2, "gpu_batch": 0.3, "train": 0.4},
+        epochs=(epoch,) * num_epochs,
+        accuracy={"test": 0.75},
+    )
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(mini_batch_table(run.model_copy(update=changes)))
+    return capture.get()
+
+
+def test_everything_is_there():
+    """Fan-outs, stages, the plan beside the time it took, accuracy."""
+    text = shown(2)
+    for words in ("10-5", "20 ms", "collective", "3 of 10", "4/2", "500 ms", "600 ms", "2.0%", "1.250", "test 75.00%"):
+        assert words in text, words
+    assert "kept on the device" not in text
+
+
+def test_of_many_epochs_the_first_and_last_are_shown():
+    """Eight of twenty."""
+    text = shown(20)
+    assert text.count("collective") == 8
+    assert "12 epochs in between not shown" in " ".join(text.split())
+
+
+def test_cache_is_said():
+    """In bytes one can read."""
+    assert "3 MiB" in shown(1, cached_bytes=3 * 2**20)
