@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--timeout-s", type=float, default=300.0, help="longest wait for a stage or another worker")
     arguments = parser.parse_args()
     with reporting_errors(arguments.folder, int(os.environ["RANK"])):
-        from runtime.mini_batch.worker import run_worker
+        from runtime.mini_batch.job_worker import run_worker
 
         run_worker(arguments.job, arguments.folder, timeout_s=arguments.timeout_s)
 
