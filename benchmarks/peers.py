@@ -36,8 +36,8 @@ def main(quick: bool) -> dict:
     job = Job(schema_version=1, graph=spec, model=model, training=TrainingSpec(epochs=rounds))
     graph = generate_sbm(spec)
     torch.set_num_threads(num_usable_cores())
-    plan, part = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind), part, 1)
+    plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
+    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind), partition.part, 1)
     shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
     ours = FullBatchTrainer(job, plan.program(), shard, torch.device("cpu"))
     peers = {name: Peer(graph, job, make) for name, make in (PYG | HAND).items()}

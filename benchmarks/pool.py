@@ -39,8 +39,8 @@ def main(quick: bool) -> dict:
 
 def _compare(job: Job, rounds: int) -> dict:
     graph = generate_sbm(job.graph)
-    plan, part = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind), part, 1)
+    plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
+    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind), partition.part, 1)
     shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
     sides = {name: FullBatchTrainer(job, plan.program(), shard, torch.device("cpu")) for name in ("pool", "torch")}
     limit, times, faults, losses = pool.POOLED_BYTES, {"pool": [], "torch": []}, {}, {}

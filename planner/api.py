@@ -80,7 +80,7 @@ def plan(
         graph: where it is loaded already; else the job's source is loaded.
         on_step: told in words what the planner does.
     """
-    made, part = make_plan(job, cluster, graph or load_graph(job.graph), on_step)
+    made, partition = make_plan(job, cluster, graph or load_graph(job.graph), on_step)
     made = named(made, path)
-    save_plan(made, part, path)
+    save_plan(made, partition, path)
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,6 +62,40 @@ def build_halo(matrix: sp.csr_matrix, part: np.ndarray, num_workers: int) -> Hal
         tuple(local_id[block.halo[block.halo_owner == sender]] for block in blocks) for sender in range(num_workers)
     )
     return Halo(blocks, send)
+
+
+def nothing_pruned() -> np.ndarray:
+    """int32 [2, 0]: the pairs that an exact plan prunes."""
+    return np.empty((2, 0), np.int32)
+
+
+def prune_halo(halo: Halo, pruned: np.ndarray) -> Halo:
+    """The halo without some of its vertices: the entries that gather them are gone, all others keep their values.
+
+    Args:
+        pruned: int [2, P], distinct (worker, vertex) pairs, each vertex in its worker's halo.
+    """
+    keeps = [~np.isin(block.halo, pruned[1, pruned[0] == worker]) for worker, block in enumerate(halo.blocks)]
+    assert sum(int((~keep).sum()) for keep in keeps) == pruned.shape[1], "a pruned vertex is in no halo"
+    return Halo(
+        tuple(_keep_columns(block, keep) for block, keep in zip(halo.blocks, keeps)),
+        tuple(
+            tuple(rows[keep[block.halo_owner == sender]] for rows, block, keep in zip(to_each, halo.blocks, keeps))
+            for sender, to_each in enumerate(halo.send)
+        ),
+    )
+
+
+def _keep_columns(block: LocalBlock, keep: np.ndarray) -> LocalBlock:
+    if keep.all():
+        return block
+    new_id = np.cumsum(keep) - 1
+    return replace(
+        block,
+        halo=block.halo[keep],
+        halo_owner=block.halo_owner[keep],
+        remote=_select(block.remote, keep[block.remote.indices], new_id, int(keep.sum())),
+    )
 
 
 def _cut(

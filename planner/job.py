@@ -13,6 +13,8 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
+Prune = Literal["none", "rapa"]
+Fidelity = Literal["exact", "approximate"]
 OpOrder = Literal["aggregate_first", "multiply_first"]
 
 
@@ -193,11 +195,14 @@ class PinnedDecisions(Contract):
     Args:
         balance: `equal` shares of the graph, by `speed` of the devices alone, or `refined` until all
             workers are predicted to be busy alike.
+        prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
+            least (approximate: aggregation edges are dropped); the planner never chooses it by itself.
     """
 
     num_workers: PositiveInt | None = None
     partitioner: Partitioner | None = None
     balance: Balance | None = None
+    prune: Prune = "none"
     op_order: OpOrder | None = None
     precompute: bool | None = None
     sparse_features: bool | None = None
@@ -207,6 +212,7 @@ class Job(Document):
     """What to train.
 
     Args:
+        fidelity: `exact` gives the numbers of one device up to rounding; `approximate` also allows what drops edges.
         mini_batch: None: full batch.
     """
 
@@ -216,7 +222,7 @@ class Job(Document):
     graph: GraphSpec
     model: ModelSpec = ModelSpec()
     training: TrainingSpec = TrainingSpec()
-    fidelity: Literal["exact"] = "exact"
+    fidelity: Fidelity = "exact"
     pin: PinnedDecisions = PinnedDecisions()
     mini_batch: MiniBatchSpec | None = None
 
@@ -229,6 +235,12 @@ class Job(Document):
             raise ValueError(f"mini_batch.fan_outs has {hops} hops, the model {self.model.num_layers} layers")
         if self.model.input_dropout:
             raise ValueError("mini-batches have no input_dropout; set it to 0")
+        return self
+
+    @model_validator(mode="after")
+    def _pins_are_allowed(self) -> Self:
+        if self.pin.prune != "none" and self.fidelity == "exact":
+            raise ValueError(f"pin.prune {self.pin.prune!r} drops edges; set fidelity to 'approximate' to allow it")
         return self
 
     @classmethod

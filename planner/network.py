@@ -51,6 +51,18 @@ class Network:
         seconds = slowest.seconds * factor
         return replace(slowest, seconds=seconds, spread_s=slowest.spread_s * factor, parts=(("all_to_all", seconds),))
 
+    def port_s(self, rank: int, num_bytes: float) -> float:
+        """Seconds in which a worker's own port sends and receives `num_bytes` each, whatever the others do."""
+        if num_bytes <= 0 or self.num_workers == 1:
+            return 0.0
+        if self._was_measured:
+            port = self._lookup(rank, "all_to_all_port", num_bytes) or self._lookup(rank, "all_to_all", num_bytes)
+            assert port is not None
+            return port.seconds
+        inner, outer = self.placement.device_link, self.placement.workers[rank].link
+        links = [inner] if len(set(self._host_of)) == 1 else [inner, outer]
+        return max(link.latency_s + num_bytes / link.bytes_per_s for link in links)
+
     def all_to_all_processor_s(self, sent_bytes: np.ndarray) -> list[float]:
         """Processor seconds of each worker; sending and receiving are taken to cost the same."""
         handled = (sent_bytes.sum(0) + sent_bytes.sum(1)) / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -11,7 +12,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from planner.cluster import Placement
 from planner.graph import Graph
-from planner.job import Balance, Job, Partitioner
+from planner.halo import nothing_pruned
+from planner.job import Balance, Fidelity, Job, Partitioner, Prune
 from planner.loaders.read import reading
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
@@ -50,12 +52,14 @@ class FullBatchDecision(Contract):
         sparse_features: input features are held and moved as CSR.
         target_weights: share of the graph each worker was given.
         balance: what the shares follow.
+        prune: by what halo vertices were left out.
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
     partitioner: Partitioner
     target_weights: tuple[float, ...] = Field(min_length=1)
     balance: Balance = "speed"
+    prune: Prune = "none"
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
 
@@ -66,6 +70,13 @@ class WorkerLoad(Contract):
     peak_bytes: int = Field(ge=0)
     capacity_bytes: int = Field(ge=0)
     sent_bytes: int = Field(ge=0)
+
+
+class PrunedHalo(Contract):
+    """What one worker does without: halo vertices, and the aggregation's entries that gathered them."""
+
+    num_vertices: NonNegativeInt
+    num_edges: NonNegativeInt
 
 
 class Prediction(Contract):
@@ -108,8 +119,9 @@ class Plan(Document):
     Args:
         shapes: of each worker's share, so that the plan can be simulated without its graph.
         send_counts: `send_counts[p][q]` rows go from worker p to q in one exchange.
-        partition_file: `.npz` beside the plan, key `part`: int32 [N].
-        partition_sha256: of its array's bytes.
+        pruned: of each worker; empty where nothing is.
+        partition_file: `.npz` beside the plan, with the arrays of `Partition`.
+        partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
     """
 
@@ -121,6 +133,7 @@ class Plan(Document):
     decision: FullBatchDecision
     shapes: tuple[WorkerShape, ...] = Field(min_length=1)
     send_counts: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
+    pruned: tuple[PrunedHalo, ...] = ()
     prediction: Prediction
     partition_file: str
     partition_sha256: str
@@ -130,6 +143,11 @@ class Plan(Document):
     def num_workers(self) -> int:
         """Workers the plan runs on."""
         return len(self.placement.workers)
+
+    @property
+    def fidelity(self) -> Fidelity:
+        """`exact` unless aggregation edges are dropped, whatever the job would allow."""
+        return "approximate" if any(halo.num_edges for halo in self.pruned) else "exact"
 
     def program(self) -> Program:
         """The operators of one epoch."""
@@ -147,6 +165,10 @@ class Plan(Document):
         counts = [len(self.shapes), len(self.send_counts), len(self.prediction.workers)]
         if any(count != size for count in counts) or any(len(row) != size for row in self.send_counts):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
+        if len(self.pruned) not in (0, size):
+            raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
+        if self.fidelity != "exact" and (self.job.fidelity == "exact" or self.decision.prune == "none"):
+            raise ValueError("pruned: edges are dropped, which neither the job's fidelity nor decision.prune allows")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
         first = self.decision.layers[0]
@@ -168,25 +190,44 @@ class Plan(Document):
             )
 
 
-def partition_digest(part: np.ndarray) -> str:
-    """SHA-256 of a partition's bytes as int32."""
-    return hashlib.sha256(np.ascontiguousarray(part, dtype=np.int32).tobytes()).hexdigest()
+@dataclass(frozen=True)
+class Partition:
+    """Who owns every vertex, and which halo vertices the workers do without.
+
+    Args:
+        part: int32 [N].
+        pruned: int32 [2, P], (worker, vertex).
+    """
+
+    part: np.ndarray
+    pruned: np.ndarray = field(default_factory=nothing_pruned)
+
+    def digest(self) -> str:
+        """SHA-256 of the bytes of both as int32."""
+        digest = hashlib.sha256()
+        for array in (self.part, self.pruned):
+            digest.update(np.ascontiguousarray(array, dtype=np.int32).tobytes())
+        return digest.hexdigest()
 
 
-def save_plan(plan: Plan, part: np.ndarray, path: Path) -> Path:
+def save_plan(plan: Plan, partition: Partition, path: Path) -> Path:
     """Writes the partition beside the plan, then the plan; a plan on disk is never half there."""
+    arrays = {"part": partition.part.astype(np.int32)}
+    if partition.pruned.size:
+        arrays["pruned"] = partition.pruned.astype(np.int32)
     with replacing(path.parent / plan.partition_file) as temporary:
-        np.savez_compressed(temporary, part=part.astype(np.int32))
+        np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]
     return plan.save(path)
 
 
-def load_partition(plan: Plan, plan_path: Path) -> np.ndarray:
-    """The partition int32 [N] of a plan; `UserError` where it is missing, damaged or another plan's."""
+def load_partition(plan: Plan, plan_path: Path) -> Partition:
+    """The partition of a plan; `UserError` where it is missing, damaged or another plan's."""
     path = plan_path.parent / plan.partition_file
     if not path.exists():
         raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan")
     with reading(path, "a partition file"), np.load(path, allow_pickle=False) as file:
-        part = file["part"]
-    if part.shape != (plan.graph.num_nodes,) or partition_digest(part) != plan.partition_sha256:
+        found = Partition(file["part"], file["pruned"] if "pruned" in file else nothing_pruned())
+    has_shape = found.part.shape == (plan.graph.num_nodes,) and found.pruned.shape[:-1] == (2,)
+    if not has_shape or found.digest() != plan.partition_sha256:
         raise UserError(f"{path}: not the partition this plan was made with; make the plan again")
-    return part
+    return found

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from planner.adjacency import aggregation_matrix
 from planner.graph import Graph
-from planner.halo import build_halo
+from planner.halo import build_halo, prune_halo
 from planner.loaders import load_graph
-from planner.plan import Plan, load_partition
+from planner.plan import Partition, Plan, load_partition
 from planner.shard import cut_shard
 from planner.trace import Trace
 from profiles.contract import replacing
@@ -50,10 +48,10 @@ def run_plan(
     hosts = hosts_here(workers_by_host, plan.placement.profile_of(0).num_threads)
     graph = graph or load_graph(plan.job.graph)
     plan.check_graph(graph)
-    part = load_partition(plan, plan_path)
+    partition = load_partition(plan, plan_path)
     for stale in (MEASURED_FILE, MODEL_FILE):
         (folder / stale).unlink(missing_ok=True)
-    write_shards(plan, graph, part, folder / "shards")
+    write_shards(plan, graph, partition, folder / "shards")
     for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
         with replacing(folder / name) as temporary:  # together, so that the folder can be run again
             temporary.write_bytes(source.read_bytes())
@@ -67,10 +65,10 @@ def run_plan(
     return Trace.load(folder / MEASURED_FILE)
 
 
-def write_shards(plan: Plan, graph: Graph, part: np.ndarray, folder: Path) -> None:
+def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
     """Cuts and writes every worker's share as `worker_{rank}.npz`."""
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
-    halo = build_halo(matrix, part, plan.num_workers)
+    halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
     for rank in range(plan.num_workers):
         shard = cut_shard(graph, halo, rank, sparse_features=plan.decision.sparse_features)
         shard.save(folder / f"worker_{rank}.npz")

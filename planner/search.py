@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from planner.cluster import Cluster, Placement, resolve
 from planner.graph import Graph
 from planner.job import Job
 from planner.lowering import lower_plan
-from planner.plan import GraphFacts, Plan, Prediction, WorkerLoad, partition_digest
+from planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
 from planner.schedule import Schedule
 from planner.simulator.bounds import Bound
 from planner.simulator.montecarlo import percentiles
@@ -21,8 +19,8 @@ from planner.trace import Trace
 from profiles.errors import UserError
 
 
-def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda _: None) -> tuple[Plan, np.ndarray]:
-    """The fastest plan by simulation that fits every worker's memory, with its partition int32 [N].
+def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda _: None) -> tuple[Plan, Partition]:
+    """The fastest plan by simulation that fits every worker's memory, with its partition.
 
     Raises:
         UserError: the job cannot run on the cluster at all.
@@ -43,7 +41,8 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     on_step("simulating the chosen plan")
     schedule = strategy.lower(problem, decided)
     loads = strategy.memory(problem, decided)
-    counts = strategy.halo(problem, decided.part).send_counts()
+    partition = Partition(decided.part, decided.pruned)
+    counts = strategy.halo(problem, decided.part, decided.pruned).send_counts()
     plan = Plan(
         schema_version=Plan.VERSION,
         job=job,
@@ -52,12 +51,13 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         decision=decided.decision,
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in counts.tolist()),
+        pruned=strategy.pruned(problem, decided),
         prediction=_prediction(schedule, loads, strategy.bound(problem)),
         partition_file="",
-        partition_sha256=partition_digest(decided.part),
+        partition_sha256=partition.digest(),
         considered=decided.considered,
     )
-    return plan, decided.part
+    return plan, partition
 
 
 def named(plan: Plan, path: Path) -> Plan:

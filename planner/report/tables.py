@@ -92,8 +92,10 @@ def plan_table(plan: Plan) -> RenderableType:
         "plan",
         f"{plan.num_workers} worker(s), {decision.partitioner} partition, "
         f"{'sparse' if decision.sparse_features else 'dense'} features, "
-        f"fidelity {plan.job.fidelity}",
+        f"fidelity {plan.fidelity}",
     )
+    if plan.pruned:
+        head.add_row("pruned", _pruned_words(plan))
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
     head.add_row(
         "epoch",
@@ -105,6 +107,12 @@ def plan_table(plan: Plan) -> RenderableType:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
         head.add_row("unprofiled", f"{len(prediction.unprofiled)} task(s) outside the profiled shapes: {shown}")
     return Group(head, _workers_table(plan), _considered_table(plan))
+
+
+def _pruned_words(plan: Plan) -> str:
+    num_vertices, num_edges = (sum(getattr(p, key) for p in plan.pruned) for key in ("num_vertices", "num_edges"))
+    share = num_edges / (num_edges + sum(shape.num_edges for shape in plan.shapes))
+    return f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges; accuracy was not tried"
 
 
 def _layer_words(layer: int, decision) -> str:

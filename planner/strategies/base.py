@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from planner.cluster import Placement
 from planner.graph import Graph
+from planner.halo import nothing_pruned
 from planner.job import Job
 from planner.plan import Candidate, FullBatchDecision, WorkerLoad
 from planner.schedule import Schedule
@@ -29,11 +30,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision with the vertex assignment it rests on, int32 [N], and what else was considered."""
+    """A decision with the vertex assignment it rests on, and what else was considered.
+
+    Args:
+        part: int32 [N].
+        pruned: int32 [2, P], (worker, halo vertex) pairs done without.
+    """
 
     decision: FullBatchDecision
     part: np.ndarray
     considered: tuple[Candidate, ...]
+    pruned: np.ndarray = field(default_factory=nothing_pruned)
 
 
 class Strategy(Protocol):

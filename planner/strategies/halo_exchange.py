@@ -2,6 +2,7 @@
 
 The axes decided here: partitioner, each worker's share of the graph, features dense or sparse, and per layer
 the order of multiplication and aggregation, with the input features aggregated once where that is exact.
+Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from planner.adjacency import aggregation_matrix
-from planner.halo import Halo, build_halo
+from planner.halo import Halo, build_halo, prune_halo
 from planner.job import Balance, Partitioner
 from planner.partition import partition
-from planner.plan import Candidate, FullBatchDecision, WorkerLoad
+from planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad
+from planner.rapa.prune import prune_halos
 from planner.schedule import Schedule
 from planner.shapes import WorkerShape
 from planner.simulator.bounds import Bound
@@ -43,19 +45,21 @@ class HaloExchangeStrategy:
     def decide(self, problem: Problem, on_step: OnStep) -> Decided:
         """Tries every partitioner and feature format; per layer takes the order with the shortest epoch."""
         tried = [entry for method in self._methods(problem) for entry in self._of_method(problem, method, on_step)]
-        tried.sort(key=lambda entry: entry[0])
+        if problem.job.pin.prune == "rapa":
+            tried = self._pruned(problem, tried, on_step)
+        tried.sort(key=_epoch_s)
         considered = tuple(
             Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=trial.shortfall(decision.layers)[0] <= 0)
             for epoch_s, trial, decision in tried[:_NUM_CONSIDERED]
         )
         for _, trial, decision in tried:
             if trial.shortfall(decision.layers)[0] <= 0:
-                return Decided(decision, trial.part, considered)
+                return Decided(decision, trial.part, considered, trial.pruned)
         raise NoPlanFitsError(_nearest_miss(tried))
 
     def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
         """Loads and peak bytes of each worker."""
-        trial = self._trial(problem, decided.part, decided.decision.sparse_features)
+        trial = self._decided_trial(problem, decided)
         lowering = trial.lowering(decided.decision.layers)
         lowering.lower()
         estimates = trial.memory(decided.decision.layers)
@@ -70,7 +74,7 @@ class HaloExchangeStrategy:
 
     def lower(self, problem: Problem, decided: Decided) -> Schedule:
         """The tasks of one epoch."""
-        trial = self._trial(problem, decided.part, decided.decision.sparse_features)
+        trial = self._decided_trial(problem, decided)
         return trial.lowering(decided.decision.layers).lower()
 
     def bound(self, problem: Problem) -> Bound:
@@ -80,25 +84,41 @@ class HaloExchangeStrategy:
         1/(4 W), no split ends before 1 / sum(1 / r_i). Measured curves may dip between the shares
         looked at, so it bounds by the profile, not by physics; and it gives every worker rows and
         edges in the graph's own proportion, which devices of opposite strengths could depart from.
+        Where halos may be pruned every edge might be, so only the rows count.
         """
-        workers = problem.placement.workers
-        rate_of = {
-            worker.profile: self._least_rate_s(problem, rank) for rank, worker in reversed([*enumerate(workers)])
-        }
+        workers, keeps_edges = problem.placement.workers, problem.job.pin.prune == "none"
+        first = {worker.profile: rank for rank, worker in reversed([*enumerate(workers)])}
+        rate_of = {profile: self._least_rate_s(problem, rank, keeps_edges) for profile, rank in first.items()}
         seconds = 1.0 / sum(1.0 / rate_of[worker.profile] for worker in workers)
-        return Bound(seconds, "compute of all workers, perfectly balanced")
+        work = "compute" if keeps_edges else "compute on the rows"
+        return Bound(seconds, f"{work} of all workers, perfectly balanced")
 
     def shapes(self, problem: Problem, decided: Decided) -> tuple[WorkerShape, ...]:
         """The sizes of each worker's share, for the plan file."""
-        return self._trial(problem, decided.part, decided.decision.sparse_features).shapes
+        return self._decided_trial(problem, decided).shapes
 
-    def halo(self, problem: Problem, part: np.ndarray) -> Halo:
-        """The halo sets of a partition, computed once."""
+    def pruned(self, problem: Problem, decided: Decided) -> tuple[PrunedHalo, ...]:
+        """What each worker does without, for the plan file; nothing where that is so for all."""
+        if not decided.pruned.size:
+            return ()
+        whole, left = self.halo(problem, decided.part), self.halo(problem, decided.part, decided.pruned)
+        return tuple(
+            PrunedHalo(num_vertices=len(before.halo) - len(after.halo), num_edges=before.remote.nnz - after.remote.nnz)
+            for before, after in zip(whole.blocks, left.blocks)
+        )
+
+    def halo(self, problem: Problem, part: np.ndarray, pruned: np.ndarray | None = None) -> Halo:
+        """The halo sets of a partition without the pruned pairs, computed once."""
         key = f"{problem.job.model.kind}:{hash(part.tobytes())}"
         if key not in self._halos:
             matrix = self._matrix(problem)
             self._halos[key] = build_halo(matrix, part, int(part.max()) + 1)
-        return self._halos[key]
+        if pruned is None or not pruned.size:
+            return self._halos[key]
+        pruned_key = f"{key}:{hash(pruned.tobytes())}"
+        if pruned_key not in self._halos:
+            self._halos[pruned_key] = prune_halo(self._halos[key], pruned)
+        return self._halos[pruned_key]
 
     def _matrix(self, problem: Problem):
         kind = problem.job.model.kind
@@ -108,6 +128,27 @@ class HaloExchangeStrategy:
 
     def _trial(self, problem: Problem, part: np.ndarray, sparse: bool) -> Trial:
         return Trial(problem, part, self.halo(problem, part), sparse)
+
+    def _decided_trial(self, problem: Problem, decided: Decided) -> Trial:
+        trial = self._trial(problem, decided.part, decided.decision.sparse_features)
+        return self._without(trial, decided.pruned)
+
+    def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
+        return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned)
+
+    def _pruned(self, problem: Problem, tried: list[_Tried], on_step: OnStep) -> list[_Tried]:
+        """Every partition tried, pruned under the order of operators that was fastest on it; all orders again."""
+        fastest: dict[int, _Tried] = {}
+        for entry in sorted(tried, key=_epoch_s):
+            fastest.setdefault(id(entry[1]), entry)
+        found = []
+        for _, trial, decision in fastest.values():
+            on_step(f"pruning halos ({decision.partitioner}, {decision.balance} shares)")
+            less = self._without(trial, prune_halos(trial, decision.layers).pruned)
+            for layers in less.descend():
+                changed = decision.model_copy(update={"layers": layers, "prune": "rapa"})
+                found.append((less.epoch_s(layers), less, changed))
+        return found
 
     def _methods(self, problem: Problem) -> tuple[Partitioner, ...]:
         pinned = problem.job.pin.partitioner
@@ -129,14 +170,14 @@ class HaloExchangeStrategy:
 
     def _refined(self, problem: Problem, method: Partitioner, found: list[_Tried], on_step: OnStep) -> list[_Tried]:
         refined: list[_Tried] = []
-        best_s, trial, decision = min(found, key=lambda entry: entry[0])
+        best_s, trial, decision = min(found, key=_epoch_s)
         for _ in range(NUM_ROUNDS):
             busy_s = trial.busy_s(decision.layers)
             if is_balanced(busy_s):
                 break
             weights = refined_shares(decision.target_weights, busy_s)
             again = self._of_shares(problem, method, "refined", weights, on_step)
-            epoch_s, trial, decision = min(again, key=lambda entry: entry[0])
+            epoch_s, trial, decision = min(again, key=_epoch_s)
             refined += again
             if epoch_s >= best_s:
                 break
@@ -172,8 +213,8 @@ class HaloExchangeStrategy:
         seconds = {name: self._least_rate_s(problem, names.index(name)) for name in set(names)}
         return shares_by_speed([seconds[name] for name in names])
 
-    def _least_rate_s(self, problem: Problem, rank: int) -> float:
-        """Least seconds per whole graph at which the worker computes, over shares of it."""
+    def _least_rate_s(self, problem: Problem, rank: int, keeps_edges: bool = True) -> float:
+        """Least seconds per whole graph, or per all its rows, at which the worker computes, over shares of it."""
         alone = replace(
             problem,
             placement=problem.placement.model_copy(update={"workers": (problem.placement.workers[rank],)}),
@@ -186,16 +227,22 @@ class HaloExchangeStrategy:
         for sparse in feature_formats(problem):
             trial = self._trial(alone, everything, sparse)
             for share in shares:
-                part = with_share(trial, share)
+                part = with_share(trial, share, keeps_edges=keeps_edges)
                 rates.append(min(part.epoch_s(layers) for layers in part.descend()) / share)
         return min(rates)
+
+
+def _epoch_s(tried: _Tried) -> float:
+    return tried[0]
 
 
 def _summary(decision: FullBatchDecision) -> str:
     short = {"multiply_first": "A(XW)", "aggregate_first": "(AX)W"}
     orders = ", ".join("AX once" if d.precompute else short[d.op_order] for d in decision.layers)
     balance = "" if decision.balance == "speed" else f", {decision.balance} shares"
-    return f"{decision.partitioner}{balance}; {'sparse' if decision.sparse_features else 'dense'} features; {orders}"
+    pruned = "" if decision.prune == "none" else f", halos pruned by {decision.prune}"
+    features = "sparse" if decision.sparse_features else "dense"
+    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}"
 
 
 def _nearest_miss(tried: list[_Tried]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from planner.costs import OperatorCosts
-from planner.halo import Halo
+from planner.halo import Halo, nothing_pruned
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
 from planner.program import LayerDecision, Program, build_program, num_hops
@@ -21,13 +21,19 @@ from profiles.errors import UserError
 
 @dataclass
 class Trial:
-    """One partition and feature format, with everything a decision on it needs."""
+    """One partition and feature format, with everything a decision on it needs.
+
+    Args:
+        halo: what is left of it where vertices are `pruned`, int32 [2, P].
+        scaled: shapes to take instead of the halo's.
+    """
 
     problem: Problem
     part: np.ndarray
     halo: Halo
     sparse: bool
     scaled: tuple[WorkerShape, ...] | None = None
+    pruned: np.ndarray = field(default_factory=nothing_pruned)
 
     @cached_property
     def shapes(self) -> tuple[WorkerShape, ...]:
@@ -86,19 +92,20 @@ class Trial:
         return list(seen)
 
     def memory(self, layers: tuple[LayerDecision, ...]) -> tuple[MemoryEstimate, ...]:
-        graph, placement = self.problem.graph, self.problem.placement
         program = self.program(layers)
-        return tuple(
-            estimate_memory(
-                program,
-                shape,
-                placement.profile_of(rank),
-                num_features=graph.num_features,
-                num_classes=graph.num_classes,
-                num_workers=len(self.shapes),
-                has_optimizer_state=self.problem.job.training.optimizer == "adam",
-            )
-            for rank, shape in enumerate(self.shapes)
+        return tuple(self.memory_of(rank, program, shape) for rank, shape in enumerate(self.shapes))
+
+    def memory_of(self, rank: int, program: Program, shape: WorkerShape) -> MemoryEstimate:
+        """What one worker would need for a share of this shape."""
+        graph = self.problem.graph
+        return estimate_memory(
+            program,
+            shape,
+            self.problem.placement.profile_of(rank),
+            num_features=graph.num_features,
+            num_classes=graph.num_classes,
+            num_workers=len(self.shapes),
+            has_optimizer_state=self.problem.job.training.optimizer == "adam",
         )
 
     def shortfall(self, layers: tuple[LayerDecision, ...]) -> tuple[int, int]:
@@ -109,13 +116,13 @@ class Trial:
         return missing[rank], rank
 
 
-def with_share(trial: Trial, share: float) -> Trial:
-    """The same trial on a proportional share of the graph, without a halo."""
+def with_share(trial: Trial, share: float, *, keeps_edges: bool = True) -> Trial:
+    """The same trial on a proportional share of the graph, or of its rows alone, without a halo."""
     scaled = tuple(
         shape.model_copy(
             update={
                 "num_local": max(1, round(shape.num_local * share)),
-                "local_edges": round(shape.local_edges * share),
+                "local_edges": round(shape.local_edges * share) if keeps_edges else 0,
                 "num_train": round(shape.num_train * share),
                 "hop_entries": tuple(round(entries * share) for entries in shape.hop_entries),
             }

@@ -1,12 +1,13 @@
 """The blocks of any partition are the whole matrix, and what is sent is what is awaited."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
+from planner.halo import build_halo, nothing_pruned, prune_halo
 
 
 @st.composite
@@ -108,3 +109,53 @@ def test_one_worker_needs_nobody():
     (block,) = build_halo(matrix, np.zeros(3, np.int32), 1).blocks
     assert block.remote.shape == (3, 0)
     assert (block.local != matrix).nnz == 0
+
+
+def some_pairs(halo, seed):
+    """int32 [2, P]: about half of the (worker, halo vertex) pairs."""
+    workers = np.repeat(np.arange(halo.num_workers), [len(block.halo) for block in halo.blocks])
+    pairs = np.stack([workers, np.concatenate([block.halo for block in halo.blocks])]).astype(np.int32)
+    return pairs[:, np.random.default_rng(seed).random(pairs.shape[1]) < 0.5]
+
+
+@settings(deadline=None)
+@given(cuts(), st.integers(0, 99))
+def test_pruned_blocks_are_the_matrix_without_the_pruned_entries(cut, seed):
+    """Every other entry keeps its value: degrees are those of the whole graph."""
+    matrix, part, num_workers = cut
+    halo = build_halo(matrix, part, num_workers)
+    pruned = some_pairs(halo, seed)
+    gone = set(zip(*pruned.tolist(), strict=True))
+    found = []
+    for block in prune_halo(halo, pruned).blocks:
+        found += entries(block.local, block.vertices, block.vertices)
+        found += entries(block.remote, block.vertices, block.halo)
+    everything = np.arange(len(part))
+    wanted = [entry for entry in entries(matrix, everything, everything) if (part[entry[0]], entry[1]) not in gone]
+    assert sorted(found) == sorted(wanted)
+
+
+@settings(deadline=None)
+@given(cuts(), st.integers(0, 99))
+def test_pruned_vertices_are_not_sent(cut, seed):
+    """What arrives is the receiver's halo still, row for row, and nothing pruned is among it."""
+    matrix, part, num_workers = cut
+    whole = build_halo(matrix, part, num_workers)
+    pruned = some_pairs(whole, seed)
+    halo = prune_halo(whole, pruned)
+    assert halo.send_counts().sum() == whole.send_counts().sum() - pruned.shape[1]
+    for receiver, block in enumerate(halo.blocks):
+        arriving = [halo.blocks[sender].vertices[halo.send[sender][receiver]] for sender in range(num_workers)]
+        np.testing.assert_array_equal(np.concatenate(arriving), block.halo)
+        np.testing.assert_array_equal(block.halo_owner, part[block.halo])
+        assert not set(block.halo.tolist()) & set(pruned[1, pruned[0] == receiver].tolist())
+
+
+def test_nothing_pruned_is_the_same_halo():
+    """Down to the arrays; a vertex that is in no halo cannot be pruned."""
+    halo = build_halo(sp.csr_matrix(np.ones((4, 4), np.float32)), np.array([0, 0, 1, 1]), 2)
+    same = prune_halo(halo, nothing_pruned())
+    assert all(a is b for a, b in zip(same.blocks, halo.blocks, strict=True))
+    np.testing.assert_array_equal(same.send_counts(), halo.send_counts())
+    with pytest.raises(AssertionError, match="in no halo"):
+        prune_halo(halo, np.array([[0], [1]]))

@@ -53,6 +53,13 @@ def test_toml_is_read_with_every_key(tmp_path):
     assert job.pin.num_workers == 2
 
 
+def test_pruning_is_asked_for_and_allowed(tmp_path):
+    """By the pin and by the fidelity; allowed alone it is not asked for."""
+    allowed = f"fidelity = 'approximate'\n{GRAPH}"
+    assert Job.load(write(tmp_path, allowed)).pin.prune == "none"
+    assert Job.load(write(tmp_path, f"{allowed}[pin]\nprune = 'rapa'\n")).pin.prune == "rapa"
+
+
 def test_json_says_the_same_as_toml(tmp_path):
     """A job saved as JSON is the job that was loaded from TOML."""
     job = Job.load(write(tmp_path, TOML))
@@ -96,6 +103,8 @@ MISTAKES = {
     "fidelity": (f"fidelity = 'stale'\n{GRAPH}", "fidelity"),
     "pinned order": (f"{GRAPH}[pin]\nop_order = 'sideways'\n", "pin.op_order"),
     "pinned workers": (f"{GRAPH}[pin]\nnum_workers = 0\n", "pin.num_workers"),
+    "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", "set fidelity to 'approximate'"),
+    "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
     "section as value": (f"model = 3\n{GRAPH}", "model"),
     "not TOML": ("schema_version = = 1\n", "not valid TOML"),
 }

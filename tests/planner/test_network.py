@@ -46,6 +46,16 @@ def test_devices_of_one_host_share_its_link():
     assert own.seconds == pytest.approx(0.501)
 
 
+def test_a_port_is_the_slower_of_what_rows_pass():
+    """Within a host the devices' link, between hosts also the host's own, whatever the other host has."""
+    slow = Link(bytes_per_s=1e7, latency_s=1e-3)
+    uneven = network(1, 1, links=[Link(bytes_per_s=1e9, latency_s=1e-3), slow])
+    assert uneven.port_s(0, 1e9) == pytest.approx(1.001)
+    assert uneven.port_s(1, 1e9) == pytest.approx(100.001)
+    assert network(2).port_s(1, 1e9) == pytest.approx(0.1 + 1e-6)
+    assert network(2).port_s(1, 0) == network(1).port_s(0, 1e9) == 0
+
+
 def test_links_carry_both_directions_at_once():
     """A host that sends and receives the same takes no longer than one that only sends."""
     one_way = network(1, 1).all_to_all(sent(2, w0_1=10**9))
@@ -174,6 +184,13 @@ def test_what_all_share_binds_when_all_are_busy(tmp_path):
     """Ports that share a core or a switch are slower together than each alone."""
     net = ported_network(tmp_path, 5e5, 1e6, 1e6)
     assert net.all_to_all(sent(2, w0_1=500_000, w1_0=500_000)).seconds == pytest.approx(1.0)
+
+
+def test_a_measured_port_is_looked_up(tmp_path):
+    """Each worker's own; without ports the exchange in which all take part."""
+    net = ported_network(tmp_path, 5e5, 1e6, 1e5)
+    assert [net.port_s(rank, 500_000) for rank in (0, 1)] == pytest.approx([0.5, 5.0])
+    assert measured_network(tmp_path, 2, 2).port_s(0, 200_000) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("devices", [(3,), (1, 1)], ids=["other number of workers", "other hosts"])

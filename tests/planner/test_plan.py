@@ -8,10 +8,11 @@ import pytest
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, SbmGraph
-from planner.plan import GraphFacts, Plan, load_partition, partition_digest, save_plan
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.plan import GraphFacts, Partition, Plan, load_partition, save_plan
 from planner.search import make_plan, named, simulate_plan
 from profiles.errors import UserError
+from profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)
@@ -28,8 +29,22 @@ def made():
 def saved(made, tmp_path):
     """The path of the plan on disk, its partition beside it."""
     path = tmp_path / "plan.json"
-    plan, part = made
-    return save_plan(named(plan, path), part, path)
+    plan, partition = made
+    return save_plan(named(plan, path), partition, path)
+
+
+@pytest.fixture
+def saved_pruned(tmp_path):
+    """The path of a plan whose halos are pruned: two equal devices, one behind a narrow link."""
+    hosts = [
+        HostSpec(name=f"h{rate}", devices=(DeviceSpec(catalog="t4"),), link=Link(bytes_per_s=rate))
+        for rate in (1e8, 1e6)
+    ]
+    pin = PinnedDecisions(prune="rapa", balance="equal")
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="approximate", pin=pin)
+    path = tmp_path / "plan.json"
+    plan, partition = make_plan(job, Cluster(hosts=tuple(hosts)), GRAPH)
+    return save_plan(named(plan, path), partition, path)
 
 
 def fault(call, *arguments):
@@ -42,13 +57,14 @@ def fault(call, *arguments):
 
 def test_save_and_load_round_trip(made, saved):
     """Plan and partition read back equal those written."""
-    plan, part = made
+    plan, partition = made
     loaded = Plan.load(saved)
     assert loaded == named(plan, saved)
     assert loaded.fingerprint() == named(plan, saved).fingerprint()
     read = load_partition(loaded, saved)
-    np.testing.assert_array_equal(read, part)
-    assert read.dtype == np.int32
+    np.testing.assert_array_equal(read.part, partition.part)
+    assert read.part.dtype == np.int32
+    assert not read.pruned.size
 
 
 def test_only_plan_and_partition_are_written(saved):
@@ -70,7 +86,7 @@ def test_moving_both_files_together_is_allowed(saved, tmp_path):
     folder.mkdir()
     for name in ("plan.json", "plan.partition.npz"):
         (tmp_path / name).rename(folder / name)
-    assert len(load_partition(Plan.load(folder / "plan.json"), folder / "plan.json")) == 80
+    assert len(load_partition(Plan.load(folder / "plan.json"), folder / "plan.json").part) == 80
 
 
 def test_its_own_graph_is_accepted(made):
@@ -136,11 +152,12 @@ def test_flipped_bytes_inside_the_array_are_found(saved):
     assert str(path) in fault(load_partition, Plan.load(saved), saved)
 
 
-def test_digest_depends_on_owners_alone():
+def test_digest_depends_on_owners_and_pruned_pairs_alone():
     """Not on the integer type or the memory layout."""
     part = np.arange(12) % 3
-    assert partition_digest(part) == partition_digest(part.astype(np.int32)[::-1][::-1])
-    assert partition_digest(part) != partition_digest((part + 1) % 3)
+    assert Partition(part).digest() == Partition(part.astype(np.int32)[::-1][::-1]).digest()
+    assert Partition(part).digest() != Partition((part + 1) % 3).digest()
+    assert Partition(part).digest() != Partition(part, np.array([[0], [1]])).digest()
 
 
 def at(raw, *keys):
@@ -211,6 +228,56 @@ def test_a_failed_write_leaves_nothing(made, tmp_path):
     """Where the plan cannot be written there is neither plan nor partition nor temporary file."""
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "plan.json"
-    plan, part = made
-    assert "cannot be written" in fault(save_plan, named(plan, path), part, path)
+    plan, partition = made
+    assert "cannot be written" in fault(save_plan, named(plan, path), partition, path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_exact_plans_say_so(made):
+    """No pruned pair, none in the file, and `exact`."""
+    plan, partition = made
+    assert (plan.fidelity, plan.pruned, plan.decision.prune) == ("exact", (), "none")
+    assert not partition.pruned.size
+
+
+def test_pruned_plans_say_what_they_prune(saved_pruned):
+    """`approximate`, with the pairs in the partition file and their number in the plan."""
+    plan = Plan.load(saved_pruned)
+    partition = load_partition(plan, saved_pruned)
+    assert plan.fidelity == "approximate"
+    assert [halo.num_vertices for halo in plan.pruned] == [int((partition.pruned[0] == w).sum()) for w in (0, 1)]
+    assert plan.pruned[1].num_edges >= plan.pruned[1].num_vertices > 0
+    assert [sum(column) for column in zip(*plan.send_counts)] == [shape.num_halo for shape in plan.shapes]
+    assert simulate_plan(plan).epoch_s == (plan.prediction.epoch_s,)
+
+
+@pytest.mark.parametrize("change", ["left out", "one less", "other shape", "other worker"])
+def test_other_pruned_pairs_are_refused(change, saved_pruned):
+    """They belong to the plan as the vertices' owners do."""
+    plan = Plan.load(saved_pruned)
+    held = load_partition(plan, saved_pruned)
+    pruned = {
+        "left out": None,
+        "one less": held.pruned[:, 1:],
+        "other shape": held.pruned.ravel(),
+        "other worker": 1 - held.pruned,
+    }[change]
+    arrays = {"part": held.part} | ({} if pruned is None else {"pruned": pruned})
+    np.savez(saved_pruned.with_name(plan.partition_file), **arrays)
+    assert "not the partition this plan" in fault(load_partition, plan, saved_pruned)
+
+
+PRUNED_EDITS = {
+    "job is exact": lambda raw: (raw["job"].update(fidelity="exact"), raw["job"]["pin"].update(prune="none")),
+    "nothing decided": lambda raw: raw["decision"].update(prune="none"),
+    "a worker missing": lambda raw: raw["pruned"].pop(),
+}
+
+
+@pytest.mark.parametrize("edit", PRUNED_EDITS)
+def test_pruning_must_be_allowed_and_decided(edit, saved_pruned):
+    """A plan edited by hand cannot drop edges under the name of an exact one."""
+    raw = json.loads(saved_pruned.read_text())
+    PRUNED_EDITS[edit](raw)
+    saved_pruned.write_text(json.dumps(raw))
+    assert "pruned" in fault(Plan.load, saved_pruned)

@@ -7,7 +7,6 @@ import pytest
 from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from planner.generate import generate_sbm
 from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.plan import partition_digest
 from planner.search import make_plan, named, simulate_plan
 from profiles.errors import NoPlanFitsError, UserError
 
@@ -32,7 +31,7 @@ def job_of(kind="gcn", **pin):
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "tagcn"])
 def test_plan_predicts_what_simulating_it_gives(kind):
     """The prediction in the plan is its own schedule played on the virtual clock."""
-    plan, part = make_plan(job_of(kind), cluster_of("rtx-3090", "t4"), GRAPH)
+    plan, partition = make_plan(job_of(kind), cluster_of("rtx-3090", "t4"), GRAPH)
     trace = simulate_plan(plan)
     prediction = plan.prediction
     assert trace.median_epoch_s == prediction.epoch_s >= prediction.bound_s > 0
@@ -40,23 +39,23 @@ def test_plan_predicts_what_simulating_it_gives(kind):
         assert trace.category_s(category) == pytest.approx(getattr(prediction, f"{category}_s"))
     assert trace.peak_bytes == tuple(load.peak_bytes for load in prediction.workers)
     assert trace.sent_bytes == tuple(load.sent_bytes for load in prediction.workers)
-    assert plan.partition_sha256 == partition_digest(part)
+    assert plan.partition_sha256 == partition.digest()
 
 
 def test_plan_describes_the_partition_it_was_made_with():
     """Shapes and send counts are those of the returned partition."""
-    plan, part = make_plan(job_of(), cluster_of("t4", "t4", "t4"), GRAPH)
-    assert [shape.num_local for shape in plan.shapes] == [int((part == rank).sum()) for rank in range(3)]
+    plan, partition = make_plan(job_of(), cluster_of("t4", "t4", "t4"), GRAPH)
+    assert [shape.num_local for shape in plan.shapes] == [int((partition.part == rank).sum()) for rank in range(3)]
     assert [sum(row) for row in plan.send_counts] == [shape.num_sent for shape in plan.shapes]
     assert [sum(column) for column in zip(*plan.send_counts)] == [shape.num_halo for shape in plan.shapes]
 
 
 def test_pinned_workers_are_the_first_of_the_cluster():
     """Only their profiles go into the plan."""
-    plan, part = make_plan(job_of(num_workers=1), cluster_of("t4", "rtx-3090"), GRAPH)
+    plan, partition = make_plan(job_of(num_workers=1), cluster_of("t4", "rtx-3090"), GRAPH)
     assert plan.num_workers == 1
     assert [profile.name for profile in plan.placement.profiles.values()] == ["t4"]
-    assert not part.any()
+    assert not partition.part.any()
     assert plan.prediction.communicate_s == 0
 
 

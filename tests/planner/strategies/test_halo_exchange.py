@@ -45,9 +45,10 @@ def placement_of(name, *, memory_bytes=None, bytes_per_s=1e12):
     return resolve(Cluster(hosts=hosts, device_link=Link(bytes_per_s=bytes_per_s)))
 
 
-def problem_of(graph="sbm", cluster="network", *, model=None, pin=None, **placement):
+def problem_of(graph="sbm", cluster="network", *, model=None, pin=None, fidelity="exact", **placement):
     """A job of a two-layer GCN, unless another model is given."""
-    job = Job(graph=SBM, model=model or ModelSpec(hidden_channels=32), pin=PinnedDecisions(**(pin or {})))
+    model, pin = model or ModelSpec(hidden_channels=32), PinnedDecisions(**(pin or {}))
+    job = Job(graph=SBM, model=model, pin=pin, fidelity=fidelity)
     held = GRAPHS[graph] if isinstance(graph, str) else graph
     return Problem(held, job, placement_of(cluster, **placement))
 
@@ -293,3 +294,54 @@ def test_a_pinned_balance_is_kept():
         decided = decide(problem_of("skewed", "mixed", pin={"balance": balance}))
         assert decided.decision.balance == balance
     assert "equal shares" in decide(problem_of("skewed", "mixed", pin={"balance": "equal"})).considered[0].summary
+
+
+def pruned_problem(kind="gcn", cluster="contrary", **changes):
+    """Equal shares on uneven devices, which pruning has to even out."""
+    pin = {"prune": "rapa", "balance": "equal", "partitioner": "metis"}
+    model = ModelSpec(kind=kind, hidden_channels=32)
+    return problem_of("skewed", cluster, model=model, pin=pin, fidelity="approximate", **changes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pruning_shortens_the_epoch_where_devices_are_uneven(kind):
+    """Everything follows from the pruned halo: less is sent, gathered and held, and the bound is below it."""
+    problem = pruned_problem(kind, bytes_per_s=1e9)
+    whole_pin = problem.job.pin.model_copy(update={"prune": "none"})
+    whole = replace(problem, job=problem.job.model_copy(update={"pin": whole_pin}))
+    strategy = HaloExchangeStrategy()
+    pruned, exact = strategy.decide(problem, lambda _: None), strategy.decide(whole, lambda _: None)
+    assert (pruned.decision.prune, exact.decision.prune) == ("rapa", "none")
+    assert pruned.pruned.size
+    assert not exact.pruned.size
+    np.testing.assert_array_equal(pruned.part, exact.part)
+    assert epoch_s(problem, pruned) < epoch_s(whole, exact)
+    assert epoch_s(problem, pruned) >= strategy.bound(problem).seconds
+    for fewer, all_of in zip(strategy.shapes(problem, pruned), strategy.shapes(whole, exact), strict=True):
+        assert (fewer.num_halo, fewer.remote_edges) <= (all_of.num_halo, all_of.remote_edges)
+    dropped = strategy.pruned(problem, pruned)
+    assert sum(halo.num_vertices for halo in dropped) == pruned.pruned.shape[1]
+    assert strategy.pruned(whole, exact) == ()
+
+
+def test_pruning_is_never_chosen_unasked():
+    """A job that would allow it is planned as an exact one."""
+    allowed, exact = (decide(problem_of("skewed", "contrary", fidelity=f)) for f in ("approximate", "exact"))
+    assert allowed.decision == exact.decision
+    assert not allowed.pruned.size
+
+
+def test_every_pruned_candidate_is_called_so():
+    """Also in what was considered, among which no exact one is left."""
+    decided = decide(pruned_problem())
+    assert all("halos pruned by rapa" in candidate.summary for candidate in decided.considered)
+
+
+def test_equal_devices_with_equal_work_prune_little():
+    """There is nothing to even out but what METIS left."""
+    equal = pruned_problem(cluster="host")
+    problem = replace(equal, graph=GRAPHS["sbm"])
+    strategy = HaloExchangeStrategy()
+    decided = strategy.decide(problem, lambda _: None)
+    num_halo = strategy.halo(problem, decided.part).send_counts().sum()
+    assert decided.pruned.shape[1] < num_halo / 4

@@ -1,0 +1,69 @@
+"""Prunes halo vertices until all workers cost alike (CaPGNN, algorithms 2 and 3)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import numpy as np
+
+from planner.rapa.costs import Cost, Fits
+from planner.rapa.pairs import HaloPairs
+
+EPSILON = 0.01  # of the mean cost: the spread at which it is balanced enough
+
+
+def adjust_halos(pairs: HaloPairs, cost: Cost, fits: Fits) -> np.ndarray:
+    """bool [K]: the pairs kept (algorithm 2).
+
+    Passes over all workers until their costs spread by less than `EPSILON` or a pass prunes nothing.
+    Unlike the paper's, it looks before the first pass: what is balanced and fits is left as it is.
+    """
+    kept = pairs.everything
+    while not _is_done(pairs, kept, cost, fits):
+        pruned = _adjust_once(pairs, kept, cost, fits)
+        if np.array_equal(pruned, kept):
+            break
+        kept = pruned
+    return kept
+
+
+def _is_done(pairs: HaloPairs, kept: np.ndarray, cost: Cost, fits: Fits) -> bool:
+    loads = pairs.loads(kept)
+    costs = cost(loads)
+    return costs.std() < EPSILON * costs.mean() and all(fits(worker, loads) for worker in range(pairs.num_workers))
+
+
+def _adjust_once(pairs: HaloPairs, kept: np.ndarray, cost: Cost, fits: Fits) -> np.ndarray:
+    """One pass, the most burdened worker first, by what it computes and what it moves (algorithm 3)."""
+    for worker in np.argsort(-cost(pairs.loads(kept)), kind="stable"):
+        kept = _adjust_worker(pairs, kept, int(worker), cost, fits)
+    return kept
+
+
+def _adjust_worker(pairs: HaloPairs, kept: np.ndarray, worker: int, cost: Cost, fits: Fits) -> np.ndarray:
+    """The worker's vertices of least influence pruned, until half its excess over the mean is gone and it fits.
+
+    All of them where that is never reached. The paper's loop ends at the mean also where memory is still
+    short, and never begins below it; here memory is a reason of its own.
+    """
+    loads = pairs.loads(kept)
+    costs = cost(loads)
+    if costs[worker] <= costs.mean() and fits(worker, loads):
+        return kept
+    goal = (costs[worker] + costs.mean()) / 2
+    own = np.flatnonzero(kept & (pairs.worker == worker))
+    ranked = own[np.argsort(pairs.influence[own], kind="stable")]
+
+    def is_enough(num_pruned: int) -> bool:
+        fewer = pairs.loads(_without(kept, ranked[:num_pruned]))
+        return bool(cost(fewer)[worker] <= goal) and fits(worker, fewer)
+
+    # Costs fall with every vertex pruned, so the first number that is enough is found by halving.
+    first = 1 + bisect_left(range(1, len(ranked) + 1), True, key=is_enough)
+    return _without(kept, ranked[:first])
+
+
+def _without(kept: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    fewer = kept.copy()
+    fewer[numbers] = False
+    return fewer

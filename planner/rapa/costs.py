@@ -1,0 +1,92 @@
+"""What an epoch costs each worker as its halo shrinks: the lambda of CaPGNN's equation 15, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.costs import FLOAT_BYTES
+from planner.lowering import FullBatchLowering
+from planner.network import Network
+from planner.program import LayerDecision, Program, Step
+from planner.rapa.pairs import Loads
+from planner.shapes import WorkerShape
+from planner.strategies.trial import Trial
+
+RESERVED_BYTES = 100_000_000  # the paper's beta
+
+Cost = Callable[[Loads], np.ndarray]
+Fits = Callable[[int, Loads], bool]
+
+
+@dataclass(frozen=True)
+class SecondsCost:
+    """Predicted seconds of one partition under one order of operators: lambda = T_comp + T_comm (equations 13 to 15).
+
+    Both terms are seconds, so neither needs a weight: the paper's alpha weighs SpMM against MM where both
+    are unitless (`planner.rapa.paper`). T_comp is every task of the worker, T_comm what its own port takes for
+    its rows. Forward and backward turn a port's two directions about, so their mean counts: each halo vertex
+    pruned then frees its worker as much as its owner.
+    """
+
+    trial: Trial
+    layers: tuple[LayerDecision, ...]
+
+    def __call__(self, loads: Loads) -> np.ndarray:
+        """Seconds [W]."""
+        return self.compute_s(loads) + self.communicate_s(loads)
+
+    def compute_s(self, loads: Loads) -> np.ndarray:
+        """Seconds [W] of every worker's own tasks in an epoch, exchanges and reduction left out."""
+        problem = self.trial.problem
+        lowering = FullBatchLowering(
+            self._program,
+            problem.placement,
+            tuple(self._shape(worker, loads) for worker in range(len(self.trial.shapes))),
+            loads.send_counts,
+            self.trial.costs,
+            problem.graph.num_classes,
+        )
+        busy_s = np.zeros(len(self.trial.shapes))
+        for task in lowering.lower().tasks:
+            if task.category != "communicate":
+                busy_s[task.worker] += task.seconds
+        return busy_s
+
+    def communicate_s(self, loads: Loads) -> np.ndarray:
+        """Seconds [W] in which every worker's port alone moves the rows of an epoch."""
+        num_rows = (loads.send_counts.sum(0) + loads.send_counts.sum(1)) / 2
+        return np.array([self._port_s(rank, float(rows)) for rank, rows in enumerate(num_rows)])
+
+    def _port_s(self, rank: int, num_rows: float) -> float:
+        row_bytes = [(step.in_width * FLOAT_BYTES, 1 if step.constant else 2) for step in self._exchanges]
+        return sum(passes * self._network.port_s(rank, num_rows * num_bytes) for num_bytes, passes in row_bytes)
+
+    def fits(self, worker: int, loads: Loads) -> bool:
+        """Whether the worker's peak memory, activations included, leaves `RESERVED_BYTES` free."""
+        needed = self.trial.memory_of(worker, self._program, self._shape(worker, loads)).peak_bytes
+        return needed + RESERVED_BYTES <= self.trial.problem.placement.workers[worker].memory_bytes
+
+    @cached_property
+    def _program(self) -> Program:
+        return self.trial.program(self.layers)
+
+    @cached_property
+    def _network(self) -> Network:
+        return Network(self.trial.problem.placement)
+
+    @cached_property
+    def _exchanges(self) -> tuple[Step, ...]:
+        return tuple(step for step in self._program.steps if step.op in ("aggregate", "exchange"))
+
+    def _shape(self, worker: int, loads: Loads) -> WorkerShape:
+        return self.trial.shapes[worker].model_copy(
+            update={
+                "num_halo": int(loads.send_counts[:, worker].sum()),
+                "num_sent": int(loads.send_counts[worker].sum()),
+                "remote_edges": int(loads.remote_edges[worker]),
+            }
+        )

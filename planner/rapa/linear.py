@@ -1,0 +1,50 @@
+"""Costs that are linear in the halo: the paper's own, and any other around a point, for exact solving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.rapa.costs import Cost
+from planner.rapa.pairs import Loads
+
+
+@dataclass(frozen=True)
+class LinearCost:
+    """lambda_i = fixed_i + per_edge_i * remote edges + per_received_i * halo rows + per_sent_i * rows sent.
+
+    Args:
+        fixed, per_edge, per_received, per_sent: float64 [W], not negative.
+    """
+
+    fixed: np.ndarray
+    per_edge: np.ndarray
+    per_received: np.ndarray
+    per_sent: np.ndarray
+
+    def __call__(self, loads: Loads) -> np.ndarray:
+        """lambda [W]."""
+        received, sent = loads.send_counts.sum(0), loads.send_counts.sum(1)
+        edges = self.per_edge * loads.remote_edges
+        return self.fixed + edges + self.per_received * received + self.per_sent * sent
+
+    @classmethod
+    def through(cls, cost: Cost, loads: Loads) -> LinearCost:
+        """The linear cost that equals another one at `loads`, its slopes the secants to a halo of nothing."""
+        here = cost(loads)
+        edges, counts = loads.remote_edges, loads.send_counts
+        per_edge = _slope(here, cost(Loads(np.zeros_like(edges), counts)), edges)
+        per_received, per_sent = np.zeros(len(here)), np.zeros(len(here))
+        for worker in range(len(here)):
+            column, row = counts.copy(), counts.copy()
+            column[:, worker], row[worker] = 0, 0
+            per_received[worker] = _slope(here, cost(Loads(edges, column)), counts.sum(0))[worker]
+            per_sent[worker] = _slope(here, cost(Loads(edges, row)), counts.sum(1))[worker]
+        slopes = (per_edge, per_received, per_sent)
+        return cls(here - sum(s * n for s, n in zip(slopes, (edges, counts.sum(0), counts.sum(1)))), *slopes)
+
+
+def _slope(full: np.ndarray, empty: np.ndarray, extent: np.ndarray) -> np.ndarray:
+    """Per unit, where there is any; measured curves that dip count as flat."""
+    return np.maximum(full - empty, 0) / np.maximum(extent, 1)

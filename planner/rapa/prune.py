@@ -1,0 +1,66 @@
+"""A partition's halos pruned for one order of operators, and what that did to the workers' costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.program import LayerDecision
+from planner.rapa.adjust import adjust_halos
+from planner.rapa.costs import SecondsCost
+from planner.rapa.pairs import HaloPairs
+from planner.strategies.trial import Trial
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What RAPA takes from a partition.
+
+    Args:
+        pruned: int32 [2, P], (worker, vertex).
+        num_pairs: halo vertices before, over all workers.
+        edge_share: of the aggregation's entries, those pruned.
+        influence_share: of the halos' influence, that pruned.
+        before_s, after_s: lambda [W], predicted seconds an epoch.
+    """
+
+    pruned: np.ndarray
+    num_pairs: int
+    edge_share: float
+    influence_share: float
+    before_s: np.ndarray
+    after_s: np.ndarray
+
+
+def prune_halos(trial: Trial, layers: tuple[LayerDecision, ...]) -> Pruning:
+    """Algorithms 2 and 3 on a partition whose halos are still whole."""
+    pairs, cost = HaloPairs.of(trial.problem.graph, trial.halo), SecondsCost(trial, layers)
+    kept = adjust_halos(pairs, cost, cost.fits)
+    num_edges = sum(shape.num_edges for shape in trial.shapes)
+    return Pruning(
+        pruned=pairs.pruned(kept),
+        num_pairs=len(kept),
+        edge_share=float(pairs.num_edges[~kept].sum() / max(num_edges, 1)),
+        influence_share=float(pairs.influence[~kept].sum() / max(pairs.influence.sum(), 1e-300)),
+        before_s=cost(pairs.loads(pairs.everything)),
+        after_s=cost(pairs.loads(kept)),
+    )
+
+
+def balance_rows(prunings: Mapping[str, Pruning]) -> list[dict[str, float | str]]:
+    """A table of predicted balance before and after, a row a case: lambda in seconds, its maximum over its mean."""
+    return [
+        {
+            "case": name,
+            "max_s_before": float(pruning.before_s.max()),
+            "max_s_after": float(pruning.after_s.max()),
+            "max_over_mean_before": float(pruning.before_s.max() / pruning.before_s.mean()),
+            "max_over_mean_after": float(pruning.after_s.max() / pruning.after_s.mean()),
+            "pruned_halo_share": pruning.pruned.shape[1] / max(pruning.num_pairs, 1),
+            "pruned_edge_share": pruning.edge_share,
+            "pruned_influence_share": pruning.influence_share,
+        }
+        for name, pruning in prunings.items()
+    ]

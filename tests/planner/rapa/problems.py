@@ -1,0 +1,47 @@
+"""Uneven devices and a skewed graph, cut in equal parts."""
+
+import numpy as np
+
+from planner.adjacency import aggregation_matrix
+from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from planner.generate import generate_rmat
+from planner.halo import build_halo
+from planner.job import Job, ModelSpec, RmatGraph
+from planner.partition import partition
+from planner.program import LayerDecision
+from planner.strategies.base import Problem
+from planner.strategies.trial import Trial
+from profiles.machine import Link
+
+SPEC = RmatGraph(source="rmat", num_nodes=3000, num_edges=40_000, num_features=64)
+GRAPH = generate_rmat(SPEC)
+MULTIPLY = LayerDecision(op_order="multiply_first")
+AGGREGATE = LayerDecision(op_order="aggregate_first")
+ONCE = LayerDecision(op_order="aggregate_first", precompute=True)
+DEVICES = ("rtx-3090", "gtx-1650", "t4")
+
+
+def problem_of(kind="gcn", devices=DEVICES, link=1e9, hidden=32):
+    """A two-layer model, a host for each device, behind links of equal or of given rates."""
+    rates = link if isinstance(link, tuple) else (link,) * len(devices)
+    hosts = tuple(
+        HostSpec(
+            name=f"h{i}",
+            devices=(DeviceSpec(catalog=device),),
+            link=Link(bytes_per_s=rate, latency_s=1e-5),
+        )
+        for i, (device, rate) in enumerate(zip(devices, rates, strict=True))
+    )
+    job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=hidden))
+    return Problem(GRAPH, job, resolve(Cluster(hosts=hosts)))
+
+
+def trial_of(problem, part=None, halo=None):
+    """The problem on METIS parts of equal shares."""
+    size = len(problem.placement.workers)
+    if part is None:
+        part = partition(GRAPH.num_nodes, GRAPH.edge_index, size, "metis")
+    if halo is None:
+        matrix = aggregation_matrix(GRAPH.num_nodes, GRAPH.edge_index, problem.job.model.kind)
+        halo = build_halo(matrix, np.asarray(part), size)
+    return Trial(problem, part, halo, False)

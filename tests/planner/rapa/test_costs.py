@@ -1,0 +1,88 @@
+"""lambda in seconds: what the pruned partition's own lowering and links say, and falling with every pruned vertex."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from planner.halo import prune_halo
+from planner.network import Network
+from planner.rapa.costs import RESERVED_BYTES, SecondsCost
+from planner.rapa.pairs import HaloPairs, Loads
+from tests.planner.rapa.problems import AGGREGATE, GRAPH, MULTIPLY, ONCE, problem_of, trial_of
+
+CASES = [
+    *[(kind, MULTIPLY) for kind in ("gcn", "sage", "gat", "gin", "tagcn")],
+    ("gcn", AGGREGATE),
+    ("sage", AGGREGATE),
+    ("gcn", ONCE),
+    ("tagcn", ONCE),
+]
+
+
+def case_of(kind="gcn", order=MULTIPLY, **placement):
+    """(trial, its pairs, layers)."""
+    trial = trial_of(problem_of(kind, **placement))
+    return trial, HaloPairs.of(GRAPH, trial.halo), (order, MULTIPLY)
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_a_choice_costs_what_its_pruned_partition_costs(kind, order):
+    """Seconds of its lowered tasks, memory included: nothing of a halo is counted that is not there."""
+    trial, pairs, layers = case_of(kind, order)
+    cost, kept = SecondsCost(trial, layers), pairs.everything
+    kept[::3] = False
+    less = trial_of(trial.problem, trial.part, prune_halo(trial.halo, pairs.pruned(kept)))
+    tasks = less.lowering(layers).lower().tasks
+    own = [sum(t.seconds for t in tasks if t.worker == w and t.category != "communicate") for w in range(3)]
+    assert cost.compute_s(pairs.loads(kept)) == pytest.approx(own)
+    assert SecondsCost(less, layers)(pairs.loads(kept)) == pytest.approx(cost(pairs.loads(kept)))
+    peak = [estimate.peak_bytes for estimate in less.memory(layers)]
+    placement = trial.problem.placement
+    for free in (-1, 0):
+        held = [need + RESERVED_BYTES + free for need in peak]
+        places = tuple(w.model_copy(update={"memory_bytes": b}) for w, b in zip(placement.workers, held, strict=True))
+        problem = replace(trial.problem, placement=placement.model_copy(update={"workers": places}))
+        tight = SecondsCost(trial_of(problem, trial.part, trial.halo), layers)
+        assert [tight.fits(worker, pairs.loads(kept)) for worker in range(3)] == [free == 0] * 3
+
+
+@pytest.mark.parametrize(("kind", "order"), CASES)
+def test_exchanges_are_those_of_the_schedule(kind, order):
+    """A port's seconds are the schedule's where sent and received are the same and nothing else is slower."""
+    trial, pairs, layers = case_of(kind, order, devices=("t4", "t4"))
+    loads = pairs.loads(pairs.everything)
+    even = int(loads.send_counts.max())
+    counts = np.array([[0, even], [even, 0]])
+    schedule = replace(trial.lowering(layers), send_counts=counts).lower()
+    exchanges = [task.seconds for task in schedule.tasks if task.worker == 0 and "/exchange/" in task.key]
+    moved = SecondsCost(trial, layers).communicate_s(Loads(loads.remote_edges, counts))
+    assert moved.tolist() == pytest.approx([sum(exchanges)] * 2)
+
+
+def test_all_costs_fall_with_the_halo():
+    """Every worker's, for what it gathers and for what it sends."""
+    _, pairs, layers = case_of()
+    cost = SecondsCost(trial_of(problem_of()), layers)
+    kept, before = pairs.everything, np.full(3, np.inf)
+    for share in (0.0, 0.3, 0.6, 1.0):
+        kept[: int(share * len(kept))] = False
+        after = cost(pairs.loads(kept))
+        assert (after <= before).all()
+        before = after
+    assert cost.communicate_s(pairs.loads(kept)).tolist() == [0, 0, 0]
+
+
+def test_a_narrow_link_makes_a_worker_weak():
+    """Of equal devices with equal parts the one that moves its rows slowly costs most."""
+    trial, pairs, layers = case_of(devices=("t4",) * 3, link=(1e9, 1e9, 1e7))
+    costs = SecondsCost(trial, layers)(pairs.loads(pairs.everything))
+    assert costs[2] > 2 * max(costs[0], costs[1])
+    assert Network(trial.problem.placement).port_s(2, 1e7) == pytest.approx(1.00001)
+
+
+def test_wider_models_cost_more():
+    """The feature width is in the seconds."""
+    trial, pairs, layers = case_of()
+    wide, loads = trial_of(problem_of(hidden=256)), pairs.loads(pairs.everything)
+    assert (SecondsCost(wide, layers)(loads) > SecondsCost(trial, layers)(loads)).all()

@@ -1,0 +1,41 @@
+"""A linear cost counts edges and rows, and can stand in for any other cost at a point."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from planner.rapa.linear import LinearCost
+from planner.rapa.pairs import Loads
+from tests.planner.rapa.cases import linear_cases
+
+LOADS = Loads(np.array([10, 4]), np.array([[0, 3], [2, 0]]))
+
+
+def test_cost_by_hand():
+    """Worker 0: 1 + 10 edges of 2 + 2 rows received of 3 + 3 rows sent of 4."""
+    cost = LinearCost(*np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 0.0], [4.0, 0.5]]))
+    assert cost(LOADS).tolist() == [1 + 20 + 6 + 12, 4 + 1]
+
+
+@settings(deadline=None)
+@given(linear_cases())
+def test_a_linear_cost_is_its_own_line(case):
+    """With nothing pruned and with half of it pruned."""
+    pairs, cost = case
+    whole = pairs.loads(pairs.everything)
+    line = LinearCost.through(cost, whole)
+    half = pairs.loads(np.arange(len(pairs.worker)) % 2 == 0)
+    for loads in (whole, half):
+        assert line(loads) == pytest.approx(cost(loads))
+
+
+def test_a_line_meets_the_cost_where_it_was_drawn():
+    """Also where the cost is a curve; each slope is the mean one down to nothing."""
+
+    def curve(loads):
+        return 1 + loads.remote_edges**2 + np.sqrt(loads.send_counts.sum(0))
+
+    line = LinearCost.through(curve, LOADS)
+    assert line(LOADS) == pytest.approx(curve(LOADS))
+    assert line.per_edge == pytest.approx([10, 4])
+    assert line.per_sent.tolist() == [0, 0]
