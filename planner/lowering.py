@@ -15,6 +15,7 @@ from planner.program import Program, Step
 from planner.schedule import Category, Quota, Schedule, Task
 from planner.shapes import WorkerShape
 from profiles.curves import Estimate
+from profiles.machine import MachineProfile
 
 
 @dataclass
@@ -129,11 +130,7 @@ class FullBatchLowering:
         for worker in range(len(self.shapes)):
             estimate = estimate_of(worker)
             profile = self._cost(worker).profile
-            seconds = estimate.seconds
-            if category == "compute":
-                # A CPU runs Python and operator one after the other; a GPU's launches run ahead of it.
-                overhead_s = profile.host_overhead_s
-                seconds = seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
+            seconds = estimate.seconds if category != "compute" else with_overhead_s(estimate.seconds, profile)
             self._add(self._task(key, worker, category, replace(estimate, seconds=seconds), resource=worker))
 
     def _task(self, key: str, worker: int, category: Category, estimate: Estimate, *, resource: int) -> Task:
@@ -151,6 +148,12 @@ class FullBatchLowering:
 
     def _add(self, task: Task) -> None:
         self._last[task.worker] = (self.schedule.add(task),)
+
+
+def with_overhead_s(seconds: float, profile: MachineProfile) -> float:
+    """A task's seconds with its host overhead: a CPU runs Python first, a GPU's launches run ahead of it."""
+    overhead_s = profile.host_overhead_s
+    return seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
 
 
 def lower_plan(plan: Plan) -> Schedule:

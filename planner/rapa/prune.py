@@ -9,8 +9,8 @@ import numpy as np
 
 from planner.program import LayerDecision
 from planner.rapa.adjust import adjust_halos
-from planner.rapa.costs import SecondsCost
 from planner.rapa.pairs import HaloPairs
+from planner.rapa.seconds import SecondsCost
 from planner.strategies.trial import Trial
 
 

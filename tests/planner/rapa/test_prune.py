@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from planner.halo import prune_halo
-from planner.rapa.costs import SecondsCost
-from planner.rapa.exact import heuristic_gap
 from planner.rapa.linear import LinearCost
+from planner.rapa.optimum import heuristic_gap
 from planner.rapa.pairs import HaloPairs
 from planner.rapa.prune import balance_rows, prune_halos
+from planner.rapa.seconds import SecondsCost
 from tests.planner.rapa.problems import GRAPH, MULTIPLY, problem_of, trial_of
 
 LAYERS = (MULTIPLY, MULTIPLY)

@@ -10,10 +10,11 @@ from rich.console import Console
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.compare import compare
 from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, SbmGraph
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from planner.report.tables import comparison_table, plan_table, profile_table, seconds, size, trace_table
 from planner.search import make_plan, simulate_plan
 from profiles.catalog import catalog_profile
+from profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=1200, average_degree=5, num_classes=3, num_features=10)
 
@@ -24,6 +25,16 @@ def plan():
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),))
     job = Job(graph=SPEC, model=ModelSpec(kind="sage", hidden_channels=16))
     return make_plan(job, cluster, generate_sbm(SPEC))[0]
+
+
+@pytest.fixture(scope="module")
+def pruned_plan():
+    """A plan whose halos are pruned."""
+    hosts = (HostSpec(name="fast", devices=(DeviceSpec(catalog="h100-sxm"),)),)
+    hosts += (HostSpec(name="slow", devices=(DeviceSpec(catalog="gtx-1650"),), link=Link(bytes_per_s=1e6)),)
+    pin = PinnedDecisions(prune="rapa", balance="equal")
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="approximate", pin=pin)
+    return make_plan(job, Cluster(hosts=hosts), generate_sbm(SPEC))[0]
 
 
 def shown(renderable):
@@ -125,3 +136,14 @@ def test_profile_table_lists_every_operator():
         assert f" {name} " in text
     assert "scaled" in text
     assert profile.device_name in text
+
+
+def test_plan_table_says_what_is_pruned(plan, pruned_plan):
+    """Vertices and the share of the aggregation's entries, and that nobody knows the accuracy; else nothing."""
+    text = shown(plan_table(pruned_plan))
+    dropped = sum(halo.num_edges for halo in pruned_plan.pruned)
+    share = dropped / (dropped + sum(shape.num_edges for shape in pruned_plan.shapes))
+    num_vertices = sum(halo.num_vertices for halo in pruned_plan.pruned)
+    assert "fidelity approximate" in text
+    assert f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges" in text
+    assert "pruned" not in shown(plan_table(plan))

@@ -7,8 +7,8 @@ import pytest
 
 from planner.halo import prune_halo
 from planner.network import Network
-from planner.rapa.costs import RESERVED_BYTES, SecondsCost
 from planner.rapa.pairs import HaloPairs, Loads
+from planner.rapa.seconds import RESERVED_BYTES, SecondsCost
 from tests.planner.rapa.problems import AGGREGATE, GRAPH, MULTIPLY, ONCE, problem_of, trial_of
 
 CASES = [

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from planner.rapa.adjust import adjust_halos
-from planner.rapa.exact import heuristic_gap, least_max_cost
+from planner.rapa.optimum import heuristic_gap, least_max_cost
 from tests.planner.rapa.cases import always_fits, linear_cases
 
 

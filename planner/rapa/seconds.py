@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from planner.costs import FLOAT_BYTES
-from planner.lowering import FullBatchLowering
+from planner.costs import FLOAT_BYTES, backward_cost, forward_cost
+from planner.lowering import with_overhead_s
 from planner.network import Network
 from planner.program import LayerDecision, Program, Step
 from planner.rapa.pairs import Loads
 from planner.shapes import WorkerShape
 from planner.strategies.trial import Trial
+from profiles.curves import Estimate
 
 RESERVED_BYTES = 100_000_000  # the paper's beta
 
@@ -41,20 +42,33 @@ class SecondsCost:
 
     def compute_s(self, loads: Loads) -> np.ndarray:
         """Seconds [W] of every worker's own tasks in an epoch, exchanges and reduction left out."""
-        problem = self.trial.problem
-        lowering = FullBatchLowering(
-            self._program,
-            problem.placement,
-            tuple(self._shape(worker, loads) for worker in range(len(self.trial.shapes))),
-            loads.send_counts,
-            self.trial.costs,
-            problem.graph.num_classes,
-        )
-        busy_s = np.zeros(len(self.trial.shapes))
-        for task in lowering.lower().tasks:
+        return self._fixed_s + np.array([self._halo_tasks_s(w, self._shape(w, loads)) for w in self._workers])
+
+    @cached_property
+    def _fixed_s(self) -> np.ndarray:
+        """Seconds [W] of the lowered tasks that no halo changes."""
+        busy_s = np.zeros(len(self._workers))
+        for task in self.trial.lowering(self.layers).lower().tasks:
             if task.category != "communicate":
                 busy_s[task.worker] += task.seconds
-        return busy_s
+        return busy_s - [self._halo_tasks_s(w, shape) for w, shape in enumerate(self.trial.shapes)]
+
+    def _halo_tasks_s(self, worker: int, shape: WorkerShape) -> float:
+        """Seconds of one worker's tasks that depend on the halo: priced again for every choice, the others once."""
+        profile = self.trial.problem.placement.profile_of(worker)
+        return sum(with_overhead_s(task.seconds, profile) for task in self._halo_tasks(worker, shape))
+
+    def _halo_tasks(self, worker: int, shape: WorkerShape) -> Iterator[Estimate]:
+        cost = self.trial.costs[self.trial.problem.placement.workers[worker].profile]
+        for step in self._exchanges if len(self._workers) > 1 else ():
+            yield cost("gather_rows", shape.num_sent, step.in_width)
+            if not step.constant:
+                yield cost("scatter_add_rows", shape.num_sent, step.in_width)
+        for step in self._program.steps:
+            if step.op in ("aggregate", "exchange", "attend"):
+                yield forward_cost(step, shape, cost)
+                if (backward := backward_cost(step, shape, cost)) is not None:
+                    yield backward
 
     def communicate_s(self, loads: Loads) -> np.ndarray:
         """Seconds [W] in which every worker's port alone moves the rows of an epoch."""
@@ -73,6 +87,10 @@ class SecondsCost:
     @cached_property
     def _program(self) -> Program:
         return self.trial.program(self.layers)
+
+    @property
+    def _workers(self) -> range:
+        return range(len(self.trial.shapes))
 
     @cached_property
     def _network(self) -> Network:
