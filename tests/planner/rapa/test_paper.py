@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from planner.costs import OperatorCosts
-from planner.rapa.pairs import Loads
+from planner.rapa.adjust import adjust_halos
+from planner.rapa.pairs import HaloPairs, Loads
 from planner.rapa.paper import ALPHA, paper_cost
 from planner.shapes import WorkerShape
 from profiles.catalog import catalog_profile
+from tests.planner.rapa.cases import always_fits
+from tests.planner.rapa.problems import GRAPH, problem_of, trial_of
 
 
 def shape_of(num_local, local_edges):
@@ -23,11 +26,12 @@ def shape_of(num_local, local_edges):
     )
 
 
-def costs_of(*names, **changes):
+def costs_of(*names):
     """Operators of catalog devices."""
     return [OperatorCosts.of(catalog_profile(name)) for name in names]
 
 
+PAPER_CARDS = ("rtx-3090", "gtx-1660ti", "gtx-1650")
 LOADS = Loads(np.array([30, 50]), np.array([[0, 9], [9, 0]]))
 SHAPES = [shape_of(100, 700), shape_of(80, 900)]
 
@@ -57,3 +61,12 @@ def test_a_cpu_copies_within_itself():
     cpu = card.model_copy(update={"operators": inner, "device_kind": "cpu"})
     lam = paper_cost(SHAPES, [OperatorCosts.of(cpu)] * 2)(LOADS)
     assert lam == pytest.approx(paper_cost(SHAPES, costs_of("t4", "t4"))(LOADS))
+
+
+def test_halos_can_be_adjusted_by_the_papers_cost():
+    """Weak cards beside a strong one: the largest cost comes nearer to the mean."""
+    trial = trial_of(problem_of(devices=PAPER_CARDS))
+    pairs, cost = HaloPairs.of(GRAPH, trial.halo), paper_cost(trial.shapes, costs_of(*PAPER_CARDS))
+    before, after = (cost(pairs.loads(kept)) for kept in (pairs.everything, adjust_halos(pairs, cost, always_fits)))
+    assert after.max() / after.mean() < before.max() / before.mean()
+    assert after.max() < before.max()

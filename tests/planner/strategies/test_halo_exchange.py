@@ -293,6 +293,9 @@ def test_a_pinned_balance_is_kept():
     for balance in ("equal", "speed"):
         decided = decide(problem_of("skewed", "mixed", pin={"balance": balance}))
         assert decided.decision.balance == balance
+    refined = decide(problem_of("skewed", "contrary", pin={"balance": "refined", "partitioner": "metis"})).decision
+    assert refined.balance == "refined"
+    assert sum(refined.target_weights) == pytest.approx(1)
     assert "equal shares" in decide(problem_of("skewed", "mixed", pin={"balance": "equal"})).considered[0].summary
 
 
