@@ -152,7 +152,9 @@ class _Runs:
         source = list(self.sources.values())[-1]
         stages = self._stages(kind, source)
         with stages.undone():
-            profile = profile_stages(stages, min(20, self.setting.num_batches), num_cpu_threads=self.num_threads)
+            profile = profile_stages(
+                stages, 20, num_distinct=self.setting.num_batches, num_cpu_threads=self.num_threads
+            )
         plan = dispatch(profile.times, self.setting.num_batches)
         chosen = plan.buffers or Buffers(0, 1)
         timed: dict[str, Callable[[], Epoch | None]] = {

@@ -26,7 +26,7 @@ def main() -> None:
     model = GraphSAGE(64, 64, 2, 8)
     stages = LoaderStages(loader, model, torch.optim.Adam(model.parameters(), lr=0.01))
     with stages.undone():
-        profile = profile_stages(stages, 8)
+        profile = profile_stages(stages, 8, num_distinct=len(loader))
     for number, trained in enumerate(train(stages, profile.times, len(loader), NUM_EPOCHS)):
         plan, epoch = trained.plan, trained.epoch
         took_s = max(span.end_s for span in epoch.spans)

@@ -140,8 +140,13 @@ class _Worker:
         return DeviceSource(self.loader.graph, self.device, cache=cache, cached=self.data.x)
 
     def _profile(self) -> StageProfile:
-        num_batches = min(_PROFILED_BATCHES, len(self.loader))
-        return profile_stages(self.stages, num_batches, num_cpu_threads=self.num_cpu_threads, timeout_s=self.timeout_s)
+        return profile_stages(
+            self.stages,
+            _PROFILED_BATCHES,
+            num_distinct=len(self.loader),
+            num_cpu_threads=self.num_cpu_threads,
+            timeout_s=self.timeout_s,
+        )
 
     def _epochs(self, profile: StageProfile) -> Iterator[Trained]:
         """Every epoch, whoever has fewer batches keeping step with the others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class StageProfile:
 
 
 def profile_stages(
-    stages: Stages, num_batches: int, *, num_cpu_threads: int = 1, timeout_s: float = 300.0
+    stages: Stages, num_batches: int, *, num_distinct: int, num_cpu_threads: int = 1, timeout_s: float = 300.0
 ) -> StageProfile:
     """Runs two short epochs, one with every batch made by the CPU, one with every batch made by the GPU.
 
@@ -35,12 +36,14 @@ def profile_stages(
 
     Args:
         num_batches: of each epoch, beside a few to warm up.
+        num_distinct: batches there are; where these are fewer, some come again.
     Raises:
         StageFailedError: as `run_epoch` does.
     """
     slots = num_cpu_threads + _SLOTS
+    again = _Again(stages, num_distinct)
     epochs = [
-        run_epoch(stages, buffers, num_batches + _WARM_UP, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
+        run_epoch(again, buffers, num_batches + _WARM_UP, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
         for buffers in (Buffers(slots, _SLOTS, 0), Buffers(0, 1))
     ]
     seconds = {
@@ -59,6 +62,20 @@ def profile_stages(
         ),
         {stage: float(values.std() / means[stage]) for stage, values in seconds.items()},
     )
+
+
+class _Again:
+    """Stages whose batches begin anew after the last."""
+
+    def __init__(self, stages: Stages, num_distinct: int) -> None:
+        self._stages, self._num_distinct = stages, num_distinct
+        self.transfer, self.train = stages.transfer, stages.train
+
+    def cpu_batch(self, epoch: int, index: int) -> Any:
+        return self._stages.cpu_batch(epoch, index % self._num_distinct)
+
+    def gpu_batch(self, epoch: int, index: int) -> Any:
+        return self._stages.gpu_batch(epoch, index % self._num_distinct)
 
 
 def _seconds(epoch: Epoch, stage: str) -> np.ndarray:

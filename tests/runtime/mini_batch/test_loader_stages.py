@@ -65,7 +65,7 @@ def test_training_learns(model):
     """Planned, executed and planned anew, epoch after epoch."""
     stages = stages_of(model)
     with stages.undone():
-        profile = profile_stages(stages, 5)
+        profile = profile_stages(stages, 5, num_distinct=len(stages.loader))
     assert set(profile.variation) == {"cpu_batch", "transfer", "gpu_batch", "train"}
     done = list(train(stages, profile.times, len(stages.loader), 6, timeout_s=60))
     first, last = (sum(trained.epoch.losses) / 13 for trained in (done[0], done[-1]))
@@ -84,3 +84,14 @@ def test_profiling_can_be_undone(model):
     assert all(torch.equal(weights[name], value) for name, value in stages.model.state_dict().items())
     again = stages.optimizer.state_dict()["state"]
     assert all(torch.equal(state["state"][i]["exp_avg"], again[i]["exp_avg"]) for i in again)
+
+
+def test_few_batches_are_profiled_again_and_again(model):
+    """Two of them, eight times: none is asked for that does not exist."""
+    stages, asked = stages_of(model), []
+    make = stages.cpu_batch
+    stages.cpu_batch = lambda epoch, index: asked.append(index) or make(epoch, index)
+    with stages.undone():
+        profile_stages(stages, 6, num_distinct=2)
+    assert set(asked) == {0, 1}
+    assert len(asked) >= 8
