@@ -118,18 +118,21 @@ class Trial:
 
 def with_share(trial: Trial, share: float, *, keeps_edges: bool = True) -> Trial:
     """The same trial on a proportional share of the graph, or of its rows alone, without a halo."""
-    scaled = tuple(
-        shape.model_copy(
+
+    def scaled(shape: WorkerShape) -> WorkerShape:
+        aggregated = share if keeps_edges else 0.0
+        return shape.model_copy(
             update={
                 "num_local": max(1, round(shape.num_local * share)),
-                "local_edges": round(shape.local_edges * share) if keeps_edges else 0,
+                "local_edges": round(shape.local_edges * aggregated),
                 "num_train": round(shape.num_train * share),
-                "hop_entries": tuple(round(entries * share) for entries in shape.hop_entries),
+                "hop_entries": tuple(
+                    round(entries * (aggregated if hop else share)) for hop, entries in enumerate(shape.hop_entries)
+                ),
             }
         )
-        for shape in trial.shapes
-    )
-    return replace(trial, scaled=scaled)
+
+    return replace(trial, scaled=tuple(map(scaled, trial.shapes)))
 
 
 def feature_formats(problem: Problem) -> tuple[bool, ...]:

@@ -348,3 +348,15 @@ def test_equal_devices_with_equal_work_prune_little():
     decided = strategy.decide(problem, lambda _: None)
     num_halo = strategy.halo(problem, decided.part).send_counts().sum()
     assert decided.pruned.shape[1] < num_halo / 4
+
+
+def test_the_bound_of_pruned_plans_holds_without_any_cut_edge():
+    """Every halo vertex pruned, features sparse and aggregated once: still above the bound."""
+    pin = {"prune": "rapa", "balance": "equal", "sparse_features": True, "precompute": True}
+    problem = problem_of(sparse_graph(), pin=pin, fidelity="approximate")
+    strategy = HaloExchangeStrategy()
+    decided = strategy.decide(problem, lambda _: None)
+    blocks = strategy.halo(problem, decided.part).blocks
+    workers = np.repeat(np.arange(len(blocks)), [len(block.halo) for block in blocks])
+    pairs = np.stack([workers, np.concatenate([block.halo for block in blocks])]).astype(np.int32)
+    assert epoch_s(problem, replace(decided, pruned=pairs)) >= strategy.bound(problem).seconds
