@@ -75,6 +75,18 @@ def test_quick_routes_run():
     assert 0 < row["busy"]["gpu"] <= 1
 
 
+def test_quick_hit_rate_has_priority_on_top():
+    """On 2 and 4 parts overlap priority is below neither FIFO nor LRU at once, and finds everything at coverage."""
+    done = benchmark("hit_rate", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["on_top_everywhere"], result["least_rate_at_coverage"]) == (True, 1.0)
+    assert {(row["parts"], row["lookups"]) for row in result["rows"]} == {
+        (parts, lookups) for parts in (2, 4) for lookups in ("at_once", "one_by_one")
+    }
+    assert all(row["parts"] == 4 and row["share_of_coverage"] <= 0.1 for row in result["exceptions"])
+
+
 def uniform_draws(num_draws, degree, fan_out, skew):
     """Counts of `num_draws` subsets of one target's neighbours; a share `skew` of them leaves out the last."""
     rng = np.random.default_rng(0)

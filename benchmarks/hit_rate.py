@@ -1,0 +1,97 @@
+"""Hit rate of the joint cache against its capacity: overlap priority, FIFO and LRU, on 2 and 4 parts of real graphs.
+
+All parts lie on one host: every worker has its device's tier, and all share the host's region. Both tiers have the
+same capacity, given as a share of the full coverage: the largest halo, so that every device holds all it reads.
+Rates are those of an epoch between two refreshes, after the first ones.
+
+`at_once` is what a collective exchange does; there priority is never below. With 2 parts every halo vertex has one
+reader, so that at once all policies find as many. `one_by_one` is the textbook's cache: FIFO and LRU displace what is
+needed next, but four workers that read in lockstep find rows that another one received a moment before, which no
+exchange could use. Where that puts FIFO or LRU on top, at small capacities, the row is listed under `exceptions`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._common import DATASETS
+from planner.adjacency import aggregation_matrix
+from planner.generate import generate_rmat
+from planner.graph import Graph
+from planner.halo import build_halo
+from planner.job import NpzGraph, RmatGraph
+from planner.joint_cache.hits import Lookups, Policy, play
+from planner.loaders import load_graph
+from planner.partition import partition
+
+GRAPHS = ("coauthor_physics", "fb100_cornell5")
+POLICIES: tuple[Policy, ...] = ("overlap", "fifo", "lru")
+LOOKUPS: tuple[Lookups, ...] = ("at_once", "one_by_one")
+NUM_PARTS = (2, 4)
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_NUM_EPOCHS = 5  # FIFO and LRU are steady after three
+
+
+def main(quick: bool) -> dict:
+    """Plays every policy at every capacity."""
+    skipped = [] if quick else [name for name in GRAPHS if not (DATASETS / f"{name}.npz").exists()]
+    rows = [row for graph in _graphs(quick) for size in NUM_PARTS for row in _rows(graph, size)]
+    _show(rows)
+    return {
+        "on_top_everywhere": all(_is_on_top(row) for row in rows if row["lookups"] == "at_once"),
+        "exceptions": [row for row in rows if row["lookups"] == "one_by_one" and not _is_on_top(row)],
+        "least_rate_at_coverage": min(row["overlap"] for row in rows if row["share_of_coverage"] == 1),
+        "skipped": [f"{name}: the real graphs are not part of the repository" for name in skipped],
+        "rows": rows,
+    }
+
+
+def _is_on_top(row: dict) -> bool:
+    return row["overlap"] >= max(row["fifo"], row["lru"])
+
+
+def _graphs(quick: bool) -> list[Graph]:
+    size = (1_500, 20_000) if quick else (60_000, 2_000_000)
+    generated = generate_rmat(RmatGraph(source="rmat", num_nodes=size[0], num_edges=size[1], num_features=1))
+    if quick:
+        return [generated]
+    found = [DATASETS / f"{name}.npz" for name in GRAPHS]
+    real = [load_graph(NpzGraph(source="npz", path=path, split="random")) for path in found if path.exists()]
+    return [*real, generated]
+
+
+def _rows(graph: Graph, num_parts: int) -> list[dict]:
+    part = partition(graph.num_nodes, graph.edge_index, num_parts, "metis")
+    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn"), part, num_parts)
+    halos = [block.halo for block in halo.blocks]
+    coverage = max(map(len, halos))
+    return [
+        {
+            "graph": graph.name,
+            "parts": num_parts,
+            "lookups": lookups,
+            "share_of_coverage": share,
+            "capacity_rows": round(share * coverage),
+            **{policy: _rate(halos, round(share * coverage), policy, lookups) for policy in POLICIES},
+        }
+        for lookups in LOOKUPS
+        for share in SHARES
+    ]
+
+
+def _rate(halos: list[np.ndarray], rows: int, policy: Policy, lookups: Lookups) -> float:
+    epochs = play(halos, device_rows=rows, region_rows=rows, policy=policy, num_epochs=_NUM_EPOCHS, lookups=lookups)
+    return epochs[-1].rate
+
+
+def _show(rows: list[dict]) -> None:
+    table = Table(title="hit rate against capacity (share of the largest halo, in either tier)")
+    for column in ("graph", "parts", "lookups", "capacity", *POLICIES):
+        table.add_column(column, justify="left" if column in ("graph", "lookups") else "right")
+    for row in rows:
+        rates = (f"{row[policy]:.1%}" for policy in POLICIES)
+        name = row["lookups"].replace("_", " ")
+        table.add_row(row["graph"], str(row["parts"]), name, f"{row['share_of_coverage']:.0%}", *rates)
+    Console().print(table)
