@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.halo_buffers import HaloBuffers
 from planner.program import Program, Step
 from planner.shapes import WorkerShape
 from profiles.kernels.pool import POOLED_BYTES, block_bytes
@@ -68,9 +70,25 @@ class Buffers:
         return sum(size * most for size, most in self._most.items() if size >= POOLED_BYTES)
 
 
-def epoch_buffers(program: Program, shape: WorkerShape, num_classes: int, num_workers: int) -> Buffers:
-    """The buffers of one forward and backward pass on one of `num_workers` workers."""
-    return _Epoch(program, shape, num_classes, num_workers).play()
+def epoch_buffers(
+    program: Program,
+    shape: WorkerShape,
+    num_classes: int,
+    num_workers: int,
+    cache: CacheDecision = NO_CACHE,
+    rank: int = 0,
+) -> Buffers:
+    """The buffers of training on one of `num_workers` workers: every epoch makes and drops the same.
+
+    Where some epochs reuse embeddings: of a first one, one that reuses, and one that refreshes what was kept.
+    """
+    epoch = _Epoch(program, shape, num_classes, num_workers, cache, rank)
+    epoch.halo.fetch_fixed(program)
+    for refresh in (True, False, True) if cache.is_stale else (True,):
+        epoch.halo.refresh = refresh
+        epoch.play()
+    epoch.halo.release()
+    return epoch.buffers
 
 
 @dataclass
@@ -79,13 +97,18 @@ class _Epoch:
     shape: WorkerShape
     num_classes: int
     num_workers: int
+    cache: CacheDecision
+    rank: int
     buffers: Buffers = field(default_factory=Buffers)
     values: dict[str, int | None] = field(default_factory=dict)
     saved: dict[str, list[int | None]] = field(default_factory=dict)
     grads: dict[str, int | None] = field(default_factory=dict)
     weight_grads: list[int] = field(default_factory=list)
 
-    def play(self) -> Buffers:
+    def __post_init__(self) -> None:
+        self.halo = HaloBuffers(self.buffers, self.shape, self.cache, self.rank)
+
+    def play(self) -> None:
         last_use = {v: i for i, step in enumerate(self.program.steps) for v in (*step.inputs, step.base) if v}
         for index, step in enumerate(self.program.steps):
             self._forward(step)
@@ -96,24 +119,9 @@ class _Epoch:
         for step in reversed(self.program.steps):
             self._backward(step)
         self._reduce()
-        return self.buffers
 
     def _make(self, rows: int, width: int) -> int:
         return self.buffers.make(rows * width)
-
-    def _exchange_in(self, width: int) -> int | None:
-        """Packs the rows to send and receives the halo; returns the halo's buffer."""
-        if self.num_workers == 1:
-            return None
-        packed = self._make(self.shape.num_sent, width)
-        halo = self._make(self.shape.num_halo, width)
-        self.buffers.drop(packed)
-        return halo
-
-    def _exchange_out(self, width: int) -> None:
-        """Receives the gradients of the rows sent."""
-        if self.num_workers > 1:
-            self.buffers.drop(self._make(self.shape.num_sent, width))
 
     def _forward(self, step: Step) -> None:
         n, hold = self.shape.num_local, self.buffers.hold
@@ -126,7 +134,7 @@ class _Epoch:
                         self.buffers.drop(self._make(step.in_width, width))
                 self.saved[step.name] = [hold(buffer) for buffer in inputs]
             case "aggregate":
-                halo = self._exchange_in(step.in_width)
+                halo = self.halo.fetch(step) if self.num_workers > 1 else None
                 base = self.values[step.base] if step.base else None
                 self.values[step.outputs[0]] = hold(base) if step.base else self._make(n, step.in_width)
                 if step.keep:
@@ -136,7 +144,7 @@ class _Epoch:
                 if self.num_workers == 1:
                     self.values[step.outputs[0]] = hold(inputs[0])
                     return
-                halo = self._exchange_in(step.in_width)
+                halo = self.halo.fetch(step)
                 self.values[step.outputs[0]] = self._make(n + self.shape.num_halo, step.in_width)
                 self.buffers.drop(halo)
             case "attend":
@@ -179,7 +187,8 @@ class _Epoch:
             case "aggregate":
                 self._aggregate_backward(step, incoming[0])
             case "exchange":
-                self._exchange_out(step.in_width)
+                if self.num_workers > 1:
+                    self.halo.give_back(step)
                 self.grads[step.inputs[0]] = incoming[0]
             case "attend":
                 self._attend_backward(step, incoming[0])
@@ -202,10 +211,12 @@ class _Epoch:
         if step.base:
             self.grads[step.base] = self.buffers.hold(grad)
         if not step.constant:
-            halo = self._make(self.shape.num_halo, step.in_width) if self.num_workers > 1 else None
+            sends = self.num_workers > 1 and self.cache.travel(step, refresh=self.halo.refresh) != "none"
+            halo = self._make(self.shape.num_halo, step.in_width) if sends else None
             kept = self.grads.pop(step.keep, None) if step.keep else None
             made = kept if kept is not None else self._make(self.shape.num_local, step.in_width)
-            self._exchange_out(step.in_width)
+            if sends:
+                self.halo.give_back(step)
             self.buffers.drop(halo)
             self.grads[step.inputs[0]] = made
         self.buffers.drop(grad)
@@ -224,3 +235,4 @@ class _Epoch:
             flat = self.buffers.make(self.program.num_parameters + 1)
             self.buffers.drop(flat)
         self.buffers.drop(*self.weight_grads)
+        self.weight_grads.clear()

@@ -119,6 +119,8 @@ def _figures(predicted: Trace, measured: Trace) -> tuple[Figure, ...]:
         pairs.append((f"peak memory, worker {worker}", "bytes", ours, theirs))
     for worker, (ours, theirs) in enumerate(zip(predicted.sent_bytes, measured.sent_bytes)):
         pairs.append((f"sent, worker {worker}", "bytes", ours, theirs))
+    for worker, (ours, theirs) in enumerate(zip(predicted.reuse_sent_bytes, measured.reuse_sent_bytes)):
+        pairs.append((f"sent while reusing, worker {worker}", "bytes", ours, theirs))
     return tuple(Figure(name=name, unit=unit, predicted=ours, measured=theirs) for name, unit, ours, theirs in pairs)
 
 

@@ -90,8 +90,11 @@ def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimat
             return cost(operator, n * step.out_widths[0])
 
 
-def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate | None:
-    """Seconds of a step's own computation backward; None where it has no backward task."""
+def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_halo: bool = True) -> Estimate | None:
+    """Seconds of a step's own computation backward; None where it has no backward task.
+
+    An aggregation computes its halo's gradients only where they are sent (`to_halo`).
+    """
     n, width = shape.num_local, step.in_width
     match step.op:
         case "multiply" | "combine":
@@ -100,6 +103,8 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estima
             if step.constant:
                 return None
             near = cost.spmm_transposed(n, shape.local_edges, width)
+            if not to_halo:
+                return near
             return total([near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, width)])
         case "exchange":
             return None

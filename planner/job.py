@@ -197,6 +197,9 @@ class PinnedDecisions(Contract):
             workers are predicted to be busy alike.
         prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
             least (approximate: aggregation edges are dropped); the planner never chooses it by itself.
+        refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
+            (1: exact; above, the plan is `stale(r)` where that is faster).
+        feature_cache: whether workers may keep the input features of their halos.
     """
 
     num_workers: PositiveInt | None = None
@@ -206,6 +209,8 @@ class PinnedDecisions(Contract):
     op_order: OpOrder | None = None
     precompute: bool | None = None
     sparse_features: bool | None = None
+    refresh_interval: PositiveInt = 1
+    feature_cache: bool = True
 
 
 class Job(Document):

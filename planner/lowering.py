@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.cluster import Placement
 from planner.costs import FLOAT_BYTES, ZERO, OperatorCosts, backward_cost, forward_cost, total
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.network import Network
 from planner.plan import Plan
 from planner.program import Program, Step
@@ -25,6 +26,8 @@ class FullBatchLowering:
     Args:
         shapes: per worker.
         send_counts: int64 [W, W], rows p sends to q in one exchange.
+        cache: halo rows kept between epochs.
+        refresh: whether it is an epoch in which all embeddings are sent.
     """
 
     program: Program
@@ -33,6 +36,8 @@ class FullBatchLowering:
     send_counts: np.ndarray
     costs: dict[str, OperatorCosts]
     num_classes: int
+    cache: CacheDecision = NO_CACHE
+    refresh: bool = True
     schedule: Schedule = field(init=False)
     sent_bytes: np.ndarray = field(init=False)
 
@@ -43,6 +48,7 @@ class FullBatchLowering:
         self.sent_bytes = np.zeros(size, np.int64)
         self._last: list[tuple[int, ...]] = [()] * size
         self._num_groups = 0
+        self._fresh = np.array(self.cache.fresh_counts or np.zeros((size, size)), np.int64)
 
     def lower(self) -> Schedule:
         """Forward, loss, backward, all-reduce, optimizer."""
@@ -81,28 +87,60 @@ class FullBatchLowering:
 
     def _forward(self, step: Step) -> None:
         if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
-            width = step.in_width
-            self._each(
-                f"{step.name}/pack/forward", lambda w: self._cost(w)("gather_rows", self.shapes[w].num_sent, width)
-            )
-            self._exchange(f"{step.name}/exchange/forward", self.send_counts, width)
+            self._fetch(step)
         if step.op == "exchange" and len(self.shapes) == 1:
             return
         self._each(f"{step.name}/forward", lambda w: forward_cost(step, self.shapes[w], self._cost(w)))
 
     def _backward(self, step: Step) -> None:
-        costs = [backward_cost(step, shape, self._cost(w)) for w, shape in enumerate(self.shapes)]
+        to_halo = len(self.shapes) == 1 or self.cache.travel(step, refresh=self.refresh) != "none"
+        costs = [backward_cost(step, shape, self._cost(w), to_halo=to_halo) for w, shape in enumerate(self.shapes)]
         if costs[0] is not None:
-            self._each(f"{step.name}/backward", lambda w: costs[w] or ZERO)
+            name = step.name if to_halo or step.op != "aggregate" else f"{step.name}/local"
+            self._each(f"{name}/backward", lambda w: costs[w] or ZERO)
         elif step.op == "aggregate":
             return
         if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
-            width = step.in_width
+            self._give_back(step)
+
+    def _fetch(self, step: Step) -> None:
+        """Packs and exchanges the halo rows that travel, and puts them together with those that are kept."""
+        width, travel = step.in_width, self.cache.travel(step, refresh=self.refresh)
+        if travel == "all":
+            self._rows(f"{step.name}/pack/forward", "gather_rows", self.send_counts.sum(1), width)
+            self._exchange(f"{step.name}/exchange/forward", self.send_counts, width)
+            if self._keeps_some(step):
+                self._rows(f"{step.name}/keep/forward", "gather_rows", self._kept.sum(0), width)
+        elif travel == "fresh":
+            self._rows(f"{step.name}/fresh/pack/forward", "gather_rows", self._fresh.sum(1), width)
+            self._exchange(f"{step.name}/fresh/exchange/forward", self._fresh, width)
+            self._each(f"{step.name}/reuse/forward", lambda w: self._cost(w).copy(self.shapes[w].num_halo * width))
+
+    def _give_back(self, step: Step) -> None:
+        """Returns the gradients of the halo rows that travelled; owners add those kept of the others."""
+        width, travel = step.in_width, self.cache.travel(step, refresh=self.refresh)
+        if travel == "all":
             self._exchange(f"{step.name}/exchange/backward", self.send_counts.T, width)
-            self._each(
-                f"{step.name}/unpack/backward",
-                lambda w: self._cost(w)("scatter_add_rows", self.shapes[w].num_sent, width),
-            )
+            self._rows(f"{step.name}/unpack/backward", "scatter_add_rows", self.send_counts.sum(1), width)
+            if self._keeps_some(step):
+                self._rows(f"{step.name}/keep/backward", "gather_rows", self._kept.sum(1), width)
+            return
+        if travel == "fresh":
+            self._rows(f"{step.name}/fresh/pack/backward", "gather_rows", self._fresh.sum(0), width)
+            self._exchange(f"{step.name}/fresh/exchange/backward", self._fresh.T, width)
+            self._rows(f"{step.name}/fresh/unpack/backward", "scatter_add_rows", self._fresh.sum(1), width)
+        self._rows(f"{step.name}/reuse/backward", "scatter_add_rows", self._kept.sum(1), width)
+
+    @property
+    def _kept(self) -> np.ndarray:
+        return self.send_counts - self._fresh
+
+    def _keeps_some(self, step: Step) -> bool:
+        """Whether kept rows are a part of the halo; where they are all of it, what was received is kept as it is."""
+        return self.cache.keeps(step) and bool(self._fresh.any())
+
+    def _rows(self, key: str, operator: str, num_rows: np.ndarray, width: int) -> None:
+        self._each(key, lambda w: self._cost(w)(operator, int(num_rows[w]), width))
 
     def _reduce(self) -> None:
         if len(self.shapes) == 1:
@@ -156,8 +194,20 @@ def with_overhead_s(seconds: float, profile: MachineProfile) -> float:
     return seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
 
 
-def lower_plan(plan: Plan) -> Schedule:
-    """The schedule of a plan, from what stands in the plan alone."""
+def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
+    """The schedule of a plan's epoch, from what stands in the plan alone.
+
+    With `refresh` false it is an epoch that reuses halo embeddings, where the plan has such epochs.
+    """
     costs = {name: OperatorCosts.of(profile) for name, profile in plan.placement.profiles.items()}
     counts = np.array(plan.send_counts, dtype=np.int64)
-    return FullBatchLowering(plan.program(), plan.placement, plan.shapes, counts, costs, plan.graph.num_classes).lower()
+    return FullBatchLowering(
+        plan.program(),
+        plan.placement,
+        plan.shapes,
+        counts,
+        costs,
+        plan.graph.num_classes,
+        plan.decision.cache,
+        refresh,
+    ).lower()

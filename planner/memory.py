@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.buffers import epoch_buffers
 from planner.costs import FLOAT_BYTES
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program
 from planner.shapes import WorkerShape
 from profiles.machine import MachineProfile
@@ -23,7 +24,7 @@ class MemoryEstimate:
         graph_bytes: the aggregation matrix and its transpose.
         input_bytes: features, dense or CSR with transpose.
         parameter_bytes: weights and optimizer state.
-        epoch_bytes: activations, gradients, receive and reduce buffers: `planner.buffers`.
+        epoch_bytes: activations, gradients, receive and reduce buffers, kept halo rows: `planner.buffers`.
         setup_bytes: peak while loading and precomputing, which may exceed training.
     """
 
@@ -50,8 +51,10 @@ def estimate_memory(
     num_classes: int,
     num_workers: int,
     has_optimizer_state: bool,
+    cache: CacheDecision = NO_CACHE,
+    rank: int = 0,
 ) -> MemoryEstimate:
-    """Peak memory of one worker on the device of `profile`."""
+    """Peak memory of one worker on the device of `profile`; `rank` says which row of the cache is its own."""
     sparse = any(step.sparse for step in program.steps)
     graph_bytes = _graph_bytes(program, shape)
     features = _features_bytes(shape.hop_entries[0], shape.num_local, num_features, sparse)
@@ -61,7 +64,7 @@ def estimate_memory(
     )
     copies = 3 if has_optimizer_state else 1  # weight; two moments
     labels = shape.num_local * (num_classes * FLOAT_BYTES + 2 * _LONG_BYTES + 3)
-    buffers = epoch_buffers(program, shape, num_classes, num_workers)
+    buffers = epoch_buffers(program, shape, num_classes, num_workers, cache, rank)
     epoch_bytes = buffers.peak_bytes if profile.device_kind == "cuda" else buffers.held_bytes
     return MemoryEstimate(
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(program) else 0),

@@ -13,7 +13,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import nothing_pruned
-from planner.job import Balance, Fidelity, Job, Partitioner, Prune
+from planner.job import Balance, Job, Partitioner, Prune
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.loaders.read import reading
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
@@ -53,6 +54,7 @@ class FullBatchDecision(Contract):
         target_weights: share of the graph each worker was given.
         balance: what the shares follow.
         prune: by what halo vertices were left out.
+        cache: halo rows kept between epochs.
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -62,14 +64,25 @@ class FullBatchDecision(Contract):
     prune: Prune = "none"
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
+    cache: CacheDecision = NO_CACHE
+
+    @property
+    def fidelity(self) -> str:
+        """`exact`, or `stale(r)` where embeddings are up to r - 1 epochs old."""
+        return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
 class WorkerLoad(Contract):
-    """Peak memory of one worker beside what it has, and what it sends in one epoch."""
+    """Peak memory of one worker beside what it has, and what it sends in one epoch.
+
+    `reuse_sent_bytes` is sent in an epoch that reuses halo embeddings (0 where there are none), `sent_bytes` in
+    every other.
+    """
 
     peak_bytes: int = Field(ge=0)
     capacity_bytes: int = Field(ge=0)
     sent_bytes: int = Field(ge=0)
+    reuse_sent_bytes: int = Field(default=0, ge=0)
 
 
 class PrunedHalo(Contract):
@@ -83,7 +96,7 @@ class Prediction(Contract):
     """What the simulator says of the plan.
 
     Args:
-        epoch_s: simulated makespan of one epoch.
+        epoch_s: simulated makespan of one epoch (mean over a refresh interval).
         compute_s, communicate_s, host_s: mean seconds a worker spends on each; waiting for a
             peer counts as communication.
         bound_s: no schedule of this decision is faster; `bound_resource` sets it.
@@ -145,9 +158,15 @@ class Plan(Document):
         return len(self.placement.workers)
 
     @property
-    def fidelity(self) -> Fidelity:
-        """`exact` unless aggregation edges are dropped, whatever the job would allow."""
-        return "approximate" if any(halo.num_edges for halo in self.pruned) else "exact"
+    def drops_edges(self) -> bool:
+        """Whether halo vertices with aggregation edges were pruned."""
+        return any(halo.num_edges for halo in self.pruned)
+
+    @property
+    def fidelity(self) -> str:
+        """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
+        stale = (self.decision.fidelity,) if self.decision.cache.is_stale else ()
+        return ", ".join((("approximate",) if self.drops_edges else ()) + stale) or "exact"
 
     def program(self) -> Program:
         """The operators of one epoch."""
@@ -167,7 +186,7 @@ class Plan(Document):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
         if len(self.pruned) not in (0, size):
             raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
-        if self.fidelity != "exact" and (self.job.fidelity == "exact" or self.decision.prune == "none"):
+        if self.drops_edges and (self.job.fidelity == "exact" or self.decision.prune == "none"):
             raise ValueError("pruned: edges are dropped, which neither the job's fidelity nor decision.prune allows")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
@@ -176,10 +195,21 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
+        self._check_cache()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
         return self
+
+    def _check_cache(self) -> None:
+        cache, size = self.decision.cache, self.num_workers
+        if not cache.num_rows and not cache.fresh_counts:
+            return
+        if len(cache.num_rows) != size or [len(row) for row in cache.fresh_counts] != [size] * size:
+            raise ValueError(f"decision.cache: num_rows and fresh_counts must each have {size} workers")
+        kept = np.array(self.send_counts) - np.array(cache.fresh_counts)
+        if (kept < 0).any() or tuple(kept.sum(0).tolist()) != cache.num_rows:
+            raise ValueError("decision.cache: send_counts less fresh_counts must be the num_rows each worker keeps")
 
     def check_graph(self, graph: Graph) -> None:
         """`UserError` where the plan was made for another graph."""

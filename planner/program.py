@@ -49,6 +49,7 @@ class Step:
         in_width, out_widths: of `inputs[0]` and of each output.
         sparse: the inputs are sparse input features.
         constant: no input needs a gradient (input features or what is precomputed from them).
+        fixed: constant, and the same in every epoch: no input dropout.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Step:
     layer: int = 0
     sparse: bool = False
     constant: bool = False
+    fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class _Builder:
                 layer=layer,
                 sparse=constant and self.sparse_input,
                 constant=constant,
+                fixed=constant and not self.model.input_dropout,
                 **extra,
             )
         )

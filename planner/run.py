@@ -70,7 +70,13 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
     halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
     for rank in range(plan.num_workers):
-        shard = cut_shard(graph, halo, rank, sparse_features=plan.decision.sparse_features)
+        shard = cut_shard(
+            graph,
+            halo,
+            rank,
+            sparse_features=plan.decision.sparse_features,
+            num_kept=plan.decision.cache.num_rows,
+        )
         shard.save(folder / f"worker_{rank}.npz")
 
 

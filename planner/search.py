@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from planner.cluster import Cluster, Placement, resolve
 from planner.graph import Graph
 from planner.job import Job
+from planner.joint_cache.decision import CacheDecision
 from planner.lowering import lower_plan
 from planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
 from planner.schedule import Schedule
 from planner.simulator.bounds import Bound
 from planner.simulator.montecarlo import percentiles
-from planner.simulator.play import predicted_trace
+from planner.simulator.play import interval_trace, predicted_trace
 from planner.strategies.base import OnStep, Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
 from planner.trace import Trace
@@ -39,8 +43,8 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         raise UserError(f"{job.name}: halo exchange cannot be used: {reason}")
     decided = strategy.decide(problem, on_step)
     on_step("simulating the chosen plan")
-    schedule = strategy.lower(problem, decided)
-    loads = strategy.memory(problem, decided)
+    cache, loads = decided.decision.cache, strategy.memory(problem, decided)
+    schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
     partition = Partition(decided.part, decided.pruned)
     counts = strategy.halo(problem, decided.part, decided.pruned).send_counts()
     plan = Plan(
@@ -52,7 +56,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in counts.tolist()),
         pruned=strategy.pruned(problem, decided),
-        prediction=_prediction(schedule, loads, strategy.bound(problem)),
+        prediction=_prediction(schedules, loads, strategy.bound(problem), cache),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=decided.considered,
@@ -67,21 +71,35 @@ def named(plan: Plan, path: Path) -> Plan:
 
 def simulate_plan(plan: Plan) -> Trace:
     """Plays the plan's schedule on the virtual clock; needs neither graph nor devices."""
-    workers = plan.prediction.workers
-    return predicted_trace(
-        lower_plan(plan),
-        plan.fingerprint(),
-        tuple(worker.peak_bytes for worker in workers),
-        tuple(worker.sent_bytes for worker in workers),
-    )
+    cache = plan.decision.cache
+    schedules = [lower_plan(plan, refresh=refresh) for refresh in _kinds(cache)]
+    return _trace(schedules, plan.fingerprint(), plan.prediction.workers, cache)
 
 
 def fluctuate_plan(plan: Plan, num_replicas: int = 1000, seed: int = 0) -> dict[str, float]:
     """Seconds of the median epoch (`p50`) and of one in twenty (`p95`), tasks fluctuating as they were measured to.
 
-    Tasks that the profile has no spread of (published or scaled figures) are constant.
+    Tasks that the profile has no spread of (published or scaled figures) are constant. With a refresh interval
+    each figure is the mean of its epochs'.
     """
-    return percentiles(lower_plan(plan), num_replicas, seed)
+    cache = plan.decision.cache
+    kinds = [percentiles(lower_plan(plan, refresh=refresh), num_replicas, seed) for refresh in _kinds(cache)]
+    weights = (1, cache.refresh_interval - 1)[: len(kinds)]
+    return {name: float(np.average([kind[name] for kind in kinds], weights=weights)) for name in kinds[0]}
+
+
+def _kinds(cache: CacheDecision) -> tuple[bool, ...]:
+    """The kinds of epochs, as values of `refresh`."""
+    return (True, False) if cache.is_stale else (True,)
+
+
+def _trace(
+    schedules: Sequence[Schedule], fingerprint: str, loads: tuple[WorkerLoad, ...], cache: CacheDecision
+) -> Trace:
+    peak_bytes = tuple(load.peak_bytes for load in loads)
+    sent_bytes = [tuple(load.sent_bytes for load in loads), tuple(load.reuse_sent_bytes for load in loads)]
+    first, *others = (predicted_trace(e, fingerprint, peak_bytes, sent) for e, sent in zip(schedules, sent_bytes))
+    return interval_trace(first, others[0], cache.refresh_interval) if others else first
 
 
 def _only_used_profiles(placement: Placement) -> Placement:
@@ -90,8 +108,10 @@ def _only_used_profiles(placement: Placement) -> Placement:
     return placement.model_copy(update={"profiles": kept})
 
 
-def _prediction(schedule: Schedule, loads: tuple[WorkerLoad, ...], bound: Bound) -> Prediction:
-    trace = predicted_trace(schedule, "", tuple(w.peak_bytes for w in loads), tuple(w.sent_bytes for w in loads))
+def _prediction(
+    schedules: Sequence[Schedule], loads: tuple[WorkerLoad, ...], bound: Bound, cache: CacheDecision
+) -> Prediction:
+    trace = _trace(schedules, "", loads, cache)
     return Prediction(
         epoch_s=trace.median_epoch_s,
         compute_s=trace.category_s("compute"),
@@ -100,5 +120,5 @@ def _prediction(schedule: Schedule, loads: tuple[WorkerLoad, ...], bound: Bound)
         bound_s=bound.seconds,
         bound_resource=bound.set_by,
         workers=loads,
-        unprofiled=tuple(sorted({task.key for task in schedule.tasks if task.unprofiled})),
+        unprofiled=tuple(sorted({task.key for each in schedules for task in each.tasks if task.unprofiled})),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from planner.graph import Graph
 from planner.halo import Halo
+from planner.joint_cache.overlap import kept_rows, kept_sent
 from planner.loaders.read import reading
 from profiles.contract import replacing
 
@@ -30,6 +32,8 @@ class Shard:
         y: int64 [n], or float32 [n, C].
         train_mask, val_mask, test_mask: bool [n].
         num_train: training vertices of the WHOLE graph, which the loss is divided by.
+        kept_halo: bool [h], halo rows that are kept between epochs.
+        kept_sent: bool, of the rows sent those that their receiver keeps.
     """
 
     rank: int
@@ -48,6 +52,8 @@ class Shard:
     train_mask: np.ndarray
     val_mask: np.ndarray
     test_mask: np.ndarray
+    kept_halo: np.ndarray
+    kept_sent: np.ndarray
 
     def save(self, path: Path) -> None:
         """Writes plain arrays under a temporary name, then renames."""
@@ -78,10 +84,11 @@ class Shard:
         return cls(**values)
 
 
-def cut_shard(graph: Graph, halo: Halo, rank: int, *, sparse_features: bool) -> Shard:
-    """The share of one worker; features dense or CSR as the plan decided."""
+def cut_shard(graph: Graph, halo: Halo, rank: int, *, sparse_features: bool, num_kept: Sequence[int] = ()) -> Shard:
+    """The share of one worker; features dense or CSR and `num_kept` halo rows of each worker kept, as was decided."""
     block = halo.blocks[rank]
     counts = halo.send_counts()
+    kept = kept_rows(halo, num_kept or (0,) * halo.num_workers)
     x = graph.x[block.vertices]
     if sparse_features and not sp.issparse(x):
         x = sp.csr_matrix(x)
@@ -104,4 +111,6 @@ def cut_shard(graph: Graph, halo: Halo, rank: int, *, sparse_features: bool) -> 
         train_mask=graph.train_mask[block.vertices],
         val_mask=graph.val_mask[block.vertices],
         test_mask=graph.test_mask[block.vertices],
+        kept_halo=kept[rank],
+        kept_sent=kept_sent(halo, kept, rank),
     )

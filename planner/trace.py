@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from planner.schedule import Category
 from profiles.contract import Contract, Document
@@ -28,9 +28,11 @@ class Trace(Document):
 
     Args:
         plan_fingerprint: the plan that was played.
-        epoch_s: seconds of every timed epoch (one value in a predicted trace).
+        epoch_s: seconds of every timed epoch (in a predicted trace of one refresh interval).
+        refresh_interval: r. Halo embeddings are sent in epochs that r divides and reused in the others.
         peak_bytes: peak memory of each worker: resident bytes on CPU, allocated bytes on CUDA.
-        sent_bytes: bytes each worker sent in one epoch, all-reduce left out.
+        sent_bytes: bytes each worker sent in one epoch that reuses nothing, all-reduce left out.
+        reuse_sent_bytes: in one that reuses halo embeddings (empty where there are none).
         losses: of every epoch run (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
@@ -45,26 +47,43 @@ class Trace(Document):
     epoch_s: tuple[float, ...] = Field(min_length=1)
     peak_bytes: tuple[int, ...]
     sent_bytes: tuple[int, ...] = ()
+    reuse_sent_bytes: tuple[int, ...] = ()
+    refresh_interval: PositiveInt = 1
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
 
     @property
     def median_epoch_s(self) -> float:
-        """Median seconds of an epoch."""
-        return float(np.median(self.epoch_s))
+        """Median seconds of an epoch; with a refresh interval, of means over whole intervals."""
+        return float(np.median(self._interval_means_s))
 
     @property
     def epoch_spread_s(self) -> float:
-        """Interquartile range of the epoch seconds."""
-        low, high = np.percentile(self.epoch_s, [25, 75])
+        """Interquartile range of what the median is taken of."""
+        low, high = np.percentile(self._interval_means_s, [25, 75])
         return float(high - low)
 
+    @property
+    def _interval_means_s(self) -> np.ndarray:
+        # Any r epochs in a row hold one refresh; fewer than r were timed: what there is.
+        length = min(self.refresh_interval, len(self.epoch_s))
+        whole = len(self.epoch_s) // length * length
+        return np.array(self.epoch_s[:whole]).reshape(-1, length).mean(1)
+
     def category_s(self, category: Category) -> float:
-        """Seconds of a category in one epoch: mean over workers, median over traced epochs."""
+        """Seconds of a category in one epoch: mean over workers, median over traced epochs.
+
+        With a refresh interval, of refreshing and of reusing epochs apart, each by its share.
+        """
         totals: dict[int, float] = {}
         for span in self.spans:
             totals.setdefault(span.epoch, 0.0)
             if span.category == category:
                 totals[span.epoch] += span.end_s - span.start_s
-        return float(np.median(list(totals.values()))) / self.num_workers if totals else 0.0
+        if not totals:
+            return 0.0
+        r = self.refresh_interval
+        kinds = [[s for epoch, s in totals.items() if (epoch % r == 0) == refresh] for refresh in (True, False)]
+        shares = [share for share, kind in zip((1, r - 1), kinds) if kind]
+        return float(np.average([np.median(kind) for kind in kinds if kind], weights=shares)) / self.num_workers

@@ -14,7 +14,7 @@ from profiles.kernels.dense import gather_rows, stack_rows
 from runtime.recorder import Recorder
 
 
-@dataclass(frozen=True)
+@dataclass
 class HaloExchanger:
     """Moves rows between the workers of one group.
 
@@ -60,12 +60,21 @@ class HaloExchanger:
         with self.recorder.span(f"{name}/exchange/forward", "communicate"):
             return self._all_to_all(rows, self.recv_counts, self.send_counts)
 
-    def give_back_(self, grad_halo: Tensor, grad: Tensor, name: str) -> Tensor:
+    def sends_back(self, name: str) -> bool:
+        """Whether halo gradients of this exchange are to be computed, to be given back."""
+        return not self.is_alone
+
+    def give_back_(self, grad_halo: Tensor | None, grad: Tensor, name: str) -> Tensor:
         """Adds every halo row's gradient [h, width] to its owner's `grad` [n, width], in place."""
-        with self.recorder.span(f"{name}/exchange/backward", "communicate"):
-            rows = self._all_to_all(grad_halo, self.send_counts, self.recv_counts)
+        assert grad_halo is not None
+        rows = self.fetch_gradients(grad_halo, name)
         with self.recorder.span(f"{name}/unpack/backward"):
             return grad.index_add_(0, self.send_rows, rows)
+
+    def fetch_gradients(self, grad_halo: Tensor, name: str) -> Tensor:
+        """The gradients [s, width] that the receivers' halos have of the rows sent."""
+        with self.recorder.span(f"{name}/exchange/backward", "communicate"):
+            return self._all_to_all(grad_halo, self.send_counts, self.recv_counts)
 
     def _all_to_all(self, rows: Tensor, recv_counts: list[int], send_counts: list[int]) -> Tensor:
         num_rows = sum(recv_counts)

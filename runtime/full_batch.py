@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from planner.job import Job
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program
 from planner.schedule import Category
 from planner.shard import Shard
@@ -55,11 +56,14 @@ class FullBatchTrainer:
     Args:
         job, program, shard: what to train, how, and on which rows.
         device: where.
+        cache: halo rows kept between epochs; the shard is cut along it.
     """
 
-    def __init__(self, job: Job, program: Program, shard: Shard, device: torch.device) -> None:
+    def __init__(
+        self, job: Job, program: Program, shard: Shard, device: torch.device, cache: CacheDecision = NO_CACHE
+    ) -> None:
         self.recorder = Recorder(device)
-        self.model = WorkerModel(job, program, shard, self.recorder)
+        self.model = WorkerModel(job, program, shard, self.recorder, cache)
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers

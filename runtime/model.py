@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from planner.job import Job
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program, Step
 from planner.shard import Shard
 from profiles.kernels.activation import dropout_key, keep_mask
 from profiles.kernels.attention import EdgeBlock
 from profiles.kernels.sparse import csr_tensor
 from runtime.comm import HaloExchange, HaloExchanger
+from runtime.halo_cache import CachingExchanger
 from runtime.operators import (
     Activate,
     Aggregate,
@@ -39,15 +41,18 @@ class WorkerModel:
         program: the decided steps.
         shard: this worker's rows.
         recorder: times the tasks; its device is where everything lives.
+        cache: halo rows kept between epochs; the shard is cut along it.
     """
 
-    def __init__(self, job: Job, program: Program, shard: Shard, recorder: Recorder) -> None:
+    def __init__(
+        self, job: Job, program: Program, shard: Shard, recorder: Recorder, cache: CacheDecision = NO_CACHE
+    ) -> None:
         device = recorder.device
         self.job, self.program, self.recorder = job, program, recorder
         self.net = build_pyg_model(job.model, shard.x.shape[1], shard.num_classes, job.training.seed).to(device)
         self.weights = dict(self.net.named_parameters())
         self.vertices = torch.from_numpy(shard.vertices).to(device)
-        exchanger = HaloExchanger.from_shard(shard, recorder)
+        exchanger = CachingExchanger.of(shard, program, cache, recorder)
         self.block: Block | None = None
         self.edges: EdgeBlock | None = None
         self.exchanger = exchanger
@@ -63,9 +68,11 @@ class WorkerModel:
         else:
             self.inputs["x"] = input_value(shard.x, device)
         self._last_use = {value: index for index, step in enumerate(program.steps) for value in _uses(step)}
+        self._fetch_fixed(cache)
 
     def forward(self, *, epoch: int, training: bool) -> Tensor:
         """Logits [n, C] of the local rows; `epoch` picks the dropout masks."""
+        self.exchanger.begin(epoch if training else None)
         values = dict(self.inputs)
         if training and self.job.model.input_dropout:
             values["x"] = self._drop_input(values["x"], epoch)
@@ -76,6 +83,14 @@ class WorkerModel:
                 if self._last_use[name] == index:
                     values.pop(name, None)
         return values["logits"]
+
+    @torch.no_grad()
+    def _fetch_fixed(self, cache: CacheDecision) -> None:
+        """Has halo rows that never change sent before the first epoch, by running the steps that read them."""
+        values = dict(self.inputs)
+        for step in self.program.steps:
+            if step.op == "aggregate" and cache.keeps(step) and step.fixed:
+                values.update(zip(_results(step), self._run(step, values, 0, False)))
 
     def _run(self, step: Step, values: dict[str, Any], epoch: int, training: bool) -> tuple[Tensor, ...]:
         first = values[step.inputs[0]]

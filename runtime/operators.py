@@ -164,12 +164,13 @@ class Aggregate(torch.autograd.Function):
         grad_base = grad if step.base else None
         if not ctx.needs_input_grad[2]:
             return None, None, None, grad_base
-        grad_halo = None
-        with exchanger.recorder.span(f"{step.name}/backward"):
-            if not exchanger.is_alone:
+        grad_halo, sends = None, exchanger.sends_back(step.name)
+        name = step.name if sends or exchanger.is_alone else f"{step.name}/local"
+        with exchanger.recorder.span(f"{name}/backward"):
+            if sends:
                 grad_halo = spmm(block.remote_t, grad)
             grad_x = spmm(block.local_t, grad) if grad_kept is None else spmm_add_(grad_kept, block.local_t, grad)
-        if grad_halo is not None:
+        if not exchanger.is_alone:
             exchanger.give_back_(grad_halo, grad_x, step.name)
         return None, None, grad_x, grad_base
 

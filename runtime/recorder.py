@@ -16,7 +16,7 @@ from planner.schedule import Category
 class Recorder:
     """Collects (key, category, start_s, end_s) while `active`; on CUDA by events, without a sync a task.
 
-    `sent_bytes` counts what this worker hands to the exchange, every epoch alike.
+    `sent_bytes` counts what this worker hands to the exchange, traced or not.
     """
 
     device: torch.device

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from planner.joint_cache.decision import CacheDecision
 from planner.plan import Plan
 from planner.shard import Shard
 from planner.trace import Span, Trace
@@ -60,12 +61,12 @@ def _pick_device(plan: Plan) -> torch.device:
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     setup_start_s = time.monotonic()
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device)
+    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device, plan.decision.cache)
     del shard
     pool.release()
     return_freed_memory()
     epochs = plan.job.training.epochs
-    traced = set(traced_epochs(epochs))
+    traced = set(traced_epochs(epochs, plan.decision.cache.refresh_interval))
     if plan.num_workers > 1:
         dist.barrier()
     setup_s = time.monotonic() - setup_start_s
@@ -89,11 +90,18 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
             torch.save(trainer.model.net.cpu().state_dict(), temporary)
 
 
-def traced_epochs(epochs: int) -> list[int]:
-    """Up to `MAX_TRACED_EPOCHS` epochs, evenly spread after the warm-up."""
+def traced_epochs(epochs: int, refresh_interval: int = 1) -> list[int]:
+    """Up to `MAX_TRACED_EPOCHS` epochs, evenly spread after the warm-up.
+
+    With a refresh interval also the one that begins each one's interval and the one after, for both kinds.
+    """
     first = min(_WARM_UP_EPOCHS, epochs - 1)
     count = min(MAX_TRACED_EPOCHS, epochs - first)
-    return sorted({int(e) for e in np.linspace(first, epochs - 1, count)})
+    spread = {int(e) for e in np.linspace(first, epochs - 1, count)}
+    if refresh_interval > 1:
+        begins = {e - e % refresh_interval for e in spread}
+        spread |= {e for begin in begins for e in (begin, begin + 1) if first <= e < epochs}
+    return sorted(spread)
 
 
 def peak_memory_bytes(device: torch.device) -> int:
@@ -122,8 +130,15 @@ def _gather(value: dict) -> list[dict] | None:
     return [json.loads(bytes(row[: int(n)].cpu().numpy())) for row, n in zip(rows, lengths)]
 
 
+def _sent_bytes(by_worker: list[list[EpochRecord]], cache: CacheDecision, *, refresh: bool) -> tuple[int, ...]:
+    """What each worker sent in the last epoch of a kind; empty where there was none."""
+    epochs = [record.epoch for record in by_worker[0] if cache.refreshes(record.epoch) == refresh]
+    return tuple(records[epochs[-1]].sent_bytes for records in by_worker) if epochs else ()
+
+
 def _measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]) -> Trace:
     by_worker = [[EpochRecord(**record) for record in entry["records"]] for entry in gathered]
+    cache = plan.decision.cache
     warm_up = min(_WARM_UP_EPOCHS, len(by_worker[0]) - 1)
     spans = []
     for number in range(len(by_worker[0])):
@@ -151,7 +166,9 @@ def _measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]
         spans=tuple(spans),
         epoch_s=tuple(epoch_s),
         peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
-        sent_bytes=tuple(records[-1].sent_bytes for records in by_worker),
+        sent_bytes=_sent_bytes(by_worker, cache, refresh=True),
+        reuse_sent_bytes=_sent_bytes(by_worker, cache, refresh=False),
+        refresh_interval=cache.refresh_interval,
         losses=tuple(record.loss for record in by_worker[0]),
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.compare import Comparison, Figure
-from planner.plan import Plan
+from planner.plan import Plan, WorkerLoad
 from planner.trace import Trace
 from profiles.machine import MachineProfile
 
@@ -97,6 +97,8 @@ def plan_table(plan: Plan) -> RenderableType:
     if plan.pruned:
         head.add_row("pruned", _pruned_words(plan))
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
+    if any(decision.cache.num_rows):
+        head.add_row("cache", _cache_words(plan))
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
@@ -121,6 +123,14 @@ def _layer_words(layer: int, decision) -> str:
     return f"{layer}: " + ("A(XW)" if decision.op_order == "multiply_first" else "(AX)W")
 
 
+def _cache_words(plan: Plan) -> str:
+    cache = plan.decision.cache
+    kept = sum(cache.num_rows) / sum(shape.num_halo for shape in plan.shapes)
+    what = f"refreshed every {cache.refresh_interval} epochs" if cache.is_stale else "input features sent once"
+    pays = "" if cache.break_even_share is None else f"; pays from {cache.break_even_share:.0%}"
+    return f"{kept:.0%} of the halo rows kept, {what}{pays}"
+
+
 def _workers_table(plan: Plan) -> Table:
     table = Table()
     for column in ("worker", "host", "vertices", "edges", "halo", "peak memory", "of", "sent an epoch"):
@@ -134,9 +144,14 @@ def _workers_table(plan: Plan) -> Table:
             f"{shape.num_halo:,}",
             size(load.peak_bytes),
             size(load.capacity_bytes),
-            size(load.sent_bytes),
+            size(_sent_bytes(load, plan.decision.cache.refresh_interval)),
         )
     return table
+
+
+def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
+    """Bytes sent in an epoch, mean over a refresh interval."""
+    return (load.sent_bytes + (refresh_interval - 1) * load.reuse_sent_bytes) / refresh_interval
 
 
 def _considered_table(plan: Plan) -> Table:

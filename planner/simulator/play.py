@@ -48,3 +48,20 @@ def predicted_trace(
         peak_bytes=peak_bytes,
         sent_bytes=sent_bytes,
     )
+
+
+def interval_trace(refresh: Trace, reuse: Trace, refresh_interval: int) -> Trace:
+    """The predicted trace of a refresh interval: epoch 0 sends all embeddings, epoch 1 stands for those after it.
+
+    Args:
+        refresh, reuse: predicted traces of either epoch, each with its own sent bytes.
+    """
+    spans = tuple(span.model_copy(update={"epoch": 1}) for span in reuse.spans)
+    return refresh.model_copy(
+        update={
+            "spans": refresh.spans + spans,
+            "epoch_s": refresh.epoch_s + reuse.epoch_s * (refresh_interval - 1),
+            "reuse_sent_bytes": reuse.sent_bytes,
+            "refresh_interval": refresh_interval,
+        }
+    )

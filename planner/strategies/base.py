@@ -55,8 +55,8 @@ class Strategy(Protocol):
     def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
         """What each worker holds and its peak bytes, before anything runs."""
 
-    def lower(self, problem: Problem, decided: Decided) -> Schedule:
-        """The tasks of one epoch."""
+    def lower(self, problem: Problem, decided: Decided, *, refresh: bool = True) -> Schedule:
+        """The tasks of one epoch; with `refresh` false of one that reuses halo embeddings."""
 
     def bound(self, problem: Problem) -> Bound:
         """No decision of this kind has a shorter epoch; and what sets it."""

@@ -14,6 +14,7 @@ import numpy as np
 from planner.adjacency import aggregation_matrix
 from planner.halo import Halo, build_halo, prune_halo
 from planner.job import Balance, Partitioner
+from planner.lowering import FullBatchLowering
 from planner.partition import partition
 from planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad
 from planner.rapa.prune import prune_halos
@@ -22,6 +23,7 @@ from planner.shapes import WorkerShape
 from planner.simulator.bounds import Bound
 from planner.strategies.balance import NUM_ROUNDS, equal_shares, is_balanced, refined_shares, shares_by_speed
 from planner.strategies.base import Decided, OnStep, Problem
+from planner.strategies.joint_cache import with_break_even
 from planner.strategies.trial import Trial, feature_formats, with_share
 from profiles.errors import NoPlanFitsError
 
@@ -49,46 +51,53 @@ class HaloExchangeStrategy:
             tried = self._pruned(problem, tried, on_step)
         tried.sort(key=_epoch_s)
         considered = tuple(
-            Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=trial.shortfall(decision.layers)[0] <= 0)
+            Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=_fits(trial, decision))
             for epoch_s, trial, decision in tried[:_NUM_CONSIDERED]
         )
         for _, trial, decision in tried:
-            if trial.shortfall(decision.layers)[0] <= 0:
-                return Decided(decision, trial.part, considered, trial.pruned)
+            if _fits(trial, decision):
+                cache = with_break_even(trial, decision.layers, decision.cache)
+                return Decided(decision.model_copy(update={"cache": cache}), trial.part, considered, trial.pruned)
         raise NoPlanFitsError(_nearest_miss(tried))
 
     def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
         """Loads and peak bytes of each worker."""
         trial = self._decided_trial(problem, decided)
-        lowering = trial.lowering(decided.decision.layers)
-        lowering.lower()
-        estimates = trial.memory(decided.decision.layers)
+        layers, cache = decided.decision.layers, decided.decision.cache
+        estimates = trial.memory(layers, cache)
+        sent_bytes, reuse_sent_bytes = (_sent_bytes(trial.lowering(layers, cache, refresh=r)) for r in (True, False))
         return tuple(
             WorkerLoad(
                 peak_bytes=estimates[rank].peak_bytes,
                 capacity_bytes=worker.memory_bytes,
-                sent_bytes=int(lowering.sent_bytes[rank]),
+                sent_bytes=sent_bytes[rank],
+                reuse_sent_bytes=reuse_sent_bytes[rank] if cache.is_stale else 0,
             )
             for rank, worker in enumerate(problem.placement.workers)
         )
 
-    def lower(self, problem: Problem, decided: Decided) -> Schedule:
-        """The tasks of one epoch."""
+    def lower(self, problem: Problem, decided: Decided, *, refresh: bool = True) -> Schedule:
+        """The tasks of one epoch; with `refresh` false of one that reuses halo embeddings."""
         trial = self._decided_trial(problem, decided)
-        return trial.lowering(decided.decision.layers).lower()
+        return trial.lowering(decided.decision.layers, decided.decision.cache, refresh=refresh).lower()
 
     def bound(self, problem: Problem) -> Bound:
         """The whole graph's compute split without loss over all workers, with no halo to exchange.
 
         Worker i needs t_i(s) for a share s; with r_i the least t_i(s) / s over shares down to
-        1/(4 W), no split ends before 1 / sum(1 / r_i). Measured curves may dip between the shares
+        1/(4 W), no split ends before 1 / sum(1 / r_i). Where embeddings are reused, aggregations may leave out
+        the gradients of halos, at most all their work backward. Measured curves may dip between the shares
         looked at, so it bounds by the profile, not by physics; and it gives every worker rows and
         edges in the graph's own proportion, which devices of opposite strengths could depart from.
         Where halos may be pruned every edge might be, so only the rows count.
         """
-        workers, keeps_edges = problem.placement.workers, problem.job.pin.prune == "none"
+        workers, pin = problem.placement.workers, problem.job.pin
+        keeps_edges = pin.prune == "none"
         first = {worker.profile: rank for rank, worker in reversed([*enumerate(workers)])}
-        rate_of = {profile: self._least_rate_s(problem, rank, keeps_edges) for profile, rank in first.items()}
+        rate_of = {
+            profile: self._least_rate_s(problem, rank, keeps_edges=keeps_edges, gives_back=pin.refresh_interval == 1)
+            for profile, rank in first.items()
+        }
         seconds = 1.0 / sum(1.0 / rate_of[worker.profile] for worker in workers)
         work = "compute" if keeps_edges else "compute on the rows"
         return Bound(seconds, f"{work} of all workers, perfectly balanced")
@@ -134,7 +143,7 @@ class HaloExchangeStrategy:
         return self._without(trial, decided.pruned)
 
     def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
-        return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned)
+        return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned, _caches={})
 
     def _pruned(self, problem: Problem, tried: list[_Tried], on_step: OnStep) -> list[_Tried]:
         """Every partition tried, pruned under the order of operators that was fastest on it; all orders again."""
@@ -146,8 +155,9 @@ class HaloExchangeStrategy:
             on_step(f"pruning halos ({decision.partitioner}, {decision.balance} shares)")
             less = self._without(trial, prune_halos(trial, decision.layers).pruned)
             for layers in less.descend():
-                changed = decision.model_copy(update={"layers": layers, "prune": "rapa"})
-                found.append((less.epoch_s(layers), less, changed))
+                cache = less.cache(layers)
+                changed = decision.model_copy(update={"layers": layers, "prune": "rapa", "cache": cache})
+                found.append((less.epoch_s(layers, cache), less, changed))
         return found
 
     def _methods(self, problem: Problem) -> tuple[Partitioner, ...]:
@@ -172,7 +182,7 @@ class HaloExchangeStrategy:
         refined: list[_Tried] = []
         best_s, trial, decision = min(found, key=_epoch_s)
         for _ in range(NUM_ROUNDS):
-            busy_s = trial.busy_s(decision.layers)
+            busy_s = trial.busy_s(decision.layers, decision.cache)
             if is_balanced(busy_s):
                 break
             weights = refined_shares(decision.target_weights, busy_s)
@@ -202,8 +212,9 @@ class HaloExchangeStrategy:
                     balance=balance,
                     layers=layers,
                     sparse_features=sparse,
+                    cache=trial.cache(layers),
                 )
-                tried.append((trial.epoch_s(layers), trial, decision))
+                tried.append((trial.epoch_s(layers, decision.cache), trial, decision))
         return tried
 
     def _shares_by_speed(self, problem: Problem) -> tuple[float, ...]:
@@ -213,7 +224,7 @@ class HaloExchangeStrategy:
         seconds = {name: self._least_rate_s(problem, names.index(name)) for name in set(names)}
         return shares_by_speed([seconds[name] for name in names])
 
-    def _least_rate_s(self, problem: Problem, rank: int, keeps_edges: bool = True) -> float:
+    def _least_rate_s(self, problem: Problem, rank: int, *, keeps_edges: bool = True, gives_back: bool = True) -> float:
         """Least seconds per whole graph, or per all its rows, at which the worker computes, over shares of it."""
         alone = replace(
             problem,
@@ -227,7 +238,7 @@ class HaloExchangeStrategy:
         for sparse in feature_formats(problem):
             trial = self._trial(alone, everything, sparse)
             for share in shares:
-                part = with_share(trial, share, keeps_edges=keeps_edges)
+                part = with_share(trial, share, keeps_edges=keeps_edges, gives_back=gives_back)
                 rates.append(min(part.epoch_s(layers) for layers in part.descend()) / share)
         return min(rates)
 
@@ -236,22 +247,34 @@ def _epoch_s(tried: _Tried) -> float:
     return tried[0]
 
 
+def _sent_bytes(lowering: FullBatchLowering) -> list[int]:
+    lowering.lower()
+    return lowering.sent_bytes.tolist()
+
+
+def _fits(trial: Trial, decision: FullBatchDecision) -> bool:
+    return trial.shortfall(decision.layers, decision.cache)[0] <= 0
+
+
 def _summary(decision: FullBatchDecision) -> str:
     short = {"multiply_first": "A(XW)", "aggregate_first": "(AX)W"}
     orders = ", ".join("AX once" if d.precompute else short[d.op_order] for d in decision.layers)
     balance = "" if decision.balance == "speed" else f", {decision.balance} shares"
     pruned = "" if decision.prune == "none" else f", halos pruned by {decision.prune}"
     features = "sparse" if decision.sparse_features else "dense"
-    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}"
+    cache = "; halo features once" if any(decision.cache.num_rows) else ""
+    if decision.cache.is_stale:
+        cache = f"; {decision.fidelity}"
+    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}"
 
 
 def _nearest_miss(tried: list[_Tried]) -> str:
     (missing, rank), trial, decision = min(
-        ((trial.shortfall(decision.layers), trial, decision) for _, trial, decision in tried),
+        ((trial.shortfall(decision.layers, decision.cache), trial, decision) for _, trial, decision in tried),
         key=lambda entry: entry[0],
     )
     worker = trial.problem.placement.workers[rank]
-    need = trial.memory(decision.layers)[rank].peak_bytes
+    need = trial.memory(decision.layers, decision.cache)[rank].peak_bytes
     return (
         f"no plan fits: the nearest, {_summary(decision)}, needs {need:,} bytes on worker {rank} "
         f"({worker.host}), which has {worker.memory_bytes:,}; {missing:,} bytes are missing: "

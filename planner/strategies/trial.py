@@ -9,12 +9,15 @@ import numpy as np
 
 from planner.costs import OperatorCosts
 from planner.halo import Halo, nothing_pruned
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
 from planner.program import LayerDecision, Program, build_program, num_hops
+from planner.schedule import Schedule
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
 from planner.strategies.base import Problem
+from planner.strategies.joint_cache import choose_cache
 from planner.strategies.op_order import layer_options
 from profiles.errors import UserError
 
@@ -34,6 +37,7 @@ class Trial:
     sparse: bool
     scaled: tuple[WorkerShape, ...] | None = None
     pruned: np.ndarray = field(default_factory=nothing_pruned)
+    _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
 
     @cached_property
     def shapes(self) -> tuple[WorkerShape, ...]:
@@ -54,7 +58,9 @@ class Trial:
             sparse_input=self.sparse,
         )
 
-    def lowering(self, layers: tuple[LayerDecision, ...]) -> FullBatchLowering:
+    def lowering(
+        self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE, *, refresh: bool = True
+    ) -> FullBatchLowering:
         return FullBatchLowering(
             self.program(layers),
             self.problem.placement,
@@ -62,16 +68,34 @@ class Trial:
             self.halo.send_counts(),
             self.costs,
             self.problem.graph.num_classes,
+            cache,
+            refresh,
         )
 
-    def epoch_s(self, layers: tuple[LayerDecision, ...]) -> float:
-        return play_epochs(self.lowering(layers).lower()).median_epoch_s
+    def epoch_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> float:
+        """Seconds of an epoch, mean over a refresh interval."""
+        return sum(share * play_epochs(epoch).median_epoch_s for share, epoch in self._kinds(layers, cache))
 
-    def busy_s(self, layers: tuple[LayerDecision, ...]) -> list[float]:
+    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, Schedule]]:
+        """(share of all epochs, schedule) of each kind of epoch."""
+        refresh = self.lowering(layers, cache).lower()
+        if not cache.is_stale:
+            return [(1.0, refresh)]
+        share = 1 / cache.refresh_interval
+        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False).lower())]
+
+    def cache(self, layers: tuple[LayerDecision, ...]) -> CacheDecision:
+        """The halo rows to keep: as many as fit, where that shortens the epoch, else none."""
+        if layers not in self._caches:
+            self._caches[layers] = choose_cache(self, layers)
+        return self._caches[layers]
+
+    def busy_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> list[float]:
         """Seconds of work of every worker in an epoch, waiting and exchanges left out."""
         busy = [0.0] * len(self.shapes)
-        for task in self.lowering(layers).lower().tasks:
-            busy[task.worker] += task.seconds if task.category != "communicate" else task.processor_s
+        for share, epoch in self._kinds(layers, cache):
+            for task in epoch.tasks:
+                busy[task.worker] += share * (task.seconds if task.category != "communicate" else task.processor_s)
         return busy
 
     def descend(self) -> list[tuple[LayerDecision, ...]]:
@@ -83,19 +107,21 @@ class Trial:
         job = self.problem.job
         options = [layer_options(job, layer, sparse_features=self.sparse) for layer in range(job.model.num_layers)]
         best = tuple(choices[0] for choices in options)
-        seen = {best: self.epoch_s(best)}
+        seen = {best: self.epoch_s(best, self.cache(best))}
         for layer, choices in enumerate(options):
             for choice in choices[1:]:
                 other = (*best[:layer], choice, *best[layer + 1 :])
-                seen[other] = self.epoch_s(other)
+                seen[other] = self.epoch_s(other, self.cache(other))
             best = min(seen, key=seen.__getitem__)
         return list(seen)
 
-    def memory(self, layers: tuple[LayerDecision, ...]) -> tuple[MemoryEstimate, ...]:
+    def memory(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[MemoryEstimate, ...]:
         program = self.program(layers)
-        return tuple(self.memory_of(rank, program, shape) for rank, shape in enumerate(self.shapes))
+        return tuple(self.memory_of(rank, program, shape, cache) for rank, shape in enumerate(self.shapes))
 
-    def memory_of(self, rank: int, program: Program, shape: WorkerShape) -> MemoryEstimate:
+    def memory_of(
+        self, rank: int, program: Program, shape: WorkerShape, cache: CacheDecision = NO_CACHE
+    ) -> MemoryEstimate:
         """What one worker would need for a share of this shape."""
         graph = self.problem.graph
         return estimate_memory(
@@ -106,25 +132,32 @@ class Trial:
             num_classes=graph.num_classes,
             num_workers=len(self.shapes),
             has_optimizer_state=self.problem.job.training.optimizer == "adam",
+            cache=cache,
+            rank=rank,
         )
 
-    def shortfall(self, layers: tuple[LayerDecision, ...]) -> tuple[int, int]:
+    def shortfall(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[int, int]:
         """(bytes missing at the worker that lacks most, its rank); not positive where all fit."""
         workers = self.problem.placement.workers
-        missing = [m.peak_bytes - w.memory_bytes for m, w in zip(self.memory(layers), workers)]
+        missing = [m.peak_bytes - w.memory_bytes for m, w in zip(self.memory(layers, cache), workers)]
         rank = int(np.argmax(missing))
         return missing[rank], rank
 
 
-def with_share(trial: Trial, share: float, *, keeps_edges: bool = True) -> Trial:
-    """The same trial on a proportional share of the graph, or of its rows alone, without a halo."""
+def with_share(trial: Trial, share: float, *, keeps_edges: bool = True, gives_back: bool = True) -> Trial:
+    """The same trial on a proportional share of the graph, or of its rows alone, without a halo.
+
+    Without `gives_back` all its edges come from elsewhere, and aggregations cost nothing backward.
+    """
 
     def scaled(shape: WorkerShape) -> WorkerShape:
         aggregated = share if keeps_edges else 0.0
+        num_edges = round(shape.local_edges * aggregated)
         return shape.model_copy(
             update={
                 "num_local": max(1, round(shape.num_local * share)),
-                "local_edges": round(shape.local_edges * aggregated),
+                "local_edges": num_edges if gives_back else 0,
+                "remote_edges": 0 if gives_back else num_edges,
                 "num_train": round(shape.num_train * share),
                 "hop_entries": tuple(
                     round(entries * (aggregated if hop else share)) for hop, entries in enumerate(shape.hop_entries)
@@ -132,7 +165,7 @@ def with_share(trial: Trial, share: float, *, keeps_edges: bool = True) -> Trial
             }
         )
 
-    return replace(trial, scaled=tuple(map(scaled, trial.shapes)))
+    return replace(trial, scaled=tuple(map(scaled, trial.shapes)), _caches={})
 
 
 def feature_formats(problem: Problem) -> tuple[bool, ...]:

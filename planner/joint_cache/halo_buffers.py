@@ -1,0 +1,100 @@
+"""The large tensors of one worker's halo exchanges, as `runtime.comm` and `runtime.halo_cache` make and drop them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from planner.joint_cache.decision import CacheDecision
+from planner.program import Program, Step
+from planner.shapes import WorkerShape
+
+if TYPE_CHECKING:
+    from planner.buffers import Buffers
+
+
+@dataclass
+class HaloBuffers:
+    """Counts what is received and what is kept of it from one epoch to the next.
+
+    Args:
+        rank: of the worker whose `shape` it is.
+        refresh: whether the epoch sends all embeddings.
+    """
+
+    buffers: Buffers
+    shape: WorkerShape
+    cache: CacheDecision
+    rank: int
+    refresh: bool = True
+    _kept: dict[str, int] = field(default_factory=dict)
+
+    def fetch_fixed(self, program: Program) -> None:
+        """What never changes is received before the first epoch."""
+        for step in program.steps:
+            if step.op == "aggregate" and step.fixed and self.cache.keeps(step):
+                self._kept[step.name] = self.buffers.make(self.cache.num_rows[self.rank] * step.in_width)
+
+    def fetch(self, step: Step) -> int:
+        """The buffer of the halo rows, one holder more."""
+        width = step.in_width
+        match self.cache.travel(step, refresh=self.refresh):
+            case "all":
+                self._drop_kept(step.name)
+                halo = self._received(self.shape.num_sent, self.shape.num_halo, width)
+                self._keep(step, step.name, halo, self.shape.num_halo - self._fresh_halo)
+                return halo
+            case "fresh":
+                received = self._received(self._fresh_sent, self._fresh_halo, width)
+                halo = self.buffers.make(self.shape.num_halo * width)
+                self.buffers.drop(received)
+                return halo
+            case "none":
+                kept = self._kept[step.name]
+                self.buffers.hold(kept)
+                return kept
+
+    def give_back(self, step: Step) -> None:
+        """The gradients received of rows sent; those of the halo itself are the caller's."""
+        width, name = step.in_width, f"{step.name}/gradients"
+        match self.cache.travel(step, refresh=self.refresh):
+            case "all":
+                self._drop_kept(name)
+                rows = self.buffers.make(self.shape.num_sent * width)
+                self._keep(step, name, rows, self.shape.num_sent - self._fresh_sent)
+                self.buffers.drop(rows)
+            case "fresh":
+                packed = self.buffers.make(self._fresh_halo * width)
+                self.buffers.drop(self.buffers.make(self._fresh_sent * width), packed)
+
+    def release(self) -> None:
+        """Ends training: nothing is kept any more."""
+        for name in [*self._kept]:
+            self._drop_kept(name)
+
+    @property
+    def _fresh_sent(self) -> int:
+        return sum(self.cache.fresh_counts[self.rank]) if self.cache.fresh_counts else 0
+
+    @property
+    def _fresh_halo(self) -> int:
+        return sum(row[self.rank] for row in self.cache.fresh_counts)
+
+    def _received(self, num_packed: int, num_received: int, width: int) -> int:
+        packed = self.buffers.make(num_packed * width)
+        received = self.buffers.make(num_received * width)
+        self.buffers.drop(packed)
+        return received
+
+    def _keep(self, step: Step, name: str, received: int, num_kept: int) -> None:
+        """Keeps what was received as it is where nobody has fresh rows beside it, else a copy of the kept rows."""
+        if not self.cache.keeps(step):
+            return
+        if any(map(any, self.cache.fresh_counts)):
+            self._kept[name] = self.buffers.make(num_kept * step.in_width)
+        else:
+            self.buffers.hold(received)
+            self._kept[name] = received
+
+    def _drop_kept(self, name: str) -> None:
+        self.buffers.drop(self._kept.pop(name, None))

@@ -1,0 +1,151 @@
+"""Halo rows are kept where they fit and pay; else the plan is the plain exchange, exact as ever."""
+
+import pytest
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.joint_cache.capacity import RESERVE_BYTES
+from planner.joint_cache.decision import NO_CACHE
+from planner.lowering import lower_plan
+from planner.search import fluctuate_plan, make_plan, simulate_plan
+from planner.simulator.engine import compile_schedule, play
+from planner.strategies.base import Problem
+from planner.strategies.halo_exchange import HaloExchangeStrategy
+from profiles.machine import Link
+
+SPEC = SbmGraph(source="sbm", num_nodes=900, average_degree=10, num_classes=4, num_features=24)
+GRAPH = generate_sbm(SPEC)
+SLOW, FAST = 1e7, 1e14
+
+
+def cluster_of(*, bytes_per_s=SLOW, memory_bytes=None, num_hosts=3):
+    """T4s, one a host."""
+    device = DeviceSpec(catalog="t4", memory_bytes=memory_bytes)
+    link = Link(bytes_per_s=bytes_per_s)
+    return Cluster(hosts=(HostSpec(name="h", count=num_hosts, devices=(device,), link=link),), device_link=link)
+
+
+def plan_of(*, kind="gcn", pin=None, **cluster):
+    """The plan of a two-layer model, on METIS parts of shares by speed."""
+    pins = PinnedDecisions(**({"partitioner": "metis", "balance": "speed"} | (pin or {})))
+    job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=32), pin=pins)
+    return make_plan(job, cluster_of(**cluster), GRAPH)[0]
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "tagcn"])
+def test_stale_is_faster_over_a_slow_network_and_says_so(kind):
+    """All rows fit: reusing epochs send nothing of the halo, and the epoch is the mean over r of them."""
+    exact = plan_of(kind=kind)
+    stale = plan_of(kind=kind, pin={"refresh_interval": 4})
+    assert (exact.decision.fidelity, stale.decision.fidelity) == ("exact", "stale(4)")
+    assert stale.decision.cache.num_rows == tuple(shape.num_halo for shape in stale.shapes)
+    refresh_s, reuse_s = (
+        play(compile_schedule(lower_plan(stale, refresh=refresh))).makespan_s for refresh in (True, False)
+    )
+    assert reuse_s < refresh_s
+    assert stale.prediction.epoch_s == pytest.approx((refresh_s + 3 * reuse_s) / 4)
+    assert stale.prediction.bound_s <= stale.prediction.epoch_s < exact.prediction.epoch_s
+    for load in stale.prediction.workers:
+        assert load.reuse_sent_bytes == 0 < load.sent_bytes
+        assert load.peak_bytes <= load.capacity_bytes
+
+
+def test_a_plan_on_disk_simulates_as_predicted(tmp_path):
+    """Epoch 0 of its trace refreshes, epoch 1 reuses; the mean over r is the prediction."""
+    plan = plan_of(pin={"refresh_interval": 3})
+    loaded = type(plan).load(plan.save(tmp_path / "plan.json"))
+    assert loaded == plan
+    trace = simulate_plan(loaded)
+    assert (trace.refresh_interval, len(trace.epoch_s)) == (3, 3)
+    assert trace.median_epoch_s == plan.prediction.epoch_s
+    assert trace.epoch_s[0] > trace.epoch_s[1] == trace.epoch_s[2]
+    for epoch, refresh in enumerate((True, False)):
+        keys = [span.task for span in trace.spans if (span.epoch, span.worker) == (epoch, 0)]
+        assert keys == lower_plan(plan, refresh=refresh).keys_of(0)
+    assert fluctuate_plan(plan, 3)["p50"] == pytest.approx(plan.prediction.epoch_s)
+
+
+def needed_bytes(**arguments):
+    """What the workers of an exact plan need."""
+    return max(load.peak_bytes for load in plan_of(**arguments).prediction.workers)
+
+
+def test_capacity_zero_is_the_plain_exchange():
+    """Where only the reserve is free, nothing is kept and the plan is exact, whatever was pinned."""
+    tight = needed_bytes() + RESERVE_BYTES // 2
+    plan = plan_of(pin={"refresh_interval": 4}, memory_bytes=tight)
+    assert plan.decision.cache == NO_CACHE
+    assert plan.decision == plan_of(memory_bytes=tight).decision
+    assert all(load.reuse_sent_bytes == 0 for load in plan.prediction.workers)
+
+
+def some_rows():
+    """Memory for some of the kept rows, with the gradients of all rows that are sent."""
+    plan = plan_of(pin={"refresh_interval": 4})
+    width = sum(step.in_width for step in plan.program().steps if step.op == "aggregate")
+    rows = max(shape.num_sent for shape in plan.shapes) + min(shape.num_halo for shape in plan.shapes) // 2
+    return needed_bytes() + RESERVE_BYTES + 4 * width * rows
+
+
+def test_what_does_not_fit_is_sent_in_every_epoch():
+    """With room for some rows the others travel, and everything stays within memory."""
+    plan = plan_of(pin={"refresh_interval": 4}, memory_bytes=some_rows())
+    assert plan.decision.fidelity == "stale(4)"
+    cache, loads = plan.decision.cache, plan.prediction.workers
+    assert 0 < sum(cache.num_rows) < sum(shape.num_halo for shape in plan.shapes)
+    assert all(0 <= load.reuse_sent_bytes < load.sent_bytes for load in loads)
+    assert any(load.reuse_sent_bytes for load in loads)
+    assert all(load.peak_bytes <= load.capacity_bytes for load in loads)
+    assert 0 < cache.break_even_share < 1
+
+
+def test_some_rows_are_not_kept_where_sending_them_is_as_fast():
+    """Over a network that costs nothing, putting kept and fresh rows together is the slower way: bypassed."""
+    plan = plan_of(pin={"refresh_interval": 4}, memory_bytes=some_rows(), bytes_per_s=FAST)
+    assert plan.decision.cache == NO_CACHE
+    assert plan.decision.fidelity == "exact"
+
+
+def test_features_are_sent_once_where_every_epoch_aggregates_them():
+    """Exact, with less to send in every epoch; not where it is switched off, or where they change."""
+    pin = {"op_order": "aggregate_first", "precompute": False}
+    kept, sent = (plan_of(pin={**pin, "feature_cache": on}) for on in (True, False))
+    assert kept.decision.fidelity == sent.decision.fidelity == "exact"
+    assert any(kept.decision.cache.num_rows)
+    assert sent.decision.cache == NO_CACHE
+    assert kept.prediction.epoch_s < sent.prediction.epoch_s
+    for ours, theirs, shape in zip(kept.prediction.workers, sent.prediction.workers, kept.shapes, strict=True):
+        assert theirs.sent_bytes - ours.sent_bytes == shape.num_sent * 24 * 4
+        assert ours.peak_bytes > theirs.peak_bytes
+
+
+def test_embeddings_alone_can_be_kept():
+    """With the feature cache switched off features travel in reusing epochs too."""
+    pin = {"op_order": "aggregate_first", "precompute": False, "refresh_interval": 4, "feature_cache": False}
+    plan = plan_of(pin=pin)
+    assert plan.decision.fidelity == "stale(4)"
+    for load, shape in zip(plan.prediction.workers, plan.shapes, strict=True):
+        assert load.reuse_sent_bytes == shape.num_sent * 24 * 4
+
+
+@pytest.mark.parametrize("pin", [{"op_order": "multiply_first"}, {"precompute": True}])
+def test_without_anything_fixed_to_exchange_nothing_is_kept_at_r_1(pin):
+    """Products change with the weights, and what was aggregated once is not exchanged at all."""
+    assert plan_of(pin=pin).decision.cache == NO_CACHE
+
+
+def test_one_worker_keeps_nothing():
+    """It has no halo."""
+    assert plan_of(pin={"refresh_interval": 4}, num_hosts=1).decision.cache == NO_CACHE
+
+
+def test_keeping_pays_earlier_the_slower_the_network():
+    """The break-even share falls."""
+    shares = []
+    for bytes_per_s in (SLOW, 100 * SLOW):
+        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=32), pin=PinnedDecisions(refresh_interval=4))
+        problem = Problem(GRAPH, job, resolve(cluster_of(bytes_per_s=bytes_per_s)))
+        decided = HaloExchangeStrategy().decide(problem, lambda _: None)
+        shares.append(decided.decision.cache.break_even_share)
+    assert shares[0] <= shares[1]

@@ -1,0 +1,263 @@
+"""Kept halo rows: the exact model where weights rest, the bytes and buffers that were planned, and it learns."""
+
+import numpy as np
+import pytest
+
+from planner.adjacency import aggregation_matrix
+from planner.buffers import epoch_buffers
+from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from planner.costs import OperatorCosts
+from planner.generate import generate_sbm
+from planner.halo import build_halo
+from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.overlap import fresh_counts, kept_rows
+from planner.lowering import FullBatchLowering
+from planner.partition import partition
+from planner.plan import FullBatchDecision
+from planner.program import LayerDecision, build_program, num_hops
+from planner.shapes import worker_shapes
+from planner.shard import cut_shard
+from profiles.agents import HostGroup
+from profiles.launch import launch
+
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(500)]  # some thirty trainings of three workers
+
+WORKER = """
+import gc, os, sys
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from planner.job import Job
+from planner.plan import FullBatchDecision
+from planner.program import build_program
+from planner.shard import Shard
+from profiles.kernels import pool
+from profiles.launch import reporting_errors
+from runtime.full_batch import FullBatchTrainer
+
+folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+
+
+def train(case):
+    job = Job.load(case / "job.json")
+    decision = FullBatchDecision.model_validate_json((case / "decision.json").read_text())
+    shard = Shard.load(case / f"worker_{rank}.npz")
+    program = build_program(job.model, decision.layers, num_features=shard.x.shape[1], num_classes=shard.num_classes,
+                            sparse_input=False)
+    gc.collect()
+    trainer = FullBatchTrainer(job, program, shard, torch.device("cpu"), decision.cache)
+    pool.release()
+    found = {"loss": [], "sent": [], "grad": [], "keys": []}
+    for epoch in range(job.training.epochs):
+        record = trainer.train_epoch(epoch, traced=True)
+        found["loss"].append(record.loss)
+        found["sent"].append(record.sent_bytes)
+        found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
+        found["keys"].append(" ".join(span[0] for span in record.spans))
+        if "moving-evaluate" in case.name:
+            trainer.evaluate()
+    held = 0
+    if "evaluate" not in case.name:
+        # What is kept and what waits for its next tensor is all the pool's, once the trainer is gone.
+        del trainer
+        gc.collect()
+        held = pool.held_bytes()
+        scores = {}
+    else:
+        scores = trainer.evaluate()
+        del trainer
+        gc.collect()
+    np.savez(case / f"result_{rank}.npz", held=held, score=scores.get("test", 0.0), **found)
+
+
+with reporting_errors(folder, rank):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    for case in sorted(path for path in folder.iterdir() if (path / "job.json").exists()):
+        train(case)
+    dist.destroy_process_group()
+"""
+NUM_WORKERS, INTERVAL, EPOCHS = 3, 3, 5
+SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
+LARGE = SbmGraph(source="sbm", num_nodes=6000, average_degree=12, num_classes=16, num_features=96)
+NOISY = SbmGraph(
+    source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=24, feature_signal=1.0, seed=4
+)
+MODELS = [("gcn", "multiply_first"), ("gcn", "aggregate_first"), ("gat", "multiply_first"), ("gin", "multiply_first"),
+          ("sage", "multiply_first"), ("sage", "aggregate_first"), ("tagcn", "multiply_first"),
+          ("tagcn", "aggregate_first")]  # fmt: skip
+CACHES = {"exact": (1, 0.0), "features": (1, 1.0), "whole": (INTERVAL, 1.0), "part": (INTERVAL, 0.4)}
+STALE = [(kind, order, name) for kind, order in MODELS for name in ("whole", "part")]
+FIXED = [(kind, order) for kind, order in MODELS if order == "aggregate_first"]  # the others send no features
+RESTING = [*STALE, *((kind, order, "exact") for kind, order in MODELS), *((*model, "features") for model in FIXED)]
+POOLED = [("gcn", "multiply_first", "whole"), ("sage", "aggregate_first", "part"), ("gat", "multiply_first", "part"),
+          ("gcn", "aggregate_first", "features"), ("tagcn", "multiply_first", "whole")]  # fmt: skip
+
+
+class Case:
+    """A model on a partitioned graph under a cache decision, and what its workers did."""
+
+    def __init__(self, spec, kind, order, interval, share, *, partitioner="ranges", **training):
+        graph = generate_sbm(spec)
+        self.model = ModelSpec(kind=kind, num_layers=3, hidden_channels=64 if spec is LARGE else 8, heads=2, num_hops=2)
+        self.job = Job(graph=spec, model=self.model, training=TrainingSpec(**training))
+        layers = (LayerDecision(op_order=order),) * 3
+        self.program = build_program(
+            self.model, layers, num_features=graph.num_features, num_classes=graph.num_classes, sparse_input=False
+        )
+        part = partition(graph.num_nodes, graph.edge_index, NUM_WORKERS, partitioner)
+        self.halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, kind), part, NUM_WORKERS)
+        self.graph, self.cache = graph, NO_CACHE
+        if share:
+            num_rows = tuple(int(share * len(block.halo)) for block in self.halo.blocks)
+            fresh = fresh_counts(self.halo, kept_rows(self.halo, num_rows))
+            self.cache = CacheDecision(
+                refresh_interval=interval, num_rows=num_rows, fresh_counts=tuple(map(tuple, fresh.tolist()))
+            )
+        self.decision = FullBatchDecision(
+            partitioner=partitioner, target_weights=(1 / 3,) * 3, layers=layers, cache=self.cache
+        )
+        self.shapes = worker_shapes(graph, self.halo, num_hops=num_hops(self.model), sparse_features=False)
+
+    def write(self, folder):
+        """All that its workers need."""
+        folder.mkdir()
+        self.job.save(folder / "job.json")
+        (folder / "decision.json").write_text(self.decision.model_dump_json())
+        for rank in range(NUM_WORKERS):
+            shard = cut_shard(self.graph, self.halo, rank, sparse_features=False, num_kept=self.cache.num_rows)
+            shard.save(folder / f"worker_{rank}.npz")
+
+    def read(self, folder):
+        """What its workers wrote."""
+        self.results = [dict(np.load(folder / f"result_{rank}.npz")) for rank in range(NUM_WORKERS)]
+
+    def lowering(self, *, refresh):
+        """What the planner says of an epoch of a kind."""
+        placement = resolve(
+            Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=NUM_WORKERS),)),))
+        )
+        costs = {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()}
+        lowering = FullBatchLowering(
+            self.program, placement, self.shapes, self.halo.send_counts(), costs, self.graph.num_classes, self.cache,
+            refresh,
+        )  # fmt: skip
+        lowering.lower()
+        return lowering
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """Every case of this file, trained in one launch of three workers."""
+    folder = tmp_path_factory.mktemp("cache")
+    made = {}
+    # Steps so small that the weights stay where they are: stale rows and gradients are then the exact ones.
+    resting = {"epochs": EPOCHS, "optimizer": "sgd", "learning_rate": 1e-30}
+    for kind, order, name in RESTING:
+        made[f"resting-{kind}-{order}-{name}"] = Case(SMALL, kind, order, *CACHES[name], **resting)
+    for name, (interval, share) in CACHES.items():
+        made[f"moving-{name}"] = Case(SMALL, "gcn", "aggregate_first", interval, share, epochs=EPOCHS)
+        made[f"moving-evaluate-{name}"] = Case(SMALL, "gcn", "aggregate_first", interval, share, epochs=EPOCHS)
+    for kind, order, name in POOLED:
+        made[f"pooled-{kind}-{order}-{name}"] = Case(LARGE, kind, order, *CACHES[name], epochs=INTERVAL + 1)
+    for name, (interval, share) in {"exact": (1, 0.0), "whole": (4, 1.0), "part": (4, 0.5)}.items():
+        made[f"learning-evaluate-{name}"] = Case(
+            NOISY, "gcn", "multiply_first", interval, share, partitioner="metis", epochs=120
+        )
+    for name, case in made.items():
+        case.write(folder / name)
+    (folder / "cache_worker.py").write_text(WORKER)
+    launch("cache_worker", [str(folder)], hosts=[HostGroup(NUM_WORKERS)], folder=folder,
+           environment={"PYTHONPATH": str(folder)})  # fmt: skip
+    for name, case in made.items():
+        case.read(folder / name)
+    return made
+
+
+@pytest.mark.parametrize(("kind", "order"), FIXED)
+def test_kept_features_change_nothing(cases, kind, order):
+    """At r = 1 losses and gradients are bit for bit those of the plain exchange."""
+    exact, kept = (cases[f"resting-{kind}-{order}-{name}"].results for name in ("exact", "features"))
+    for ours, theirs in zip(kept, exact, strict=True):
+        np.testing.assert_array_equal(ours["loss"], theirs["loss"])
+        np.testing.assert_array_equal(ours["grad"], theirs["grad"])
+
+
+def test_kept_features_change_nothing_as_weights_move(cases):
+    """Nor while the model learns."""
+    for name in ("moving", "moving-evaluate"):
+        for ours, theirs in zip(cases[f"{name}-features"].results, cases[f"{name}-exact"].results, strict=True):
+            np.testing.assert_array_equal(ours["grad"], theirs["grad"])
+
+
+@pytest.mark.parametrize(("kind", "order", "name"), STALE)
+def test_where_weights_rest_reused_rows_and_gradients_are_exact(cases, kind, order, name):
+    """Every epoch's loss and gradient is that of the exact model: right rows in the right places, both ways."""
+    exact, stale = (cases[f"resting-{kind}-{order}-{which}"].results for which in ("exact", name))
+    for ours, theirs in zip(stale, exact, strict=True):
+        np.testing.assert_allclose(ours["loss"], theirs["loss"], rtol=1e-5)
+        for epoch in range(EPOCHS):
+            scale = np.abs(theirs["grad"][epoch]).max()
+            np.testing.assert_allclose(ours["grad"][epoch], theirs["grad"][epoch], rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_what_moves_is_stale_between_refreshes(cases):
+    """The first reusing epoch already departs from the exact one, the first epoch does not."""
+    exact = cases["moving-exact"].results[0]
+    for name in ("whole", "part"):
+        stale = cases[f"moving-{name}"].results[0]
+        np.testing.assert_array_equal(stale["grad"][0], exact["grad"][0])
+        assert abs(stale["loss"][1] / exact["loss"][1] - 1) > 1e-6
+
+
+def test_evaluating_between_epochs_disturbs_nothing_kept(cases):
+    """Losses are the same with an evaluation after every epoch, and without."""
+    for name in CACHES:
+        plain, evaluated = (cases[f"moving{kind}-{name}"].results[0] for kind in ("", "-evaluate"))
+        np.testing.assert_array_equal(plain["loss"], evaluated["loss"])
+
+
+@pytest.mark.parametrize(("kind", "order", "name"), RESTING)
+def test_sent_bytes_and_tasks_are_the_planned_ones(cases, kind, order, name):
+    """Counted in every epoch, to the byte, by its kind; and every worker ran exactly the planned tasks in order."""
+    case = cases[f"resting-{kind}-{order}-{name}"]
+    planned = {refresh: case.lowering(refresh=refresh) for refresh in (True, False)}
+    for rank, result in enumerate(case.results):
+        for epoch in range(EPOCHS):
+            lowering = planned[case.cache.refreshes(epoch)]
+            assert result["sent"][epoch] == lowering.sent_bytes[rank]
+            assert str(result["keys"][epoch]).split() == lowering.schedule.keys_of(rank)
+
+
+def test_reusing_epochs_send_what_is_not_kept(cases):
+    """All kept: nothing. Some kept: the rows left over, both ways, of every exchange."""
+    whole, part = (cases[f"resting-gcn-multiply_first-{name}"] for name in ("whole", "part"))
+    fresh = np.array(part.cache.fresh_counts)
+    widths = sum(step.in_width for step in part.program.steps if step.op == "aggregate")
+    for rank in range(NUM_WORKERS):
+        assert whole.results[rank]["sent"][1] == 0 < whole.results[rank]["sent"][0]
+        assert part.results[rank]["sent"][1] == 4 * widths * (fresh.sum(1)[rank] + fresh.sum(0)[rank])
+
+
+@pytest.mark.parametrize(("kind", "order", "name"), POOLED)
+def test_pool_holds_what_was_counted(cases, kind, order, name):
+    """Kept rows and all other buffers of both kinds of epochs, to the byte, on every worker."""
+    case = cases[f"pooled-{kind}-{order}-{name}"]
+    for rank, result in enumerate(case.results):
+        counted = epoch_buffers(case.program, case.shapes[rank], 16, NUM_WORKERS, case.cache, rank)
+        assert counted.live_bytes == 0
+        assert result["held"] == counted.pooled_bytes > 0
+
+
+@pytest.mark.parametrize("name", ["whole", "part"])
+def test_stale_training_learns_as_well(cases, name):
+    """With r = 4 a GCN classifies unseen vertices about as well as the exact one, far above chance."""
+    exact, stale = (cases[f"learning-evaluate-{which}"].results[0] for which in ("exact", name))
+    assert exact["score"] > 0.6
+    assert abs(stale["score"] - exact["score"]) <= 0.03
+    assert stale["loss"][-1] < 0.5 * stale["loss"][0]
