@@ -184,6 +184,18 @@ EDITS = {
     "a layer missing": (lambda raw: at(raw, "decision", "layers").pop(), "decision.layers must have 2 layers"),
     "a layer more": (lambda raw: at(raw, "job", "model").update(num_layers=1), "decision.layers must have 1 layers"),
     "profile missing": (lambda raw: at(raw, "placement").update(profiles={}), "placement.profiles lacks t4@"),
+    "cache of other workers": (
+        lambda raw: at(raw, "decision", "cache").update(num_rows=[1]),
+        "decision.cache: num_rows and fresh_counts must each have 2 workers",
+    ),
+    "cache of rows nobody receives": (
+        lambda raw: at(raw, "decision", "cache").update(num_rows=[1, 1], fresh_counts=raw["send_counts"]),
+        "decision.cache: send_counts less fresh_counts must be the num_rows",
+    ),
+    "no interval": (
+        lambda raw: at(raw, "decision", "cache").update(refresh_interval=0),
+        "decision.cache.refresh_interval",
+    ),
     "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),
     "negative bytes": (lambda raw: at(raw, "prediction", "workers", 0).update(peak_bytes=-1), "peak_bytes"),
     "text for a number": (lambda raw: at(raw, "shapes", 0).update(num_local="many"), "shapes.0.num_local"),

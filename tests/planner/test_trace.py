@@ -116,3 +116,19 @@ def test_epoch_without_the_category_counts_as_zero():
 def test_category_seconds_without_spans():
     """A run that was not traced has no seconds in any category."""
     assert trace_of().category_s("compute") == 0.0
+
+
+def test_epochs_of_a_refresh_interval_count_together():
+    """One epoch in three takes longer: the median is of the means over three in a row, wherever they begin."""
+    trace = trace_of(refresh_interval=3, epoch_s=(1.0, 4.0, 1.0, 1.0, 7.0, 1.0, 1.0))
+    assert trace.median_epoch_s == 2.5
+    assert trace.epoch_spread_s == 0.5
+    assert trace_of(refresh_interval=3, epoch_s=(1.0, 4.0)).median_epoch_s == 2.5
+
+
+def test_categories_weigh_refreshing_and_reusing_epochs_by_their_share():
+    """However many of either were traced."""
+    spans = [span("compute", 0, 4 + worker, worker, epoch) for epoch in (4, 8, 12) for worker in (0, 1)]
+    spans += [span("compute", 0, 1, worker, 5) for worker in (0, 1)]
+    assert trace_of(*spans, refresh_interval=4).category_s("compute") == pytest.approx((4.5 + 3 * 1) / 4)
+    assert trace_of(*spans[:6], refresh_interval=4).category_s("compute") == 4.5

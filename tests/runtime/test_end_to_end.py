@@ -9,12 +9,14 @@ import torch
 from planner import api, run
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.joint_cache.capacity import RESERVE_BYTES
 from planner.loaders import load_graph
 from planner.plan import Plan, load_partition
 from planner.run import write_shards
 from planner.shard import Shard
 from profiles.catalog import catalog_profile
 from profiles.errors import RunFailedError, UserError
+from profiles.machine import Link
 from runtime.reference import build_pyg_model, graph_tensors, pyg_forward
 
 pytestmark = pytest.mark.distributed
@@ -114,6 +116,43 @@ def test_model_loads_into_pyg(trained):
     for name in ("train", "val", "test"):
         mask = torch.from_numpy(getattr(graph, f"{name}_mask"))
         assert measured.accuracy[name] == pytest.approx(float(right[mask].mean()))
+
+
+@pytest.fixture(scope="module", params=["whole", "part"])
+def stale(request, cluster, tmp_path_factory):
+    """A plan that refreshes every third epoch, with room for all or some halo rows; its two traces."""
+    folder = tmp_path_factory.mktemp("stale")
+    slow = cluster.model_copy(update={"device_link": Link(bytes_per_s=1e6)})
+    job = job_of("gcn").model_copy(update={"pin": PinnedDecisions(num_workers=2, refresh_interval=3)})
+    plan = api.plan(job, slow, folder / "plan.json")
+    if request.param == "part":
+        peak_bytes = min(load.peak_bytes for load in plan.prediction.workers)
+        device = slow.hosts[0].devices[0].model_copy(update={"memory_bytes": peak_bytes + RESERVE_BYTES})
+        tight = slow.model_copy(update={"hosts": (slow.hosts[0].model_copy(update={"devices": (device,)}),)})
+        plan = api.plan(job, tight, folder / "plan.json")
+    measured = api.run(folder / "plan.json", folder / "run", timeout_s=60)
+    return plan, api.simulate(plan), measured, request.param
+
+
+def test_a_stale_plan_runs_as_simulated(stale):
+    """Tasks of refreshing and of reusing epochs, and the bytes of both kinds, are the predicted ones."""
+    plan, predicted, measured, room = stale
+    assert plan.decision.fidelity == "stale(3)"
+    assert (sum(map(sum, plan.decision.cache.fresh_counts)) > 0) == (room == "part")
+    assert measured.sent_bytes == predicted.sent_bytes
+    assert measured.reuse_sent_bytes == predicted.reuse_sent_bytes
+    assert all(ours < theirs for ours, theirs in zip(measured.reuse_sent_bytes, measured.sent_bytes, strict=True))
+    assert {span.epoch % 3 for span in measured.spans} == {0, 1, 2}
+    for worker in (0, 1):
+        for epoch in {span.epoch for span in measured.spans}:
+            keys, done = (
+                sorted(s.task for s in trace.spans if (s.worker, s.epoch) == (worker, which))
+                for trace, which in ((predicted, int(epoch % 3 > 0)), (measured, epoch))
+            )
+            assert done == keys
+    comparison = api.compare(predicted, measured)
+    assert comparison.only_predicted == comparison.only_measured == ()
+    assert comparison.figure("sent while reusing, worker 1").error in (0.0, None)
 
 
 @pytest.fixture(scope="module")

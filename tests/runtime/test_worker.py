@@ -67,3 +67,16 @@ def test_gpu_plan_on_a_machine_without_gpu_runs_on_the_cpu(monkeypatch, device_k
         monkeypatch.setenv(key, value)
     assert worker._pick_device(Plan).type == "cpu"
     assert asked == [3]
+
+
+@given(st.integers(1, 400), st.integers(2, 9))
+def test_both_kinds_of_epochs_are_traced(epochs, interval):
+    """With a refresh interval a refreshing and a reusing epoch are among the traced ones, where any can be."""
+    traced = traced_epochs(epochs, interval)
+    first = min(2, epochs - 1)
+    assert traced == sorted(set(traced))
+    assert first <= traced[0] <= traced[-1] == epochs - 1
+    for reuses in (False, True):
+        assert any(bool(e % interval) == reuses for e in traced) == any(
+            bool(e % interval) == reuses for e in range(first, epochs)
+        )

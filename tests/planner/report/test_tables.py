@@ -147,3 +147,15 @@ def test_plan_table_says_what_is_pruned(plan, pruned_plan):
     assert "fidelity approximate" in text
     assert f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges" in text
     assert "pruned" not in shown(plan_table(plan))
+
+
+def test_a_stale_plan_says_so():
+    """Its fidelity, how many halo rows are kept, and what is sent in an epoch on average."""
+    link = Link(bytes_per_s=1e6)
+    cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=PinnedDecisions(refresh_interval=4))
+    plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
+    text = shown(plan_table(plan))
+    assert "fidelity stale(4)" in text
+    assert "100% of the halo rows kept, refreshed every 4 epochs; pays from" in text
+    assert size(plan.prediction.workers[0].sent_bytes / 4) in text

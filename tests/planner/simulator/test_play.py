@@ -3,7 +3,7 @@
 import pytest
 
 from planner.schedule import Schedule, Task
-from planner.simulator.play import predicted_trace
+from planner.simulator.play import interval_trace, predicted_trace
 
 
 @pytest.fixture
@@ -51,3 +51,14 @@ def test_one_figure_for_each_worker_is_needed(schedule):
     """Peak memory of fewer workers than the schedule has is a bug of the caller."""
     with pytest.raises(AssertionError):
         predicted_trace(schedule, "f" * 16, (10,), (1, 2))
+
+
+def test_an_interval_is_one_refresh_and_the_rest(schedule):
+    """Both kinds of epochs stand in the trace; its seconds are those of r epochs."""
+    refresh = predicted_trace(schedule, "f" * 16, (10, 20), (5, 6))
+    reuse = predicted_trace(Schedule(2, schedule.tasks[:2]), "f" * 16, (10, 20), (1, 0))
+    trace = interval_trace(refresh, reuse, 3)
+    assert trace.epoch_s == (3.5, 3.0, 3.0)
+    assert [span.epoch for span in trace.spans] == [0, 0, 0, 0, 1, 1]
+    assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((5, 6), (1, 0), 3)
+    assert trace.median_epoch_s == pytest.approx(9.5 / 3)
