@@ -49,9 +49,12 @@ def observe(plan: Plan, trace: Trace) -> Observed:
     """Lays the spans of a trace over the tasks of its plan's schedule.
 
     Only predicted tasks are compared, never simulated waiting for peers. Under a CPU quota a task right
-    after a pause is faster than the sustained operators it is made of: as much as in the simulation.
+    after a pause is faster than the sustained operators it is made of: as much as in the simulation. Of a plan
+    with a refresh interval the epochs that refresh are looked at: they have every operator that others have.
     """
     schedule = lower_plan(plan)
+    spans = tuple(span for span in trace.spans if plan.decision.cache.refreshes(span.epoch))
+    trace = trace.model_copy(update={"spans": spans})
     pace = _pace(schedule)
     profiles = [plan.placement.profile_of(worker) for worker in range(plan.num_workers)]
     measured_s = _measured_s(schedule, trace)
