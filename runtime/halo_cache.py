@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,21 +52,19 @@ class CachingExchanger(HaloExchanger):
     @classmethod
     def of(cls, shard: Shard, program: Program, cache: CacheDecision, recorder: Recorder) -> CachingExchanger:
         """The exchanger of a worker's shard, cut along the same decision."""
-        device, size = recorder.device, shard.num_workers
-        owner = torch.arange(size).repeat_interleave(torch.from_numpy(shard.recv_counts)).numpy()
-        receiver = torch.arange(size).repeat_interleave(torch.from_numpy(shard.send_counts)).numpy()
 
-        def where(mask) -> Tensor:
-            return torch.from_numpy(mask.nonzero()[0]).to(device)
+        def where(mask: np.ndarray) -> Tensor:
+            return torch.from_numpy(np.flatnonzero(mask)).to(recorder.device)
 
-        def counts(workers, kept) -> list[int]:
-            return torch.bincount(torch.from_numpy(workers[~kept]), minlength=size).tolist()
+        def num_fresh(kept: np.ndarray, counts: np.ndarray) -> list[int]:
+            peer = np.repeat(np.arange(len(counts)), counts)
+            return np.bincount(peer[~kept], minlength=len(counts)).tolist()
 
         whole = HaloExchanger.from_shard(shard, recorder)
         fresh = HaloExchanger(
             whole.send_rows[where(~shard.kept_sent)],
-            counts(receiver, shard.kept_sent),
-            counts(owner, shard.kept_halo),
+            num_fresh(shard.kept_sent, shard.send_counts),
+            num_fresh(shard.kept_halo, shard.recv_counts),
             whole.num_local,
             recorder,
         )

@@ -88,7 +88,7 @@ LARGE = SbmGraph(source="sbm", num_nodes=6000, average_degree=12, num_classes=16
 NOISY = SbmGraph(
     source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=24, feature_signal=1.0, seed=4
 )
-MODELS = [("gcn", "multiply_first"), ("gcn", "aggregate_first"), ("gat", "multiply_first"), 
+MODELS = [("gcn", "multiply_first"), ("gcn", "aggregate_first"), ("gat", "multiply_first"),
           ("sage", "multiply_first"), ("sage", "aggregate_first"), ("tagcn", "multiply_first"),
           ("tagcn", "aggregate_first")]  # fmt: skip
 CACHES = {"exact": (1, 0.0), "features": (1, 1.0), "whole": (INTERVAL, 1.0), "part": (INTERVAL, 0.4)}
