@@ -1,0 +1,97 @@
+"""What a row of every level costs: made here by a replica, or fetched from its owner."""
+
+from __future__ import annotations
+
+from pydantic import NonNegativeInt
+
+from planner.costs import FLOAT_BYTES
+from planner.job import ModelSpec
+from planner.program import LayerDecision, layer_widths
+from profiles.contract import Contract
+
+_ENTRY_BYTES = 8  # int32 column and float32 value of a CSR entry
+
+
+class Levels(Contract):
+    """Work and bytes of one row at each level; level l in 0..L-1 is what layer l + 1 gathers, 0 the input.
+
+    A replica of a level's row is the same row made by a worker that does not own the vertex.
+
+    Args:
+        first: the lowest level at which rows travel; 1 where the aggregated input is held from before training.
+        row_widths: floats of a row as it travels: of its product where the layer multiplies first.
+        vertex_widths: dense work of one replica, in dimensions; times T_v it is seconds.
+        edge_widths: sparse work of one entry of its matrix row, in dimensions; times T_e it is seconds.
+        vertex_bytes, entry_bytes: what one replica holds, and each entry of its matrix row.
+    """
+
+    first: NonNegativeInt
+    row_widths: tuple[NonNegativeInt, ...]
+    vertex_widths: tuple[NonNegativeInt, ...]
+    edge_widths: tuple[NonNegativeInt, ...]
+    vertex_bytes: tuple[NonNegativeInt, ...]
+    entry_bytes: tuple[NonNegativeInt, ...]
+
+    @property
+    def count(self) -> int:
+        """L, the number of layers."""
+        return len(self.row_widths)
+
+    @property
+    def num_hops(self) -> int:
+        """How far from the halo the furthest vertex lies that a replica may need."""
+        return max(0, self.count - 1 - self.first)
+
+
+def why_not(model: ModelSpec, layers: tuple[LayerDecision, ...]) -> str | None:
+    """None where replicas of the model's rows can be made from rows that travel, else the reason in words."""
+    if model.kind == "tagcn":
+        return "tagcn gathers several times a layer, from rows between layers that no level holds"
+    multiplied = any(layer.op_order == "multiply_first" for layer in layers[:-1])
+    if model.kind == "sage" and multiplied:
+        return "sage adds a vertex's own row, which does not travel where the layer multiplies first"
+    return None
+
+
+def levels_of(model: ModelSpec, layers: tuple[LayerDecision, ...], num_features: int, num_classes: int) -> Levels:
+    """The levels of a model under the planner's decisions, one per layer; `why_not` comes first.
+
+    NeutronCloud's equations 5 to 7 and 12 have one d(l) for everything. Here a row counts at the width it
+    travels at, an edge at the width that is gathered over it, and a vertex at d(l) plus its product where
+    the next layer multiplies first.
+    """
+    assert why_not(model, layers) is None, why_not(model, layers)
+    widths = layer_widths(model, num_features, num_classes)
+    held = [pair[0] for pair in widths]
+    precompute = layers[0].precompute
+    products = [
+        _product_width(model, layer, out_width, is_last=level == model.num_layers - 1)
+        for level, (layer, (_, out_width)) in enumerate(zip(layers, widths))
+    ]
+    rows = [product or width for product, width in zip(products, held)]
+    static_bytes = num_features * FLOAT_BYTES
+    if precompute:
+        rows[0] = products[0] = 0
+        # SAGE multiplies the features themselves as well as their aggregation.
+        static_bytes *= 2 if model.kind == "sage" else 1
+    edges = [0, *rows[:-1]]
+    return Levels(
+        first=int(precompute),
+        row_widths=tuple(rows),
+        vertex_widths=tuple((width if level else 0) + products[level] for level, width in enumerate(held)),
+        edge_widths=tuple(edges),
+        vertex_bytes=tuple(
+            (width * FLOAT_BYTES if level else 0)
+            + products[level] * FLOAT_BYTES
+            + (static_bytes if level == int(precompute) else 0)
+            for level, width in enumerate(held)
+        ),
+        entry_bytes=tuple(_ENTRY_BYTES if width else 0 for width in edges),
+    )
+
+
+def _product_width(model: ModelSpec, layer: LayerDecision, out_width: int, *, is_last: bool) -> int:
+    """Width of the product that travels; 0 where rows travel before they are multiplied."""
+    if model.kind == "gat":
+        return out_width * model.heads if is_last else out_width
+    return out_width if layer.op_order == "multiply_first" else 0
