@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.hybrid.dependencies import Dependencies, Rates
-from planner.hybrid.prefixes import bound_s, critical_price, one_price, paying
+from planner.hybrid.prefixes import bound_s, one_price
 from planner.hybrid.ranking import Ranking, rank
 
 _MAX_DRIFT = 0.1  # of T_e / T_v since the last sort: no cost is then off by more
@@ -81,7 +81,7 @@ class Adjuster:
             ranking=self._alone,
             counts=counts,
             saved_s=saved_s,
-            bound_s=max(saved_s, self._bound_s(rates)),
+            bound_s=max(saved_s, bound_s(self._shared, rates, self._budget_bytes)),
             num_bytes=self._alone.num_bytes(counts),
             sorted_again=must_sort,
         )
@@ -89,10 +89,3 @@ class Adjuster:
     def _sort(self, rates: Rates) -> None:
         self._alone = rank(self._dependencies, self._dependencies.alone, rates, self._budget_bytes)
         self._shared = rank(self._dependencies, self._dependencies.shared, rates, self._budget_bytes)
-
-    def _bound_s(self, rates: Rates) -> float:
-        """By the shared charges, which no set costs less than."""
-        prices = [0.0]
-        if self._shared.num_bytes(paying(self._shared, rates)) > self._budget_bytes:
-            prices += critical_price(self._shared, rates, self._budget_bytes)
-        return min(bound_s(self._shared, rates, self._budget_bytes, price_s) for price_s in prices)

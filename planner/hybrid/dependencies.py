@@ -48,15 +48,14 @@ class Dependencies:
     """One entry per level and halo vertex, level by level in the halo's order; n in all.
 
     Args:
-        first_level: the level of the first ones.
-        owner: int32 [n].
+        level, owner: int32 [n].
         row_width: float64 [n], floats of the row that need not travel once it is cached.
         alone: the charge where nothing else is cached. Added up it overcharges, for neighbourhoods overlap.
         shared: the charge where every replica is paid in equal parts by all dependencies that need it.
             Added up over any set it is at most what the set costs together.
     """
 
-    first_level: int
+    level: np.ndarray
     owner: np.ndarray
     row_width: np.ndarray
     alone: Charge
@@ -84,7 +83,7 @@ def find_dependencies(near: Neighbourhood, levels: Levels) -> Dependencies:
     alone = [work + _beyond(levels, level, hops) for level, work in zip(exchanged, own)]
     shared = [work + _beyond_shared(levels, level, near, hops) for level, work in zip(exchanged, own)]
     return Dependencies(
-        first_level=levels.first,
+        level=np.repeat(np.array(exchanged, np.int32), near.num_halo),
         owner=np.tile(near.owner, len(exchanged)),
         row_width=np.repeat(np.array(levels.row_widths[levels.first :], np.float64), near.num_halo),
         alone=_charge(alone),

@@ -10,7 +10,7 @@ from planner.hybrid.closure import Closure, Held
 
 _MAX_CUTS = 30
 _TICKS = 2.0**50  # that the sum of all gains is divided into: capacities are integers
-_CLOSE = 1e-9
+_CLOSE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Relaxed:
     """The Lagrangian dual of caching within a budget.
 
     Args:
-        bound_s: nothing within the budget saves more; equal to the linear programme's optimum where
-            it ended by itself, for the closure constraints are totally unimodular.
+        bound_s: nothing within the budget saves more; at most 1e-4 above the linear programme's optimum, or
+            `num_cuts` is the most allowed.
         held: the most valuable set met that keeps the budget.
         num_cuts: minimum cuts taken.
     """
@@ -32,8 +32,9 @@ class Relaxed:
 def relax(closure: Closure, budget_bytes: float) -> Relaxed:
     """Minimises mu C + max over closed sets of sum(gain - mu bytes) over prices mu >= 0.
 
-    At a price the best closed set is a minimum cut (Picard 1976). The dual is convex and piecewise linear:
-    each next price is where the lines of the last set above and the last below the budget meet.
+    At a price the best closed set is a minimum cut (Picard 1976), so the least dual is the linear
+    programme's optimum. The dual is convex and piecewise linear: each next price is where the lines of the
+    last set above and the last below the budget meet, and it is no less than there.
     """
     above, bound_s = best_closed_set(closure, 0.0)
     below = Held(closure, np.zeros(len(closure.gain_s), bool))

@@ -8,7 +8,7 @@ from numba import njit
 from planner.hybrid.dependencies import Rates
 from planner.hybrid.ranking import Ranking
 
-_PRICE_STEPS = 40  # bisections: the price is then known to 1e-12 of the highest
+_PRICE_PRECISION = 1e-6  # relative
 
 
 def paying(ranking: Ranking, rates: Rates, price_s: float = 0.0) -> np.ndarray:
@@ -53,8 +53,8 @@ def one_price(ranking: Ranking, rates: Rates, budget_bytes: float) -> np.ndarray
 
 def critical_price(ranking: Ranking, rates: Rates, budget_bytes: float) -> tuple[float, float]:
     """(low, high) seconds per byte, close together: what pays at `high` fits the budget, at `low` it does not."""
-    low, high = 0.0, 2 * float(np.max(_densest_s(ranking, rates), initial=0.0))  # nothing pays at twice the most
-    for _ in range(_PRICE_STEPS):
+    low, high = 0.0, _highest_price_s(ranking, rates)
+    while high - low > _PRICE_PRECISION * high:
         middle = (low + high) / 2
         if ranking.num_bytes(paying(ranking, rates, middle)) <= budget_bytes:
             high = middle
@@ -63,25 +63,34 @@ def critical_price(ranking: Ranking, rates: Rates, budget_bytes: float) -> tuple
     return low, high
 
 
-def bound_s(ranking: Ranking, rates: Rates, budget_bytes: float, price_s: float) -> float:
-    """No set within the budget saves more by the charges ranked: the Lagrangian at `price_s` a byte.
+def bound_s(ranking: Ranking, rates: Rates, budget_bytes: float) -> float:
+    """No set within the budget saves more by the charges ranked: the least of some Lagrangian duals.
 
-    mu C + sum_i max(0, benefit_i - mu bytes_i); those whose sign a size class leaves open count at its least
-    bytes. Where T_v and T_e have moved out of proportion computing counts at the lower of the two.
+    Bisects for the price that minimises it; every dual met is a bound.
+    """
+    best_s, needed = _dual_s(ranking, rates, budget_bytes, 0.0)
+    low, high = 0.0, _highest_price_s(ranking, rates) if needed > budget_bytes else 0.0
+    while high - low > _PRICE_PRECISION * high:
+        middle = (low + high) / 2
+        dual_s, needed = _dual_s(ranking, rates, budget_bytes, middle)
+        best_s = min(best_s, dual_s)
+        low, high = (low, middle) if needed <= budget_bytes else (middle, high)
+    return best_s
+
+
+def _dual_s(ranking: Ranking, rates: Rates, budget_bytes: float, price_s: float) -> tuple[float, float]:
+    """(mu C + sum_i max(0, benefit_i - mu bytes_i) at the price mu, bytes of those that count in it).
+
+    Those whose sign a size class leaves open count at its least bytes. Where T_v and T_e have moved out of
+    proportion computing counts at the lower of the two.
     """
     scale, _ = ranking.scale(rates)
     surely = ranking.count_below(_limit_s(ranking, rates, scale, price_s, ranking.most_bytes))
     perhaps = ranking.count_below(_limit_s(ranking, rates, scale, price_s, ranking.least_bytes))
-    then = ranking.rates.model_copy(
-        update={
-            "vertex_s": ranking.rates.vertex_s * scale,
-            "edge_s": ranking.rates.edge_s * scale,
-            "row_s": rates.row_s,
-        }
-    )
-    open_bytes = ((perhaps - surely) * ranking.least_bytes).sum()
-    priced_bytes = ranking.num_bytes(surely) + open_bytes
-    return ranking.saved_s(then, perhaps) + price_s * (budget_bytes - float(priced_bytes))
+    then = ranking.rates
+    cheapest = Rates(vertex_s=then.vertex_s * scale, edge_s=then.edge_s * scale, row_s=rates.row_s)
+    needed = ranking.num_bytes(surely) + float(((perhaps - surely) * ranking.least_bytes).sum())
+    return ranking.saved_s(cheapest, perhaps) + price_s * (budget_bytes - needed), needed
 
 
 def _limit_s(ranking: Ranking, rates: Rates, scale: float, price_s: float, num_bytes: np.ndarray) -> np.ndarray:
@@ -92,11 +101,11 @@ def _limit_s(ranking: Ranking, rates: Rates, scale: float, price_s: float, num_b
     return np.where(limit_s > 0, np.inf, 0.0)  # computing has become free
 
 
-def _densest_s(ranking: Ranking, rates: Rates) -> np.ndarray:
-    """float64 [g]: at least the benefit per byte of any dependency of the group."""
+def _highest_price_s(ranking: Ranking, rates: Rates) -> float:
+    """Seconds per byte at which nothing pays: twice the most benefit per byte, which rounding does not reach."""
     first_s = ranking.cost_s[ranking.starts[:-1]] * ranking.scale(rates)[0]
     benefit_s = (np.asarray(rates.row_s)[ranking.owner] - first_s) * ranking.row_width
-    return benefit_s / ranking.least_bytes
+    return 2 * float(np.max(benefit_s / ranking.least_bytes, initial=0.0))
 
 
 def _best_first(ranking: Ranking, rates: Rates) -> int:

@@ -17,8 +17,8 @@ _CLASSES_PER_DOUBLING = 4
 class Ranking:
     """n dependencies in g groups, the cheapest per float saved first in each.
 
-    A group has one owner, so that T_c only moves the end of its prefix. Where groups also have one row width
-    and nearly one size, a prefix is sorted by benefit per byte too, at every T_c.
+    A group has one owner, so that T_c only moves the end of its prefix. Where groups also have one level and
+    nearly one size, a prefix is sorted by benefit per byte too, at every T_c.
 
     Args:
         rates: at which it was sorted; only T_e / T_v matters.
@@ -98,7 +98,7 @@ def rank(
 
     Args:
         charge: one of the two of `dependencies`.
-        by_size: groups by owner, row width and size; else by owner only, as the paper has them.
+        by_size: groups by owner, level and size; else by owner only, as the paper has them.
     """
     kept = np.flatnonzero((dependencies.row_width > 0) & (dependencies.alone.num_bytes <= budget_bytes))
     owner, row_width = dependencies.owner[kept], dependencies.row_width[kept]
@@ -109,8 +109,8 @@ def rank(
     group = owner.astype(np.int64)
     if by_size:
         size = np.floor(_CLASSES_PER_DOUBLING * np.log2(np.maximum(num_bytes, 1))).astype(np.int64)
-        _, width = np.unique(row_width, return_inverse=True)
-        group = (group * (width.max(initial=0) + 1) + width) * (size.max(initial=0) + 1) + size
+        level = dependencies.level[kept]
+        group = (group * (level.max(initial=0) + 1) + level) * (size.max(initial=0) + 1) + size
     order = np.lexsort((cost_s, group))
     group = group[order]
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))[: len(group)]

@@ -9,7 +9,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from planner.hybrid.dependencies import Charge, Dependencies
 from planner.hybrid.prefixes import bound_s, budget_shares, critical_price, one_price, paying
 from planner.hybrid.ranking import rank
-from tests.planner.hybrid.test_ranking import ANY_RATES, NO_LIMIT, dependency_lists, rates
+from tests.planner.hybrid.test_ranking import ANY_RATES, NO_LIMIT, NONE, dependency_lists, rates
 
 SHARES = st.floats(0, 1)
 
@@ -75,13 +75,13 @@ def test_one_price_saves_its_share_of_the_optimum(dependencies, sorted_at, now, 
 
 
 @settings(max_examples=150, deadline=None)
-@given(dependency_lists(), ANY_RATES, ANY_RATES, SHARES, st.floats(0, 10))
-def test_no_knapsack_is_above_the_bound(dependencies, sorted_at, now, share, price_s):
-    """At any price, and at any rates."""
+@given(dependency_lists(), ANY_RATES, ANY_RATES, SHARES)
+def test_no_knapsack_is_above_the_bound(dependencies, sorted_at, now, share):
+    """At any rates."""
     budget_bytes = within(dependencies, share)
     ranking = rank(dependencies, dependencies.alone, sorted_at, budget_bytes)
     best_s = knapsack_s(dependencies, now, budget_bytes)
-    assert best_s <= bound_s(ranking, now, budget_bytes, price_s) * (1 + 1e-9) + 1e-6
+    assert best_s <= bound_s(ranking, now, budget_bytes) * (1 + 1e-9) + 1e-6
 
 
 @settings(max_examples=100, deadline=None)
@@ -102,7 +102,8 @@ def dependencies_of(*rows):
     """Rows of (owner, seconds of computing, bytes), with one float to save each."""
     owner, cost, num_bytes = (np.array(column, np.float64) for column in zip(*rows))
     charge = Charge(cost, np.zeros_like(cost), num_bytes)
-    return Dependencies(0, owner.astype(np.int32), np.ones_like(cost), charge, charge)
+    owner = owner.astype(np.int32)
+    return Dependencies(np.zeros_like(owner), owner, np.ones_like(cost), charge, charge)
 
 
 def test_a_bare_prefix_can_be_arbitrarily_bad():
@@ -134,7 +135,5 @@ def test_one_price_gives_the_bytes_to_the_owner_they_serve_most():
 @pytest.mark.parametrize("choose", [one_price, budget_shares])
 def test_nothing_to_choose_from(choose):
     """A worker without a halo."""
-    nothing = np.empty(0)
-    empty = Dependencies(0, nothing.astype(np.int32), nothing, *[Charge(nothing, nothing, nothing)] * 2)
-    ranking = rank(empty, empty.alone, rates(), 10)
+    ranking = rank(NONE, NONE.alone, rates(), 10)
     assert choose(ranking, rates(), 10).tolist() == []
