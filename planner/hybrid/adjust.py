@@ -66,6 +66,7 @@ class Adjuster:
     """
 
     def __init__(self, dependencies: Dependencies, budget_bytes: float, rates: Rates) -> None:
+        assert budget_bytes >= 0, budget_bytes
         self._dependencies = dependencies
         self._budget_bytes = budget_bytes
         self._sort(rates)

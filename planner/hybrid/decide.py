@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from planner.hybrid.adjust import Adjuster
-from planner.hybrid.closure import Closure, Held, build_closure
+from planner.hybrid.closure import Held, build_closure
 from planner.hybrid.dependencies import Charge, Dependencies, Rates
 from planner.hybrid.lagrangian import relax
 from planner.hybrid.levels import Levels
@@ -66,31 +66,19 @@ def decide(
         (nothing.grow(shared, budget_bytes), "greedy"),
         (relaxed.held.grow(shared, budget_bytes), "cut"),
     ]
-    best, method = max(found, key=lambda each: each[0].saved_s)
-    return _decision(closure, best, method, min(relaxed.bound_s, adjusted.bound_s), dependencies, rates, budget_bytes)
+    held, method = max(found, key=lambda each: each[0].saved_s)
+    return HybridDecision(
+        cached=held.cached,
+        saved_s=held.saved_s,
+        bound_s=max(held.saved_s, min(relaxed.bound_s, adjusted.bound_s)),
+        communicated_s=float(dependencies.communicated_s(rates).sum()),
+        num_bytes=held.num_bytes,
+        budget_bytes=budget_bytes,
+        method=method,
+    )
 
 
 def _by_density(dependencies: Dependencies, rates: Rates, charge: Charge) -> np.ndarray:
     """int64 [n]: the most benefit per byte first."""
     density_s = (dependencies.communicated_s(rates) - charge.seconds(rates)) / charge.num_bytes
     return np.argsort(-density_s, kind="stable")
-
-
-def _decision(
-    closure: Closure,
-    held: Held,
-    method: Method,
-    bound_s: float,
-    dependencies: Dependencies,
-    rates: Rates,
-    budget_bytes: float,
-) -> HybridDecision:
-    return HybridDecision(
-        cached=held.cached,
-        saved_s=held.saved_s,
-        bound_s=max(bound_s, held.saved_s),
-        communicated_s=float(dependencies.communicated_s(rates).sum()),
-        num_bytes=held.num_bytes,
-        budget_bytes=budget_bytes,
-        method=method,
-    )

@@ -10,7 +10,7 @@ from planner.hybrid.closure import Closure, Held
 
 _MAX_CUTS = 30
 _TICKS = 2.0**50  # that the sum of all gains is divided into: capacities are integers
-_CLOSE = 1e-4
+_CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Relaxed:
     """The Lagrangian dual of caching within a budget.
 
     Args:
-        bound_s: nothing within the budget saves more; at most 1e-4 above the linear programme's optimum, or
+        bound_s: nothing within the budget saves more; at most 1e-6 above the linear programme's optimum, or
             `num_cuts` is the most allowed.
         held: the most valuable set met that keeps the budget.
         num_cuts: minimum cuts taken.

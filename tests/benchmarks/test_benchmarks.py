@@ -87,6 +87,21 @@ def test_quick_hit_rate_has_priority_on_top():
     assert all(row["parts"] == 4 and row["share_of_coverage"] <= 0.1 for row in result["exceptions"])
 
 
+def test_quick_adjustment_is_judged_by_its_bound():
+    """What is planned is no worse than what is chosen online, and no gap is negative or above what is printed."""
+    done = benchmark("adjustment", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert len(result["growth"]) == len(result["quality"]) == 4
+    assert all(row["adjust_s"] > 0 for row in result["growth"])
+    for row in result["quality"]:
+        assert 0 <= row["decided_gap"] <= row["online_gap"] + 1e-12
+        assert row["online_gap"] <= row["online_printed_gap"] + 1e-12
+        assert row["decided_gap"] <= row["shares_gap"] + 1e-12
+        assert 0 < row["saved_share"] < 1
+    assert result["worst_decided_gap"] < 0.05
+
+
 def uniform_draws(num_draws, degree, fan_out, skew):
     """Counts of `num_draws` subsets of one target's neighbours; a share `skew` of them leaves out the last."""
     rng = np.random.default_rng(0)

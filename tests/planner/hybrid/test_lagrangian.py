@@ -46,11 +46,11 @@ def closure_of(problem):
 @settings(max_examples=150, deadline=None)
 @given(problems())
 def test_the_bound_is_the_linear_programme(problem):
-    """Closure constraints are totally unimodular, so the least dual is the linear programme's optimum, to 1e-4."""
+    """Closure constraints are totally unimodular, so the least dual is the linear programme's optimum, to 1e-6."""
     closure, budget_bytes = closure_of(problem)
     relaxed = relax(closure, budget_bytes)
     best_s = best_by_highs(closure, budget_bytes, integral=False)
-    assert best_s * (1 - 1e-6) - 1e-9 <= relaxed.bound_s <= best_s * (1 + 1e-4) + 1e-9
+    assert best_s * (1 - 1e-6) - 1e-9 <= relaxed.bound_s <= best_s * (1 + 2e-6) + 1e-9
     assert relaxed.held.num_bytes <= budget_bytes
     assert relaxed.held.saved_s <= relaxed.bound_s
 
