@@ -115,6 +115,14 @@ def test_a_bare_prefix_can_be_arbitrarily_bad():
     assert ranking.saved_s(rates(), counts) == 100
 
 
+def test_the_bound_counts_those_that_a_size_class_leaves_open():
+    """Of 16 and 19 bytes in one class, equally good, five of the small ones fill the budget: the bound is just that."""
+    dependencies = dependencies_of(*[(0, 99, 16)] * 10, *[(0, 99, 19)] * 10)
+    ranking = rank(dependencies, dependencies.alone, rates(), 80)
+    assert ranking.num_groups == 1
+    assert bound_s(ranking, rates(), 80) == pytest.approx(5, rel=1e-4)
+
+
 def test_shares_are_in_proportion_to_demand():
     """Owners that ask for 300 and 100 bytes get 3/4 and 1/4 of 200, and take the cheapest that fit."""
     dependencies = dependencies_of((0, 1, 100), (0, 3, 100), (0, 2, 100), (1, 1, 50), (1, 9, 50))
