@@ -1,9 +1,10 @@
-"""Uneven devices: an epoch by METIS with equal parts against shares of the graph that follow the devices.
+"""Uneven devices: an epoch by METIS with equal parts against plans that follow the devices, exact and approximate.
 
 Four emulated hosts with 0.8, 0.4, 0.4 and 0.2 cores, two links of 1 Gbit/s and two of 200 Mbit/s, are profiled
 where they run. Every row (graph and model) is planned in each variant with the same partitioner and the same
 orders of operators, so that a gain is the variant's own, and run in rounds, variant after variant. Finished runs
-are kept under `out/`, so an interrupted benchmark goes on where it stopped.
+are kept under `out/`, so an interrupted benchmark goes on where it stopped. Accuracies are those after 200 epochs
+on the same hosts without limits, which change no number.
 """
 
 from __future__ import annotations
@@ -34,9 +35,23 @@ _HOSTS = ((0.8, 1000), (0.4, 1000), (0.4, 200), (0.2, 200))  # cores, Mbit/s
 _HIDDEN, _NUM_LAYERS = 256, 3
 _NUM_ROUNDS = 2
 _RUN_S = 20.0  # of training in a run
-_MIN_EPOCHS, _MAX_EPOCHS = 4, 12
+_INTERVAL = 4  # r; epochs are timed in groups of as many, one of which refreshes
+_WARM_UP = 2  # epochs, which are not timed
+_MIN_GROUPS, _MAX_GROUPS = 1, 3
+_ACCURACY_EPOCHS = 200
 BASE = "equal parts"
-_BALANCE = {BASE: "equal", "by speed": "speed", "refined": "refined"}
+EXACT: dict[str, dict] = {
+    BASE: {"balance": "equal"},
+    "by speed": {"balance": "speed"},
+    "refined": {"balance": "refined"},
+}
+APPROXIMATE: dict[str, dict] = {
+    "pruned": {"balance": "refined", "prune": "rapa"},
+    "r = 4": {"balance": "refined", "refresh_interval": _INTERVAL},
+    "pruned, r = 4": {"balance": "refined", "prune": "rapa", "refresh_interval": _INTERVAL},
+    "equal parts, pruned, r = 4": {"balance": "equal", "prune": "rapa", "refresh_interval": _INTERVAL},
+}
+ALL = "pruned, r = 4"
 
 
 @dataclass(frozen=True)
@@ -63,10 +78,14 @@ def main(quick: bool) -> dict:
             for number in range(1 if quick else _NUM_ROUNDS):
                 for variant in row.jobs:
                     _run(_folder(folder, row, variant), number)
-    results = [_result(row, folder, 1 if quick else _NUM_ROUNDS) for row in rows]
+    with inside(_without_limits(cluster)):
+        accuracies = {row.name: _accuracies(row, folder, 3 if quick else _ACCURACY_EPOCHS) for row in rows}
+    results = [_result(row, folder, 1 if quick else _NUM_ROUNDS, accuracies[row.name]) for row in rows]
     _show(results)
     return {
-        "exact_speedup": math.exp(float(np.mean([math.log(result["best_exact_speedup"]) for result in results]))),
+        "exact_speedup": _geometric_mean([result["exact_speedup"] for result in results]),
+        "approximate_speedup": _geometric_mean([result["approximate_speedup"] for result in results]),
+        "worst_accuracy_gap_pct": max(result["accuracy_gap_pct"] for result in results),
         "worst_gain_error": max(abs(v["gain_error"]) for r in results for v in r["variants"] if v["variant"] != BASE),
         "gains_of_the_right_sign": all(v["right_sign"] for r in results for v in r["variants"]),
         "skipped": skipped,
@@ -91,10 +110,11 @@ def _rows(quick: bool, skipped: list[str]) -> Iterator[Row]:
                         name=variant,
                         graph=graph,
                         model=model,
-                        training=TrainingSpec(epochs=_MIN_EPOCHS),
-                        pin=PinnedDecisions(partitioner="metis", op_order="multiply_first", balance=balance),
+                        training=TrainingSpec(epochs=_WARM_UP + _INTERVAL),
+                        fidelity="approximate" if variant in APPROXIMATE else "exact",
+                        pin=PinnedDecisions(partitioner="metis", op_order="multiply_first", **pins),
                     )
-                    for variant, balance in _BALANCE.items()
+                    for variant, pins in (EXACT | APPROXIMATE).items()
                 },
             )
 
@@ -125,6 +145,28 @@ def _cluster() -> Cluster:
     )
 
 
+def _without_limits(cluster: Cluster) -> Cluster:
+    hosts = tuple(host.model_copy(update={"cpu_cores": None, "link": None}) for host in cluster.hosts)
+    return cluster.model_copy(update={"hosts": hosts})
+
+
+def _accuracies(row: Row, folder: Path, epochs: int) -> dict[str, float]:
+    """Test accuracy of the base and of all approximations together, from the plans that were timed."""
+    found = {}
+    for variant in (BASE, ALL):
+        at = _folder(folder, row, variant)
+        kept = at / f"accuracy_{epochs}.json"
+        if not kept.exists():
+            plan = Plan.load(at / "plan.json")
+            training = plan.job.training.model_copy(update={"epochs": epochs})
+            longer = plan.model_copy(update={"job": plan.job.model_copy(update={"training": training})})
+            longer.save(at / "longer.json")
+            api.run(at / "longer.json", at / "longer", timeout_s=600.0).save(kept)
+            print(f"{row.name} {variant}: trained for {epochs} epochs", flush=True)
+        found[variant] = Trace.load(kept).accuracy["test"]
+    return found
+
+
 def _folder(folder: Path, row: Row, variant: str) -> Path:
     return folder / row.name.replace(" ", "_") / variant.replace(" ", "_")
 
@@ -141,7 +183,8 @@ def _plan(row: Row, cluster: Cluster, folder: Path) -> None:
     if len({plan.decision.layers for plan in first.values()}) > 1:
         raise AssertionError(f"{row.name}: variants differ in the order of operators, which is not theirs to change")
     slowest_s = max(plan.prediction.epoch_s for plan in first.values())
-    epochs = int(min(max(_RUN_S / slowest_s, _MIN_EPOCHS), _MAX_EPOCHS))
+    num_groups = int(min(max(_RUN_S / slowest_s / _INTERVAL, _MIN_GROUPS), _MAX_GROUPS))
+    epochs = _WARM_UP + num_groups * _INTERVAL
     for variant, job in row.jobs.items():
         training = job.training.model_copy(update={"epochs": epochs})
         api.plan(job.model_copy(update={"training": training}), cluster, paths[variant], graph=graph)
@@ -153,29 +196,51 @@ def _run(at: Path, number: int) -> None:
         return
     measured = api.run(at / "plan.json", at / "run", timeout_s=600.0)
     measured.save(kept)
-    print(f"{at.parent.name} {at.name}, round {number}: {measured.median_epoch_s:.2f} s", flush=True)
+    print(f"{at.parent.name} {at.name}, round {number}: {_epoch_s(measured):.2f} s", flush=True)
 
 
-def _result(row: Row, folder: Path, num_rounds: int) -> dict:
+def _epoch_s(trace: Trace) -> float:
+    """Median over groups of `_INTERVAL` epochs of the group's mean: a refreshing epoch counts as often as it comes."""
+    return float(np.median(np.reshape(trace.epoch_s, (-1, _INTERVAL)).mean(1)))
+
+
+def _result(row: Row, folder: Path, num_rounds: int, accuracies: dict[str, float]) -> dict:
     seconds: dict[str, list[float]] = {}
     plans: dict[str, Plan] = {}
-    sent: dict[str, tuple[int, int]] = {}
+    sent: dict[str, tuple[list[int], list[int]]] = {}
     for variant in row.jobs:
         at = _folder(folder, row, variant)
         plans[variant] = Plan.load(at / "plan.json")
         traces = [Trace.load(at / f"measured_{number}.json") for number in range(num_rounds)]
-        seconds[variant] = [trace.median_epoch_s for trace in traces]
-        sent[variant] = sum(traces[0].sent_bytes), sum(w.sent_bytes for w in plans[variant].prediction.workers)
+        seconds[variant] = [_epoch_s(trace) for trace in traces]
+        sent[variant] = _sent_bytes(traces[0], plans[variant])
     variants = [_variant(name, seconds, plans, sent[name]) for name in row.jobs]
     return {
         "row": row.name,
         "epochs": plans[BASE].job.training.epochs,
-        "best_exact_speedup": max(variant["speedup"] for variant in variants),
+        "exact_speedup": next(v["speedup"] for v in variants if v["variant"] == "refined"),
+        "approximate_speedup": next(v["speedup"] for v in variants if v["variant"] == ALL),
+        "accuracy": accuracies,
+        "accuracy_gap_pct": 100 * (accuracies[BASE] - accuracies[ALL]),
         "variants": variants,
     }
 
 
-def _variant(name: str, seconds: dict[str, list[float]], plans: dict[str, Plan], sent: tuple[int, int]) -> dict:
+def _sent_bytes(trace: Trace, plan: Plan) -> tuple[list[int], list[int]]:
+    """Of all workers in a refreshing and in a reusing epoch: counted, and predicted."""
+    loads = plan.prediction.workers
+    predicted = [sum(load.sent_bytes for load in loads), sum(load.reuse_sent_bytes for load in loads)]
+    counted = [sum(trace.sent_bytes), sum(trace.reuse_sent_bytes)]
+    return (counted, predicted) if plan.decision.cache.is_stale else (counted[:1], predicted[:1])
+
+
+def _geometric_mean(values: list[float]) -> float:
+    return math.exp(float(np.mean(np.log(values))))
+
+
+def _variant(
+    name: str, seconds: dict[str, list[float]], plans: dict[str, Plan], sent: tuple[list[int], list[int]]
+) -> dict:
     """Speed-ups over the base, predicted and measured: the median of the rounds' ratios, and their range."""
     ratios = [base / ours for base, ours in zip(seconds[BASE], seconds[name])]
     predicted = plans[BASE].prediction.epoch_s / plans[name].prediction.epoch_s
@@ -189,6 +254,8 @@ def _variant(name: str, seconds: dict[str, list[float]], plans: dict[str, Plan],
         "predicted_speedup": predicted,
         "gain_error": predicted / measured - 1,
         "right_sign": name == BASE or (predicted > 1) == (measured > 1),
+        "fidelity": plans[name].fidelity,
+        "edges_pruned": sum(pruned.num_edges for pruned in plans[name].pruned),
         "shares": plans[name].decision.target_weights,
         "sent_bytes": sent[0],
         "sent_as_predicted": sent[0] == sent[1],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.rapa.adjust import adjust_halos
+from planner.rapa.adjust_halos import adjust_halos
 from planner.rapa.linear import LinearCost
 from planner.rapa.pairs import HaloPairs
 

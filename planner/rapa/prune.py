@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.program import LayerDecision
-from planner.rapa.adjust import adjust_halos
+from planner.rapa.adjust_halos import adjust_halos
 from planner.rapa.pairs import HaloPairs
 from planner.rapa.seconds import SecondsCost
 from planner.strategies.trial import Trial

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.rapa.adjust import adjust_halos
+from planner.rapa.adjust_halos import adjust_halos
 from planner.rapa.optimum import heuristic_gap, least_max_cost
 from tests.planner.rapa.cases import always_fits, linear_cases
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from planner.costs import OperatorCosts
-from planner.rapa.adjust import adjust_halos
+from planner.rapa.adjust_halos import adjust_halos
 from planner.rapa.pairs import HaloPairs, Loads
 from planner.rapa.paper import ALPHA, paper_cost
 from planner.shapes import WorkerShape

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.rapa.adjust import EPSILON, adjust_halos
+from planner.rapa.adjust_halos import EPSILON, adjust_halos
 from planner.rapa.linear import LinearCost
 from planner.rapa.pairs import HaloPairs
 from tests.planner.rapa.cases import always_fits, linear_cases
