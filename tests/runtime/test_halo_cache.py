@@ -65,6 +65,7 @@ def train(case):
     if "evaluate" not in case.name:
         # What is kept and what waits for its next tensor is all the pool's, once the trainer is gone.
         del trainer
+        dist.barrier()  # gloo's thread may hold the last reduction's tensor a moment longer than who waited for it
         gc.collect()
         held = pool.held_bytes()
         scores = {}
