@@ -34,6 +34,7 @@ def main(quick: bool) -> dict:
         "mean_gap": float(np.mean(gaps)),
         "worst_gap": float(np.max(gaps)),
         "proven_optimal": sum(row["is_optimal"] for row in exact),
+        "worst_gap_to_proven_bound": float(np.max([row["gap_to_proven_bound"] for row in exact])),
         "mean_gap_to_proven_bound": float(np.mean([row["gap_to_proven_bound"] for row in exact])),
         "mean_bound_gap": float(np.mean([row["gap"] for row in long])),
         "worst_bound_gap": float(np.max([row["gap"] for row in long])),

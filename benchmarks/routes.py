@@ -89,7 +89,7 @@ def main(quick: bool) -> dict:
     data = Data(
         x=torch.from_numpy(graph.x),
         y=torch.from_numpy(graph.y),
-        edge_index=torch.from_numpy(graph.edge_index),
+        edge_index=torch.from_numpy(graph.edge_index).to(torch.int64),
     )
     del graph
     runs = _Runs(data, setting, torch.device("cuda" if has_cuda else "cpu"), num_threads)

@@ -30,7 +30,8 @@ def _splitmix_at(state, counter):
     return z ^ (z >> 31)
 
 
-@triton.jit
+# Numbers that differ from batch to batch must not have the kernel compiled anew for each kind of number.
+@triton.jit(do_not_specialize=["num_frontier", "first_column"])
 def _draw_kernel(
     indptr,
     frontier,
@@ -69,7 +70,7 @@ def _draw_kernel(
     tl.store(columns + at, (first_column + row)[:, None] + draw * 0, mask=is_drawn)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _gather_kernel(
     table, kept, slots, index, out, num_rows, width, HAS_KEPT: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
 ):

@@ -50,12 +50,24 @@ def in_step(model: torch.nn.Module) -> DistributedDataParallel:
 
 
 @contextmanager
-def joined(model: DistributedDataParallel) -> Iterator[None]:
+def joined(model: DistributedDataParallel, optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """Around an epoch: a worker without batches left keeps up with the others until all have none.
 
     Gradients are divided by the number of all workers to the end, so a step in which only some have a
-    batch is as much smaller.
+    batch is as much smaller. A worker without one does not step; at the end all have the weights (`Join` sees
+    to it) and the optimizer's state of those that did.
     """
     with Join([model], throw_on_early_termination=False):
         yield
-    # The worker that ended last has the newest buffers and weights; `Join` has given them to all.
+    _take_state_of_first(optimizer, next(model.parameters()).device)
+
+
+def _take_state_of_first(optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    """The first worker has as many batches as any."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            for _, value in sorted(optimizer.state[parameter].items()):
+                if isinstance(value, torch.Tensor):
+                    sent = value.to(device)  # Adam counts its steps in host memory
+                    dist.broadcast(sent, 0)
+                    value.copy_(sent)

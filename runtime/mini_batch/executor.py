@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from planner.minibatch.policy import Buffers, DualBufferPolicy
@@ -73,10 +73,15 @@ def run_epoch(
 ) -> Epoch:
     """Trains every batch of an epoch once.
 
+    A plan's CPU makes one batch after another, `num_cpu_threads` times as fast as a thread. So each thread has the
+    slot of the batch it is making, and those of the plan hold what waits, beside one in work.
+
     Raises:
         StageFailedError: a stage raised, or none ended within `timeout_s`; the others are stopped.
     """
     makers = [f"CPU {thread}" for thread in range(num_cpu_threads)]
+    if buffers.cpu_slots:
+        buffers = replace(buffers, cpu_slots=buffers.cpu_slots + num_cpu_threads - 1)
     with Lanes((*makers, "PCIe", "GPU"), timeout_s) as lanes:
         return _EpochUnderWay(stages, DualBufferPolicy(num_batches, buffers), epoch, lanes, makers).run()
 

@@ -22,6 +22,7 @@ from planner.loaders import load_graph
 from planner.minibatch.cache import plan_cache
 from planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
 from profiles.contract import replacing
+from profiles.errors import UserError
 from profiles.launch import emit
 from runtime.metrics import hits
 from runtime.mini_batch.distributed import SplitStages, in_step, joined, num_batches_of
@@ -75,6 +76,8 @@ class _Worker:
         self.graph = load_graph(job.graph)
         self.data = _data(self.graph)
         self.loader = self._loader(self.graph.train_mask, shuffle=True)
+        if len(self.loader) < size:
+            raise UserError(f"{size} workers for {len(self.loader)} batches; take fewer workers or smaller batches")
         self.cached_bytes = 0
         self.net = build_pyg_model(job.model, self.graph.num_features, self.graph.num_classes, job.training.seed)
         self.net.dropout.p = job.model.dropout
@@ -122,7 +125,9 @@ class _Worker:
         optimizer = build_optimizer(net.parameters(), self.job.training)
         model = in_step(net) if self.size > 1 else net
         loss = partial(loss_of, mask=slice(None))
-        source = self._gpu_source() if self.device.type == "cuda" else None
+        assert self.job.mini_batch is not None
+        draws = min(self.job.mini_batch.fan_outs) > 0  # the GPU's kernels do not take all neighbours
+        source = self._gpu_source() if self.device.type == "cuda" and draws else None
         return LoaderStages(self.loader, model, optimizer, loss=loss, device=self.device, gpu_source=source)
 
     def _gpu_source(self) -> Source:
@@ -162,7 +167,7 @@ class _Worker:
         )
         model = self.stages.model
         for _ in range(self.job.training.epochs):
-            with joined(model) if isinstance(model, DistributedDataParallel) else nullcontext():
+            with joined(model, self.stages.optimizer) if isinstance(model, DistributedDataParallel) else nullcontext():
                 trained = next(epochs)
             yield trained
 

@@ -61,12 +61,17 @@ class Lanes:
             thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         for orders in self._orders.values():
             orders.put(None)
         deadline_s = time.monotonic() + _JOIN_S
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
+        stuck = [thread.name for thread in self._threads if thread.is_alive()]
+        if stuck and error is not None:
+            error.add_note(f"still at work: {', '.join(stuck)}")
+        elif stuck:
+            raise StageFailedError(f"still at work when all should have ended: {', '.join(stuck)}")
 
     def begin(self, lane: str, stage: str, batch: int, call: Callable[[], object]) -> None:
         """Has the lane run a stage of batch number `batch`, after those it was given before."""
@@ -97,11 +102,19 @@ class Lanes:
         return ended
 
     def _work(self, lane: str) -> None:
-        while (order := self._orders[lane].get()) is not None:
-            start_s = time.monotonic()
-            try:
-                result = order.call()
-            except BaseException as error:  # whatever it is, the one who waits must learn of it
-                self._ended.put((order, error))
-                return
-            self._ended.put(Ended(order.stage, order.batch, result, start_s, time.monotonic()))
+        while self._run_one(lane):
+            pass
+
+    def _run_one(self, lane: str) -> bool:
+        """Whether there may be more to run. A function of its own, so that a waiting thread holds on to no batch."""
+        order = self._orders[lane].get()
+        if order is None:
+            return False
+        start_s = time.monotonic()
+        try:
+            result = order.call()
+        except BaseException as error:  # whatever it is, the one who waits must learn of it
+            self._ended.put((order, error))
+            return False
+        self._ended.put(Ended(order.stage, order.batch, result, start_s, time.monotonic()))
+        return True

@@ -45,6 +45,7 @@ class LoaderStages:
         self._gpu_source = gpu_source
         has_cuda = device.type == "cuda"
         self._copying, self._computing = (torch.cuda.Stream(device) if has_cuda else None for _ in range(2))
+        self._synchronize()  # the model may still be on its way
 
     def cpu_batch(self, epoch: int, index: int) -> Data:
         """Sampled and gathered in host memory."""
@@ -76,17 +77,27 @@ class LoaderStages:
     def undone(self) -> Iterator[None]:
         """Puts model and optimizer back as they were, for training that is only a measurement."""
         before = copy.deepcopy((self.model.state_dict(), self.optimizer.state_dict()))
+        self._synchronize()
         try:
             yield
         finally:
+            self._synchronize()
             self.model.load_state_dict(before[0])
             self.optimizer.load_state_dict(before[1])
+            self._synchronize()
+
+    def _synchronize(self) -> None:
+        """Weights are copied on another stream than they are trained on."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
 
 @contextmanager
 def _on(stream: torch.cuda.Stream | None) -> Iterator[None]:
     """What is done within is done on the stream, and over when the context is left."""
     with torch.cuda.stream(stream):
-        yield
-        if stream is not None:
-            stream.synchronize()
+        try:
+            yield
+        finally:  # also after an error: memory freed then must not be read any more
+            if stream is not None:
+                stream.synchronize()

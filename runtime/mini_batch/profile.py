@@ -11,7 +11,7 @@ from planner.minibatch.policy import Buffers
 from planner.minibatch.stages import StageTimes
 from runtime.mini_batch.executor import Epoch, Stages, run_epoch
 
-_WARM_UP = 2  # batches: compilation, allocators, first touch of the data
+_WARM_UP = 2  # batches a thread: compilation, allocators, first touch of the data
 _SLOTS = 2
 
 
@@ -35,22 +35,23 @@ def profile_stages(
     means. Batches are trained: give stages whose model may change, or undo it (`LoaderStages.undone`).
 
     Args:
-        num_batches: of each epoch, beside a few to warm up.
+        num_batches: of each epoch, at least two a thread, beside as many to warm up.
         num_distinct: batches there are; where these are fewer, some come again.
     Raises:
         StageFailedError: as `run_epoch` does.
     """
-    slots = num_cpu_threads + _SLOTS
+    warm_up = _WARM_UP * num_cpu_threads
+    num_batches = max(num_batches, warm_up)
     again = _Again(stages, num_distinct)
     epochs = [
-        run_epoch(again, buffers, num_batches + _WARM_UP, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
-        for buffers in (Buffers(slots, _SLOTS, 0), Buffers(0, 1))
+        run_epoch(again, buffers, num_batches + warm_up, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
+        for buffers in (Buffers(_SLOTS, _SLOTS, 0), Buffers(0, 1))
     ]
     seconds = {
-        "cpu_batch": _seconds(epochs[0], "cpu_batch") / num_cpu_threads,
-        "transfer": _seconds(epochs[0], "transfer"),
-        "gpu_batch": _seconds(epochs[1], "gpu_batch"),
-        "train": _seconds(epochs[0], "train"),
+        "cpu_batch": _seconds(epochs[0], "cpu_batch", warm_up) / num_cpu_threads,
+        "transfer": _seconds(epochs[0], "transfer", warm_up),
+        "gpu_batch": _seconds(epochs[1], "gpu_batch", warm_up),
+        "train": _seconds(epochs[0], "train", warm_up),
     }
     means = {stage: float(values.mean()) for stage, values in seconds.items()}
     return StageProfile(
@@ -78,6 +79,6 @@ class _Again:
         return self._stages.gpu_batch(epoch, index % self._num_distinct)
 
 
-def _seconds(epoch: Epoch, stage: str) -> np.ndarray:
-    spans = [span.end_s - span.start_s for span in epoch.spans if span.stage == stage and span.batch >= _WARM_UP]
+def _seconds(epoch: Epoch, stage: str, warm_up: int) -> np.ndarray:
+    spans = [span.end_s - span.start_s for span in epoch.spans if span.stage == stage and span.batch >= warm_up]
     return np.array(spans)

@@ -65,7 +65,7 @@ class DeviceSource:
     def rows(self, value: Any, dim: int, index: Tensor) -> Any:
         """As `Source`; what the kernels cannot read is picked on the host and copied."""
         if dim != 0 or not isinstance(value, Tensor) or not can_gather(value):
-            picked = index_select(value, index.cpu(), dim)
+            picked = index_select(value, index.to(value.device) if isinstance(value, Tensor) else index.cpu(), dim)
             return picked.to(self._device) if isinstance(picked, Tensor) else picked
         if value is self._cached:
             return gather(self._table(value), index, self._kept_rows, self._slots[index])

@@ -5,11 +5,15 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_geometric.nn.models import GraphSAGE
 
 from runtime.mini_batch.distributed import num_batches_of
+from tests.runtime.mini_batch.test_loader_stages import stages_of
 
 WORKER = """
 import json, sys
@@ -29,18 +33,18 @@ dist.init_process_group(
 )
 torch.manual_seed(0)
 stages = stages_of(GraphSAGE(12, 16, 2, 4))
-stages.optimizer = torch.optim.SGD(stages.model.parameters(), lr=0.1)
 stages.model = in_step(stages.model)
 trained = []
 for epoch in range(2):
-    with joined(stages.model):
+    with joined(stages.model, stages.optimizer):
         mine = num_batches_of(rank, size, len(stages.loader))
         done = run_epoch(SplitStages(stages, rank, size), Buffers(2, 2), mine, epoch, timeout_s=60)
-    trained.append(sorted(rank + i * size for i in done.order))
+    trained.append([rank + i * size for i in done.order])
 dist.barrier()
-weights = [float(p.detach().double().sum()) for p in stages.model.parameters()]
+weights = [p.detach().flatten().tolist() for p in stages.model.parameters()]
+state = [float(value.double().sum()) for p in stages.model.parameters() for value in stages.optimizer.state[p].values()]
 with open(f"{folder}/{rank}.json", "w") as file:
-    json.dump([trained, weights], file)
+    json.dump([trained, weights, state], file)
 dist.destroy_process_group()
 """
 
@@ -68,6 +72,25 @@ def test_workers_with_uneven_counts_end_with_the_same_weights(size, tmp_path):
             worker.kill()
     results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(size)]
     for epoch in range(2):
-        assert sorted(index for trained, _ in results for index in trained[epoch]) == list(range(13))
-    for _, weights in results[1:]:
-        assert weights == results[0][1]
+        assert sorted(index for trained, *_ in results for index in trained[epoch]) == list(range(13))
+    for _, weights, state in results[1:]:
+        assert (weights, state) == tuple(results[0][1:])
+    expected = trained_alone([trained for trained, *_ in results])
+    for weights, parameter in zip(results[0][1], expected, strict=True):
+        np.testing.assert_allclose(weights, parameter, rtol=1e-4, atol=1e-6)
+
+
+def trained_alone(orders):
+    """Weights of one process that steps on the mean gradient over the workers; who has no batch adds nothing."""
+    torch.manual_seed(0)
+    stages = stages_of(GraphSAGE(12, 16, 2, 4))
+    parameters = list(stages.model.parameters())
+    for epoch in range(2):
+        for step in range(max(len(order[epoch]) for order in orders)):
+            stages.optimizer.zero_grad()
+            for order in (order[epoch] for order in orders if step < len(order[epoch])):
+                batch = stages.cpu_batch(epoch, order[step])
+                logits = stages.model(batch.x, batch.edge_index)[: batch.batch_size]
+                (stages.loss(logits, batch.y[: batch.batch_size]) / len(orders)).backward()
+            stages.optimizer.step()
+    return [parameter.detach().flatten().numpy() for parameter in parameters]

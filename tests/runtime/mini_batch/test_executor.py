@@ -49,16 +49,25 @@ class Recorded:
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(BUFFERS), st.integers(1, 12), st.integers(0, 3), st.integers(1, 3))
 def test_every_batch_is_trained_once(buffers, num_batches, epoch, num_cpu_threads):
-    """In the recorded order, whoever made it; the CPU never holds more batches than slots, but one in transfer."""
+    """In the recorded order, whoever made it; the CPU holds as many as it has slots and threads."""
     stages = Recorded()
     done = run_epoch(stages, buffers, num_batches, epoch, num_cpu_threads=num_cpu_threads, timeout_s=30)
     assert sorted(done.order) == list(range(num_batches))
     assert stages.trained == [("device", epoch, index) for index in done.order]
     assert done.losses == [float(index) for index in done.order]
-    assert stages.most_in_host <= buffers.cpu_slots + 1
+    assert stages.most_in_host <= (buffers.cpu_slots + num_cpu_threads if buffers.cpu_slots else 0)
     made_by_cpu = {span.batch for span in done.spans if span.stage == "cpu_batch"}
     assert made_by_cpu | set(done.made_by_gpu) == set(range(num_batches))
     assert not made_by_cpu & set(done.made_by_gpu)
+
+
+def test_slots_do_not_keep_threads_idle():
+    """With one slot, four threads still make four batches at once: they wait for each other, or time out."""
+    stages, together = Recorded(), threading.Barrier(4, timeout=10)
+    make = stages.cpu_batch
+    stages.cpu_batch = lambda epoch, index: (together.wait(), make(epoch, index))[1]
+    done = run_epoch(stages, Buffers(1, 1, 0), 8, 0, num_cpu_threads=4, timeout_s=30)
+    assert sorted(done.order) == list(range(8))
 
 
 def test_a_fixed_split_is_kept():

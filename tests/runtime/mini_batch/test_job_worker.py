@@ -25,6 +25,8 @@ def job(**changes):
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_job_is_trained(tmp_path, num_workers):
     """Losses fall, labels are learned, every epoch has its plan, and the model loads into PyG's."""
+    if 0 < torch.cuda.device_count() < num_workers:
+        pytest.skip(f"{num_workers} workers need as many CUDA devices")
     heard = []
     record = run_mini_batches(job(), tmp_path, num_workers=num_workers, timeout_s=60, on_event=heard.append)
     assert record == MiniBatchRun.load(tmp_path / "mini_batch.json")
@@ -46,3 +48,13 @@ def test_a_failure_names_the_worker_and_the_cause(tmp_path):
     gone = job().model_copy(update={"graph": NpzGraph(source="npz", path=tmp_path / "gone.npz")})
     with pytest.raises(RunFailedError, match=r"worker 0.*gone\.npz"):
         run_mini_batches(gone, tmp_path, timeout_s=60)
+
+
+@pytest.mark.distributed
+def test_fewer_batches_than_workers_are_refused(tmp_path):
+    """In one line."""
+    if torch.cuda.device_count() == 1:
+        pytest.skip("2 workers need as many CUDA devices")
+    one_batch = job(mini_batch=MiniBatchSpec(fan_outs=(5, 3), batch_size=1000))
+    with pytest.raises(RunFailedError, match="2 workers for 1 batches"):
+        run_mini_batches(one_batch, tmp_path, num_workers=2, timeout_s=60)

@@ -37,11 +37,16 @@ class InOrder:
         return self.stages.gpu_batch(epoch, self.order[index])
 
 
-def stages_of(model):
-    """Fresh stages around a copy of the model."""
+def stages_of(model, *, by_kernels=False):
+    """Fresh stages around a copy of the model; `by_kernels` has the GPU's batches made by its own (interpreted)."""
     model = copy.deepcopy(model)
     loader = NeighborLoader(data(), [5, 3], batch_size=32, shuffle=True, seed=3)
-    return LoaderStages(loader, model, torch.optim.Adam(model.parameters(), lr=0.01))
+    source = None
+    if by_kernels:
+        from runtime.sampling.device import DeviceSource
+
+        source = DeviceSource(loader.graph, torch.device("cpu"))
+    return LoaderStages(loader, model, torch.optim.Adam(model.parameters(), lr=0.01), gpu_source=source)
 
 
 @pytest.fixture
@@ -59,6 +64,15 @@ def test_loss_curves_are_the_same_over_all_routes(model, num_cpu_threads):
     for buffers in (Buffers(0, 1), Buffers(1, 1, 0)):
         again = run_epoch(InOrder(stages_of(model), mixed.order), buffers, 13, 1, timeout_s=60)
         assert again.losses == pytest.approx(mixed.losses, rel=1e-5)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the kernels are compiled here, for CUDA tensors only")
+def test_loss_curves_are_the_same_with_batches_by_the_gpus_kernels(model):
+    """CPU and GPU make batches in turn; the losses are those of the CPU alone."""
+    mixed = run_epoch(stages_of(model, by_kernels=True), Buffers(3, 2, 6), 13, 1, timeout_s=60)
+    assert len(mixed.made_by_gpu) == 6
+    alone = run_epoch(InOrder(stages_of(model), mixed.order), Buffers(0, 1), 13, 1, timeout_s=60)
+    assert alone.losses == pytest.approx(mixed.losses, rel=1e-5)
 
 
 def test_training_learns(model):
