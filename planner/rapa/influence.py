@@ -6,6 +6,7 @@ import numpy as np
 
 from planner.graph import Graph
 from planner.halo import Halo, LocalBlock
+from planner.joint_cache.overlap import overlap_ratio
 from planner.partition import vertex_weights
 
 
@@ -31,8 +32,7 @@ def influence_scores(graph: Graph, halo: Halo) -> np.ndarray:
         # The same edge, seen from the source's owner, enters the target where that is in its halo.
         number, is_halo = numbers.find(block.halo_owner[column], target)
         heard.add(number[is_halo], out_scale[block.halo[column[is_halo]]])
-    num_holders = np.bincount(numbers.vertex, minlength=graph.num_nodes)
-    return (sent.normalised() + heard.normalised()) * num_holders[numbers.vertex]
+    return (sent.normalised() + heard.normalised()) * overlap_ratio(halo)[numbers.vertex]
 
 
 def _inverse_root(degree: np.ndarray) -> np.ndarray:

@@ -4,38 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from runtime.mini_batch.executor import Stages
+from runtime.mini_batch.executor import Renumbered, Stages
 
 
-class SplitStages:
-    """One worker's batches of an epoch: its number `i` is batch `rank + i size` of all.
-
-    Args:
-        stages: of the whole epoch; their model is wrapped by `in_step`.
-        rank, size: of this worker, of all.
-    """
-
-    def __init__(self, stages: Stages, rank: int, size: int) -> None:
-        self._stages, self._rank, self._size = stages, rank, size
-        self.transfer, self.train = stages.transfer, stages.train
-
-    def cpu_batch(self, epoch: int, index: int) -> Any:
-        """In host memory."""
-        return self._stages.cpu_batch(epoch, self._index(index))
-
-    def gpu_batch(self, epoch: int, index: int) -> Any:
-        """In device memory."""
-        return self._stages.gpu_batch(epoch, self._index(index))
-
-    def _index(self, index: int) -> int:
-        return self._rank + index * self._size
+def split(stages: Stages, rank: int, size: int) -> Renumbered:
+    """One worker's batches of an epoch: its number `i` is batch `rank + i size` of all."""
+    return Renumbered(stages, lambda index: rank + index * size)
 
 
 def num_batches_of(rank: int, size: int, num_batches: int) -> int:

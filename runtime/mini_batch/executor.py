@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -29,6 +30,22 @@ class Stages(Protocol):
 
     def train(self, batch: Any) -> float:
         """One training step; returns the loss."""
+
+
+class Renumbered:
+    """Stages whose batch number `i` is number `number_of(i)` of others."""
+
+    def __init__(self, stages: Stages, number_of: Callable[[int], int]) -> None:
+        self._stages, self._number_of = stages, number_of
+        self.transfer, self.train = stages.transfer, stages.train
+
+    def cpu_batch(self, epoch: int, index: int) -> Any:
+        """As `Stages`."""
+        return self._stages.cpu_batch(epoch, self._number_of(index))
+
+    def gpu_batch(self, epoch: int, index: int) -> Any:
+        """As `Stages`."""
+        return self._stages.gpu_batch(epoch, self._number_of(index))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from profiles.contract import replacing
 from profiles.errors import UserError
 from profiles.launch import emit
 from runtime.metrics import hits
-from runtime.mini_batch.distributed import SplitStages, in_step, joined, num_batches_of
+from runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import StageProfile, profile_stages
 from runtime.mini_batch.train import Trained, train
@@ -156,7 +156,7 @@ class _Worker:
     def _epochs(self, profile: StageProfile) -> Iterator[Trained]:
         """Every epoch, whoever has fewer batches keeping step with the others."""
         mine = num_batches_of(self.rank, self.size, len(self.loader))
-        stages = SplitStages(self.stages, self.rank, self.size)
+        stages = split(self.stages, self.rank, self.size)
         epochs = train(
             stages,
             profile.times,

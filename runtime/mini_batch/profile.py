@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from planner.minibatch.policy import Buffers
 from planner.minibatch.stages import StageTimes
-from runtime.mini_batch.executor import Epoch, Stages, run_epoch
+from runtime.mini_batch.executor import Epoch, Renumbered, Stages, run_epoch
 
 _WARM_UP = 2  # batches a thread: compilation, allocators, first touch of the data
 _SLOTS = 2
@@ -42,7 +41,7 @@ def profile_stages(
     """
     warm_up = _WARM_UP * num_cpu_threads
     num_batches = max(num_batches, warm_up)
-    again = _Again(stages, num_distinct)
+    again = Renumbered(stages, lambda index: index % num_distinct)
     epochs = [
         run_epoch(again, buffers, num_batches + warm_up, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
         for buffers in (Buffers(_SLOTS, _SLOTS, 0), Buffers(0, 1))
@@ -63,20 +62,6 @@ def profile_stages(
         ),
         {stage: float(values.std() / means[stage]) for stage, values in seconds.items()},
     )
-
-
-class _Again:
-    """Stages whose batches begin anew after the last."""
-
-    def __init__(self, stages: Stages, num_distinct: int) -> None:
-        self._stages, self._num_distinct = stages, num_distinct
-        self.transfer, self.train = stages.transfer, stages.train
-
-    def cpu_batch(self, epoch: int, index: int) -> Any:
-        return self._stages.cpu_batch(epoch, index % self._num_distinct)
-
-    def gpu_batch(self, epoch: int, index: int) -> Any:
-        return self._stages.gpu_batch(epoch, index % self._num_distinct)
 
 
 def _seconds(epoch: Epoch, stage: str, warm_up: int) -> np.ndarray:

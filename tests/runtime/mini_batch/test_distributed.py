@@ -20,7 +20,7 @@ import json, sys
 from datetime import timedelta
 import torch, torch.distributed as dist
 from planner.minibatch.policy import Buffers
-from runtime.mini_batch.distributed import SplitStages, in_step, joined, num_batches_of
+from runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
 from runtime.mini_batch.executor import run_epoch
 from runtime.mini_batch.loader_stages import LoaderStages
 from tests.runtime.mini_batch.test_loader_stages import stages_of
@@ -38,7 +38,7 @@ trained = []
 for epoch in range(2):
     with joined(stages.model, stages.optimizer):
         mine = num_batches_of(rank, size, len(stages.loader))
-        done = run_epoch(SplitStages(stages, rank, size), Buffers(2, 2), mine, epoch, timeout_s=60)
+        done = run_epoch(split(stages, rank, size), Buffers(2, 2), mine, epoch, timeout_s=60)
     trained.append([rank + i * size for i in done.order])
 dist.barrier()
 weights = [p.detach().flatten().tolist() for p in stages.model.parameters()]

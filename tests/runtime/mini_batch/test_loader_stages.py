@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
 from planner.minibatch.policy import Buffers
-from runtime.mini_batch.executor import run_epoch
+from runtime.mini_batch.executor import Renumbered, run_epoch
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import profile_stages
 from runtime.mini_batch.train import train
@@ -21,20 +21,6 @@ def data():
     y = torch.randint(0, 4, (400,), generator=generator)
     x = torch.nn.functional.one_hot(y, 4).float().repeat(1, 3) + torch.rand(400, 12, generator=generator)
     return Data(x=x, y=y, edge_index=torch.randint(0, 400, (2, 3000), generator=generator))
-
-
-class InOrder:
-    """Stages whose batches are numbered by the order another run has trained them in."""
-
-    def __init__(self, stages, order):
-        self.stages, self.order = stages, order
-        self.transfer, self.train = stages.transfer, stages.train
-
-    def cpu_batch(self, epoch, index):
-        return self.stages.cpu_batch(epoch, self.order[index])
-
-    def gpu_batch(self, epoch, index):
-        return self.stages.gpu_batch(epoch, self.order[index])
 
 
 def stages_of(model, *, by_kernels=False):
@@ -62,7 +48,7 @@ def test_loss_curves_are_the_same_over_all_routes(model, num_cpu_threads):
     mixed = run_epoch(stages_of(model), Buffers(3, 2, 6), 13, 1, num_cpu_threads=num_cpu_threads, timeout_s=60)
     assert len(mixed.made_by_gpu) == 6
     for buffers in (Buffers(0, 1), Buffers(1, 1, 0)):
-        again = run_epoch(InOrder(stages_of(model), mixed.order), buffers, 13, 1, timeout_s=60)
+        again = run_epoch(Renumbered(stages_of(model), mixed.order.__getitem__), buffers, 13, 1, timeout_s=60)
         assert again.losses == pytest.approx(mixed.losses, rel=1e-5)
 
 
@@ -71,7 +57,7 @@ def test_loss_curves_are_the_same_with_batches_by_the_gpus_kernels(model):
     """CPU and GPU make batches in turn; the losses are those of the CPU alone."""
     mixed = run_epoch(stages_of(model, by_kernels=True), Buffers(3, 2, 6), 13, 1, timeout_s=60)
     assert len(mixed.made_by_gpu) == 6
-    alone = run_epoch(InOrder(stages_of(model), mixed.order), Buffers(0, 1), 13, 1, timeout_s=60)
+    alone = run_epoch(Renumbered(stages_of(model), mixed.order.__getitem__), Buffers(0, 1), 13, 1, timeout_s=60)
     assert alone.losses == pytest.approx(mixed.losses, rel=1e-5)
 
 
