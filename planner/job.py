@@ -200,6 +200,7 @@ class PinnedDecisions(Contract):
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
             (1: exact; above, the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
+        overlap: whether local rows are aggregated while halo rows travel.
     """
 
     num_workers: PositiveInt | None = None
@@ -211,6 +212,7 @@ class PinnedDecisions(Contract):
     sparse_features: bool | None = None
     refresh_interval: PositiveInt = 1
     feature_cache: bool = True
+    overlap: bool | None = None
 
 
 class Job(Document):
@@ -246,6 +248,12 @@ class Job(Document):
     def _pins_are_allowed(self) -> Self:
         if self.pin.prune != "none" and self.fidelity == "exact":
             raise ValueError(f"pin.prune {self.pin.prune!r} drops edges; set fidelity to 'approximate' to allow it")
+        return self
+
+    @model_validator(mode="after")
+    def _can_overlap(self) -> Self:
+        if self.pin.overlap and self.model.kind == "gat":
+            raise ValueError("gat attends to local and halo rows at once: pin.overlap cannot be true; leave it out")
         return self
 
     @classmethod

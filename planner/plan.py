@@ -55,6 +55,7 @@ class FullBatchDecision(Contract):
         balance: what the shares follow.
         prune: by what halo vertices were left out.
         cache: halo rows kept between epochs.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -65,6 +66,7 @@ class FullBatchDecision(Contract):
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
     cache: CacheDecision = NO_CACHE
+    overlap: bool = False
 
     @property
     def fidelity(self) -> str:
@@ -195,6 +197,8 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
+        if self.decision.overlap and self.job.model.kind == "gat":
+            raise ValueError("decision.overlap: gat attends over local and halo rows at once")
         self._check_cache()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:

@@ -57,13 +57,21 @@ class FullBatchTrainer:
         job, program, shard: what to train, how, and on which rows.
         device: where.
         cache: halo rows kept between epochs; the shard is cut along it.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, device: torch.device, cache: CacheDecision = NO_CACHE
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        device: torch.device,
+        cache: CacheDecision = NO_CACHE,
+        *,
+        overlap: bool = False,
     ) -> None:
         self.recorder = Recorder(device)
-        self.model = WorkerModel(job, program, shard, self.recorder, cache)
+        self.model = WorkerModel(job, program, shard, self.recorder, cache, overlap=overlap)
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers

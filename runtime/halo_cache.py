@@ -22,6 +22,7 @@ from profiles.kernels import pool
 from profiles.kernels.dense import gather_rows
 from runtime.comm import HaloExchanger
 from runtime.recorder import Recorder
+from runtime.transfer import Transfer
 
 
 @dataclass
@@ -87,53 +88,61 @@ class CachingExchanger(HaloExchanger):
         """Says which epoch is trained (None: it is an evaluation)."""
         self._epoch = epoch
 
-    def fetch(self, x: Tensor, name: str) -> Tensor:
-        """The halo rows [h, width] of `x` [n, width], kept ones as they were received last."""
+    def begin_fetch(self, x: Tensor, name: str, *, beside: bool = True) -> Transfer:
+        """Sends what travels of the rows that others need; kept ones are those received last."""
         match self._travel(name):
             case "none":
-                return self._rows[name]
+                return Transfer(self._rows[name])
             case "fresh":
-                return self._reuse(x, name)
-        if not self._keeps(name):
-            return super().fetch(x, name)
-        self._rows.pop(name, None)  # its memory serves the new rows
-        halo = super().fetch(x, name)
-        self._rows[name] = self._part(halo, self.kept_halo, f"{name}/keep/forward")
-        return halo
+                return self.fresh.begin_fetch(x, f"{name}/fresh", beside=beside)
+        if self._keeps(name):
+            self._rows.pop(name, None)  # its memory serves the new rows
+        return super().begin_fetch(x, name, beside=beside)
 
-    def _reuse(self, x: Tensor, name: str) -> Tensor:
-        received = self.fresh.fetch(x, f"{name}/fresh")
+    def end_fetch(self, transfer: Transfer, name: str) -> Tensor:
+        """The halo rows [h, width], received and kept ones together."""
+        received, travel = transfer.wait(), self._travel(name)
+        if travel == "fresh":
+            return self._reuse(received, name)
+        if travel == "all" and self._keeps(name):
+            self._rows[name] = self._part(received, self.kept_halo, f"{name}/keep/forward")
+        return received
+
+    def _reuse(self, received: Tensor, name: str) -> Tensor:
         with self.recorder.span(f"{name}/reuse/forward"):
-            halo = pool.empty(x.device, self.num_halo, x.shape[1])
+            halo = pool.empty(received.device, self.num_halo, received.shape[1])
             halo.index_copy_(0, self.fresh_halo, received)
             return halo.index_copy_(0, self.kept_halo, self._rows[name])
 
-    def sends_back(self, name: str) -> bool:
-        """Whether any halo gradients are given back in this epoch."""
-        return super().sends_back(name) and self._travel(name) != "none"
+    def sends(self, name: str) -> bool:
+        """Whether any rows travel in this epoch, forward and back."""
+        return super().sends(name) and self._travel(name) != "none"
 
-    def give_back_(self, grad_halo: Tensor | None, grad: Tensor, name: str) -> Tensor:
+    def begin_give_back(self, grad_halo: Tensor | None, name: str, *, beside: bool = True) -> Transfer:
+        """Sends the gradients of halo rows that travel in this epoch."""
+        match self._travel(name):
+            case "none":
+                return Transfer(self._gradients[name])
+            case "fresh":
+                assert grad_halo is not None
+                with self.recorder.span(f"{name}/fresh/pack/backward"):
+                    rows = gather_rows(grad_halo, self.fresh_halo)
+                return self.fresh.begin_give_back(rows, f"{name}/fresh", beside=beside)
+        self._gradients.pop(name, None)
+        return super().begin_give_back(grad_halo, name, beside=beside)
+
+    def end_give_back_(self, transfer: Transfer, grad: Tensor, name: str) -> Tensor:
         """Adds the gradients of all copies of a row to its owner's, those of kept rows as they were received last."""
         travel = self._travel(name)
         if travel == "all":
-            assert grad_halo is not None
-            return self._give_back_all_(grad_halo, grad, name)
+            grad = super().end_give_back_(transfer, grad, name)
+            if self._keeps(name):
+                self._gradients[name] = self._part(transfer.out, self.kept_sent, f"{name}/keep/backward")
+            return grad
         if travel == "fresh":
-            assert grad_halo is not None
-            with self.recorder.span(f"{name}/fresh/pack/backward"):
-                rows = gather_rows(grad_halo, self.fresh_halo)
-            self.fresh.give_back_(rows, grad, f"{name}/fresh")
+            self.fresh.end_give_back_(transfer, grad, f"{name}/fresh")
         with self.recorder.span(f"{name}/reuse/backward"):
             return grad.index_add_(0, self.kept_send_rows, self._gradients[name])
-
-    def _give_back_all_(self, grad_halo: Tensor, grad: Tensor, name: str) -> Tensor:
-        self._gradients.pop(name, None)
-        rows = self.fetch_gradients(grad_halo, name)
-        with self.recorder.span(f"{name}/unpack/backward"):
-            grad.index_add_(0, self.send_rows, rows)
-        if self._keeps(name):
-            self._gradients[name] = self._part(rows, self.kept_sent, f"{name}/keep/backward")
-        return grad
 
     def _part(self, received: Tensor, kept: Tensor, key: str) -> Tensor:
         """The kept rows of what was received: itself where nobody has fresh ones beside them."""

@@ -42,10 +42,18 @@ class WorkerModel:
         shard: this worker's rows.
         recorder: times the tasks; its device is where everything lives.
         cache: halo rows kept between epochs; the shard is cut along it.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, recorder: Recorder, cache: CacheDecision = NO_CACHE
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        recorder: Recorder,
+        cache: CacheDecision = NO_CACHE,
+        *,
+        overlap: bool = False,
     ) -> None:
         device = recorder.device
         self.job, self.program, self.recorder = job, program, recorder
@@ -59,7 +67,7 @@ class WorkerModel:
         if job.model.kind == "gat":
             self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), device)
         else:
-            self.block = _block(shard, exchanger)
+            self.block = _block(shard, exchanger, overlap)
         self.inputs: dict[str, Any] = {}
         if program.num_hops_precomputed:
             assert self.block is not None
@@ -153,7 +161,7 @@ def _results(step: Step) -> tuple[str, ...]:
     return (*step.outputs, step.keep) if step.keep else step.outputs
 
 
-def _block(shard: Shard, exchanger: HaloExchanger) -> Block:
+def _block(shard: Shard, exchanger: HaloExchanger, overlap: bool) -> Block:
     device = exchanger.send_rows.device
     return Block(
         local=csr_tensor(shard.local, device),
@@ -161,6 +169,7 @@ def _block(shard: Shard, exchanger: HaloExchanger) -> Block:
         remote=csr_tensor(shard.remote, device),
         remote_t=csr_tensor(shard.remote.T.tocsr(), device),
         exchanger=exchanger,
+        overlap=overlap,
     )
 
 

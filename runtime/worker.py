@@ -62,12 +62,13 @@ def _pick_device(plan: Plan) -> torch.device:
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     setup_start_s = time.monotonic()
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device, plan.decision.cache)
+    decision = plan.decision
+    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device, decision.cache, overlap=decision.overlap)
     del shard
     pool.release()
     return_freed_memory()
     epochs = plan.job.training.epochs
-    traced = set(traced_epochs(epochs, plan.decision.cache.refresh_interval))
+    traced = set(traced_epochs(epochs, decision.cache.refresh_interval))
     if plan.num_workers > 1:
         dist.barrier()
     setup_s = time.monotonic() - setup_start_s

@@ -28,6 +28,7 @@ class HaloBuffers:
     rank: int
     refresh: bool = True
     _kept: dict[str, int] = field(default_factory=dict)
+    _travelling: tuple[int, int] = (0, 0)
 
     def fetch_fixed(self, program: Program) -> None:
         """What never changes is received before the first epoch."""
@@ -37,22 +38,33 @@ class HaloBuffers:
 
     def fetch(self, step: Step) -> int:
         """The buffer of the halo rows, one holder more."""
-        width = step.in_width
+        self.begin_fetch(step)
+        return self.end_fetch(step)
+
+    def begin_fetch(self, step: Step) -> None:
+        """Packs what is sent, and makes room for what is received."""
         match self.cache.travel(step, refresh=self.refresh):
             case "all":
                 self._drop_kept(step.name)
-                halo = self._received(self.shape.num_sent, self.shape.num_halo, width)
-                self._keep(step, step.name, halo, self.shape.num_halo - self._fresh_halo)
-                return halo
+                self._send(self.shape.num_sent, self.shape.num_halo, step.in_width)
             case "fresh":
-                received = self._received(self._fresh_sent, self._fresh_halo, width)
-                halo = self.buffers.make(self.shape.num_halo * width)
-                self.buffers.drop(received)
-                return halo
-            case "none":
-                kept = self._kept[step.name]
-                self.buffers.hold(kept)
-                return kept
+                self._send(self._fresh_sent, self._fresh_halo, step.in_width)
+
+    def end_fetch(self, step: Step) -> int:
+        """All has been sent and received: the buffer of the halo rows, one holder more."""
+        travel = self.cache.travel(step, refresh=self.refresh)
+        if travel == "none":
+            kept = self._kept[step.name]
+            self.buffers.hold(kept)
+            return kept
+        packed, received = self._travelling
+        self.buffers.drop(packed)
+        if travel == "all":
+            self._keep(step, step.name, received, self.shape.num_halo - self._fresh_halo)
+            return received
+        halo = self.buffers.make(self.shape.num_halo * step.in_width)
+        self.buffers.drop(received)
+        return halo
 
     def give_back(self, step: Step) -> None:
         """The gradients received of rows sent; those of the halo itself are the caller's."""
@@ -80,11 +92,8 @@ class HaloBuffers:
     def _fresh_halo(self) -> int:
         return sum(row[self.rank] for row in self.cache.fresh_counts)
 
-    def _received(self, num_packed: int, num_received: int, width: int) -> int:
-        packed = self.buffers.make(num_packed * width)
-        received = self.buffers.make(num_received * width)
-        self.buffers.drop(packed)
-        return received
+    def _send(self, num_packed: int, num_received: int, width: int) -> None:
+        self._travelling = self.buffers.make(num_packed * width), self.buffers.make(num_received * width)
 
     def _keep(self, step: Step, name: str, received: int, num_kept: int) -> None:
         """Keeps what was received as it is where nobody has fresh rows beside it, else a copy of the kept rows."""

@@ -24,7 +24,7 @@ from planner.simulator.bounds import Bound
 from planner.strategies.balance import NUM_ROUNDS, equal_shares, is_balanced, refined_shares, shares_by_speed
 from planner.strategies.base import Decided, OnStep, Problem
 from planner.strategies.joint_cache import with_break_even
-from planner.strategies.trial import Trial, feature_formats, with_share
+from planner.strategies.trial import Trial, feature_formats, overlap_options, with_share
 from profiles.errors import NoPlanFitsError
 
 _NUM_CONSIDERED = 8
@@ -140,7 +140,7 @@ class HaloExchangeStrategy:
 
     def _decided_trial(self, problem: Problem, decided: Decided) -> Trial:
         trial = self._trial(problem, decided.part, decided.decision.sparse_features)
-        return self._without(trial, decided.pruned)
+        return self._without(replace(trial, overlap=decided.decision.overlap), decided.pruned)
 
     def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
         return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned, _caches={})
@@ -149,7 +149,7 @@ class HaloExchangeStrategy:
         """Every partition tried, pruned under the order of operators that was fastest on it; all orders again."""
         fastest: dict[int, _Tried] = {}
         for entry in sorted(tried, key=_epoch_s):
-            fastest.setdefault(id(entry[1]), entry)
+            fastest.setdefault(id(entry[1].part), entry)
         found = []
         for _, trial, decision in fastest.values():
             on_step(f"pruning halos ({decision.partitioner}, {decision.balance} shares)")
@@ -179,20 +179,28 @@ class HaloExchangeStrategy:
         return refined or found if pinned else found + refined
 
     def _refined(self, problem: Problem, method: Partitioner, found: list[_Tried], on_step: OnStep) -> list[_Tried]:
-        refined: list[_Tried] = []
+        """Shares with which workers compute alike, and with which they compute and exchange alike."""
+        return [
+            entry for ports in (False, True) for entry in self._balanced(problem, method, found, on_step, ports=ports)
+        ]
+
+    def _balanced(
+        self, problem: Problem, method: Partitioner, found: list[_Tried], on_step: OnStep, *, ports: bool
+    ) -> list[_Tried]:
+        balanced: list[_Tried] = []
         best_s, trial, decision = min(found, key=_epoch_s)
         for _ in range(NUM_ROUNDS):
-            busy_s = trial.busy_s(decision.layers, decision.cache)
+            busy_s = trial.busy_s(decision.layers, decision.cache, ports=ports)
             if is_balanced(busy_s):
                 break
             weights = refined_shares(decision.target_weights, busy_s)
             again = self._of_shares(problem, method, "refined", weights, on_step)
             epoch_s, trial, decision = min(again, key=_epoch_s)
-            refined += again
+            balanced += again
             if epoch_s >= best_s:
                 break
             best_s = epoch_s
-        return refined
+        return balanced
 
     def _of_shares(
         self, problem: Problem, method: Partitioner, balance: Balance, weights: tuple[float, ...], on_step: OnStep
@@ -205,16 +213,20 @@ class HaloExchangeStrategy:
         for sparse in feature_formats(problem):
             on_step(f"choosing the order of operators ({method}, {'sparse' if sparse else 'dense'} features)")
             trial = self._trial(problem, part, sparse)
+            by_overlap = [replace(trial, overlap=overlap) for overlap in overlap_options(problem)]
             for layers in trial.descend():
-                decision = FullBatchDecision(
-                    partitioner=method,
-                    target_weights=weights,
-                    balance=balance,
-                    layers=layers,
-                    sparse_features=sparse,
-                    cache=trial.cache(layers),
-                )
-                tried.append((trial.epoch_s(layers, decision.cache), trial, decision))
+                cache = trial.cache(layers)
+                for each in by_overlap:
+                    decision = FullBatchDecision(
+                        partitioner=method,
+                        target_weights=weights,
+                        balance=balance,
+                        layers=layers,
+                        sparse_features=sparse,
+                        cache=cache,
+                        overlap=each.overlap,
+                    )
+                    tried.append((each.epoch_s(layers, cache), each, decision))
         return tried
 
     def _shares_by_speed(self, problem: Problem) -> tuple[float, ...]:
@@ -265,7 +277,8 @@ def _summary(decision: FullBatchDecision) -> str:
     cache = "; halo features once" if any(decision.cache.num_rows) else ""
     if decision.cache.is_stale:
         cache = f"; {decision.fidelity}"
-    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}"
+    overlap = "; exchanges overlapped" if decision.overlap else ""
+    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}"
 
 
 def _nearest_miss(tried: list[_Tried]) -> str:

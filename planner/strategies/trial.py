@@ -13,7 +13,6 @@ from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
 from planner.program import LayerDecision, Program, build_program, num_hops
-from planner.schedule import Schedule
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
 from planner.strategies.base import Problem
@@ -29,6 +28,7 @@ class Trial:
     Args:
         halo: what is left of it where vertices are `pruned`, int32 [2, P].
         scaled: shapes to take instead of the halo's.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     problem: Problem
@@ -37,6 +37,7 @@ class Trial:
     sparse: bool
     scaled: tuple[WorkerShape, ...] | None = None
     pruned: np.ndarray = field(default_factory=nothing_pruned)
+    overlap: bool = False
     _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
 
     @cached_property
@@ -70,19 +71,21 @@ class Trial:
             self.problem.graph.num_classes,
             cache,
             refresh,
+            self.overlap,
         )
 
     def epoch_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> float:
         """Seconds of an epoch, mean over a refresh interval."""
-        return sum(share * play_epochs(epoch).median_epoch_s for share, epoch in self._kinds(layers, cache))
+        kinds = self._kinds(layers, cache)
+        return sum(share * play_epochs(lowering.lower()).median_epoch_s for share, lowering in kinds)
 
-    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, Schedule]]:
-        """(share of all epochs, schedule) of each kind of epoch."""
-        refresh = self.lowering(layers, cache).lower()
+    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, FullBatchLowering]]:
+        """(share of all epochs, lowering) of each kind of epoch."""
+        refresh = self.lowering(layers, cache)
         if not cache.is_stale:
             return [(1.0, refresh)]
         share = 1 / cache.refresh_interval
-        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False).lower())]
+        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False))]
 
     def cache(self, layers: tuple[LayerDecision, ...]) -> CacheDecision:
         """The halo rows to keep: as many as fit, where that shortens the epoch, else none."""
@@ -90,13 +93,23 @@ class Trial:
             self._caches[layers] = choose_cache(self, layers)
         return self._caches[layers]
 
-    def busy_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> list[float]:
-        """Seconds of work of every worker in an epoch, waiting and exchanges left out."""
-        busy = [0.0] * len(self.shapes)
-        for share, epoch in self._kinds(layers, cache):
-            for task in epoch.tasks:
-                busy[task.worker] += share * (task.seconds if task.category != "communicate" else task.processor_s)
-        return busy
+    def busy_s(
+        self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE, *, ports: bool = False
+    ) -> list[float]:
+        """Seconds of work of every worker in an epoch, waiting for others left out.
+
+        Of exchanges the processor's work counts, or with `ports` the time that the worker's own port takes.
+        """
+        busy = np.zeros(len(self.shapes))
+        for share, lowering in self._kinds(layers, cache):
+            for task in lowering.lower().tasks:
+                if task.category != "communicate":
+                    busy[task.worker] += share * task.seconds
+                elif not ports:
+                    busy[task.worker] += share * task.processor_s
+            if ports:
+                busy += share * np.array(lowering.ports_s())
+        return busy.tolist()
 
     def descend(self) -> list[tuple[LayerDecision, ...]]:
         """Every decision looked at: layer by layer the best option, the others held.
@@ -134,6 +147,7 @@ class Trial:
             has_optimizer_state=self.problem.job.training.optimizer == "adam",
             cache=cache,
             rank=rank,
+            overlap=self.overlap,
         )
 
     def shortfall(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[int, int]:
@@ -166,6 +180,17 @@ def with_share(trial: Trial, share: float, *, keeps_edges: bool = True, gives_ba
         )
 
     return replace(trial, scaled=tuple(map(scaled, trial.shapes)), _caches={})
+
+
+def overlap_options(problem: Problem) -> tuple[bool, ...]:
+    """Without and with computation beside exchanges, where some can have any; a pin decides alone.
+
+    GAT attends over local and halo rows at once.
+    """
+    if len(problem.placement.workers) == 1 or problem.job.model.kind == "gat":
+        return (False,)
+    pinned = problem.job.pin.overlap
+    return (False, True) if pinned is None else (pinned,)
 
 
 def feature_formats(problem: Problem) -> tuple[bool, ...]:

@@ -104,6 +104,7 @@ MISTAKES = {
     "pinned order": (f"{GRAPH}[pin]\nop_order = 'sideways'\n", "pin.op_order"),
     "pinned workers": (f"{GRAPH}[pin]\nnum_workers = 0\n", "pin.num_workers"),
     "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", "set fidelity to 'approximate'"),
+    "overlapped attention": (f"{GRAPH}[model]\nkind = 'gat'\n[pin]\noverlap = true\n", "pin.overlap cannot be true"),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
     "section as value": (f"model = 3\n{GRAPH}", "model"),
     "not TOML": ("schema_version = = 1\n", "not valid TOML"),

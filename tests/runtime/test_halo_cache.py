@@ -50,7 +50,7 @@ def train(case):
     program = build_program(job.model, decision.layers, num_features=shard.x.shape[1], num_classes=shard.num_classes,
                             sparse_input=False)
     gc.collect()
-    trainer = FullBatchTrainer(job, program, shard, torch.device("cpu"), decision.cache)
+    trainer = FullBatchTrainer(job, program, shard, torch.device("cpu"), decision.cache, overlap=decision.overlap)
     pool.release()
     found = {"loss": [], "sent": [], "grad": [], "keys": []}
     for epoch in range(job.training.epochs):
@@ -58,7 +58,7 @@ def train(case):
         found["loss"].append(record.loss)
         found["sent"].append(record.sent_bytes)
         found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
-        found["keys"].append(" ".join(span[0] for span in record.spans))
+        found["keys"].append(" ".join(span[0] for span in sorted(record.spans, key=lambda span: span[2])))
         if "moving-evaluate" in case.name:
             trainer.evaluate()
     held = 0
@@ -96,6 +96,9 @@ CACHES = {"exact": (1, 0.0), "features": (1, 1.0), "whole": (INTERVAL, 1.0), "pa
 STALE = [(kind, order, name) for kind, order in MODELS for name in ("whole", "part")]
 FIXED = [(kind, order) for kind, order in MODELS if order == "aggregate_first"]  # the others send no features
 RESTING = [*STALE, *((kind, order, "exact") for kind, order in MODELS), *((*model, "features") for model in FIXED)]
+OVERLAPPED = [("gcn", "multiply_first", "exact"), ("gcn", "aggregate_first", "features"),
+              ("gcn", "aggregate_first", "part"), ("sage", "multiply_first", "part"),
+              ("sage", "aggregate_first", "whole"), ("tagcn", "multiply_first", "exact")]  # fmt: skip
 POOLED = [("gcn", "multiply_first", "whole"), ("sage", "aggregate_first", "part"), ("gat", "multiply_first", "part"),
           ("gcn", "aggregate_first", "features"), ("tagcn", "multiply_first", "whole")]  # fmt: skip
 
@@ -103,7 +106,7 @@ POOLED = [("gcn", "multiply_first", "whole"), ("sage", "aggregate_first", "part"
 class Case:
     """A model on a partitioned graph under a cache decision, and what its workers did."""
 
-    def __init__(self, spec, kind, order, interval, share, *, partitioner="ranges", **training):
+    def __init__(self, spec, kind, order, interval, share, *, partitioner="ranges", overlap=False, **training):
         graph = generate_sbm(spec)
         self.model = ModelSpec(kind=kind, num_layers=3, hidden_channels=64 if spec is LARGE else 8, heads=2, num_hops=2)
         self.job = Job(graph=spec, model=self.model, training=TrainingSpec(**training))
@@ -121,7 +124,7 @@ class Case:
                 refresh_interval=interval, num_rows=num_rows, fresh_counts=tuple(map(tuple, fresh.tolist()))
             )
         self.decision = FullBatchDecision(
-            partitioner=partitioner, target_weights=(1 / 3,) * 3, layers=layers, cache=self.cache
+            partitioner=partitioner, target_weights=(1 / 3,) * 3, layers=layers, cache=self.cache, overlap=overlap
         )
         self.shapes = worker_shapes(graph, self.halo, num_hops=num_hops(self.model), sparse_features=False)
 
@@ -146,7 +149,7 @@ class Case:
         costs = {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()}
         lowering = FullBatchLowering(
             self.program, placement, self.shapes, self.halo.send_counts(), costs, self.graph.num_classes, self.cache,
-            refresh,
+            refresh, self.decision.overlap,
         )  # fmt: skip
         lowering.lower()
         return lowering
@@ -161,6 +164,12 @@ def cases(tmp_path_factory):
     resting = {"epochs": EPOCHS, "optimizer": "sgd", "learning_rate": 1e-30}
     for kind, order, name in RESTING:
         made[f"resting-{kind}-{order}-{name}"] = Case(SMALL, kind, order, *CACHES[name], **resting)
+    for kind, order, name in OVERLAPPED:
+        made[f"overlap-{kind}-{order}-{name}"] = Case(SMALL, kind, order, *CACHES[name], overlap=True, **resting)
+    for kind, order, name in OVERLAPPED[:3]:
+        made[f"pooled-overlap-{kind}-{order}-{name}"] = Case(
+            LARGE, kind, order, *CACHES[name], overlap=True, epochs=INTERVAL + 1
+        )
     for name, (interval, share) in CACHES.items():
         made[f"moving-{name}"] = Case(SMALL, "gcn", "aggregate_first", interval, share, epochs=EPOCHS)
         made[f"moving-evaluate-{name}"] = Case(SMALL, "gcn", "aggregate_first", interval, share, epochs=EPOCHS)
@@ -185,6 +194,15 @@ def test_kept_features_change_nothing(cases, kind, order):
     """At r = 1 losses and gradients are bit for bit those of the plain exchange."""
     exact, kept = (cases[f"resting-{kind}-{order}-{name}"].results for name in ("exact", "features"))
     for ours, theirs in zip(kept, exact, strict=True):
+        np.testing.assert_array_equal(ours["loss"], theirs["loss"])
+        np.testing.assert_array_equal(ours["grad"], theirs["grad"])
+
+
+@pytest.mark.parametrize(("kind", "order", "name"), OVERLAPPED)
+def test_overlap_changes_nothing(cases, kind, order, name):
+    """Losses and gradients are bit for bit those of exchanges that are waited for."""
+    plain, overlapped = (cases[f"{which}-{kind}-{order}-{name}"].results for which in ("resting", "overlap"))
+    for ours, theirs in zip(overlapped, plain, strict=True):
         np.testing.assert_array_equal(ours["loss"], theirs["loss"])
         np.testing.assert_array_equal(ours["grad"], theirs["grad"])
 
@@ -223,10 +241,13 @@ def test_evaluating_between_epochs_disturbs_nothing_kept(cases):
         np.testing.assert_array_equal(plain["loss"], evaluated["loss"])
 
 
-@pytest.mark.parametrize(("kind", "order", "name"), RESTING)
-def test_sent_bytes_and_tasks_are_the_planned_ones(cases, kind, order, name):
+@pytest.mark.parametrize(
+    ("which", "kind", "order", "name"),
+    [*(("resting", *entry) for entry in RESTING), *(("overlap", *entry) for entry in OVERLAPPED)],
+)
+def test_sent_bytes_and_tasks_are_the_planned_ones(cases, which, kind, order, name):
     """Counted in every epoch, to the byte, by its kind; and every worker ran exactly the planned tasks in order."""
-    case = cases[f"resting-{kind}-{order}-{name}"]
+    case = cases[f"{which}-{kind}-{order}-{name}"]
     planned = {refresh: case.lowering(refresh=refresh) for refresh in (True, False)}
     for rank, result in enumerate(case.results):
         for epoch in range(EPOCHS):
@@ -245,12 +266,17 @@ def test_reusing_epochs_send_what_is_not_kept(cases):
         assert part.results[rank]["sent"][1] == 4 * widths * (fresh.sum(1)[rank] + fresh.sum(0)[rank])
 
 
-@pytest.mark.parametrize(("kind", "order", "name"), POOLED)
-def test_pool_holds_what_was_counted(cases, kind, order, name):
+@pytest.mark.parametrize(
+    ("which", "kind", "order", "name"),
+    [*(("pooled", *entry) for entry in POOLED), *(("pooled-overlap", *entry) for entry in OVERLAPPED[:3])],
+)
+def test_pool_holds_what_was_counted(cases, which, kind, order, name):
     """Kept rows and all other buffers of both kinds of epochs, to the byte, on every worker."""
-    case = cases[f"pooled-{kind}-{order}-{name}"]
+    case = cases[f"{which}-{kind}-{order}-{name}"]
     for rank, result in enumerate(case.results):
-        counted = epoch_buffers(case.program, case.shapes[rank], 16, NUM_WORKERS, case.cache, rank)
+        counted = epoch_buffers(
+            case.program, case.shapes[rank], 16, NUM_WORKERS, case.cache, rank, overlap=case.decision.overlap
+        )
         assert counted.live_bytes == 0
         assert result["held"] == counted.pooled_bytes > 0
 
