@@ -12,7 +12,7 @@ from profiles.contract import Contract, Document
 Fraction = Annotated[float, Field(ge=0, le=1)]
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
-Balance = Literal["equal", "speed", "refined"]
+Balance = Literal["equal", "speed", "refined", "concentrated"]
 Prune = Literal["none", "rapa"]
 Fidelity = Literal["exact", "approximate"]
 OpOrder = Literal["aggregate_first", "multiply_first"]
@@ -193,8 +193,9 @@ class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. Anything left out is the planner's to choose.
 
     Args:
-        balance: `equal` shares of the graph, by `speed` of the devices alone, or `refined` until all
-            workers are predicted to be busy alike.
+        balance: `equal` shares of the graph, by `speed` of the devices alone, `refined` until all
+            workers are predicted to be busy alike, or `concentrated` on the fastest ones, where the others'
+            exchanges cost more than their computing saves.
         prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
             least (approximate: aggregation edges are dropped); the planner never chooses it by itself.
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent

@@ -144,7 +144,9 @@ def test_keeping_pays_earlier_the_slower_the_network():
     """The break-even share falls."""
     shares = []
     for bytes_per_s in (SLOW, 100 * SLOW):
-        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=32), pin=PinnedDecisions(refresh_interval=4))
+        job = Job(
+            graph=SPEC, model=ModelSpec(hidden_channels=32), pin=PinnedDecisions(refresh_interval=4, balance="speed")
+        )
         problem = Problem(GRAPH, job, resolve(cluster_of(bytes_per_s=bytes_per_s)))
         decided = HaloExchangeStrategy().decide(problem, lambda _: None)
         shares.append(decided.decision.cache.break_even_share)
