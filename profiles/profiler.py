@@ -18,10 +18,12 @@ from profiles.errors import UserError
 from profiles.grids import GRIDS, Grid
 from profiles.launch import Event, emit, hosts_here, launch
 from profiles.machine import MachineProfile
+from profiles.measure import Timing
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
-from profiles.passes import in_passes
-from profiles.probes import Probes, any_worker, largest, workers_of_this_host
+from profiles.pace import Paced, PaceMaker, at_mean_pace
+from profiles.passes import Probe, in_passes
+from profiles.probes import Probes, Workers, any_worker, largest, workers_of_this_host
 from profiles.quota import find_cpu_quota
 from profiles.steal import Patience
 
@@ -114,7 +116,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
     quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
     patience = Patience(lambda share: largest(share, device))
-    operators = probes.operator_tables([patience(probe) for probe in operator_probes])
+    operators = probes.operator_tables(_paced(operator_probes, patience, beside, device))
     patient_probes = [partial(patience, probe) for probe in collective_probes]
     collectives = probes.collective_tables(
         in_passes(patient_probes, grid.num_collective_passes, lambda flags: any_worker(flags, device))
@@ -144,6 +146,18 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
     )
+
+
+def _paced(
+    probes: Sequence[Probe], patience: Patience, beside: Workers, device: torch.device
+) -> list[tuple[Timing, ...]]:
+    """Timings of operators as at the mean pace of this host's processors; a GPU has its own."""
+    if device.type == "cuda":
+        return [patience(probe) for probe in probes]
+    maker = PaceMaker()
+    taken = [patience(partial(maker.beside, probe)) for probe in probes]
+    paces_s = beside.mean([paced.pace_s for paced in taken], device)
+    return at_mean_pace([Paced(paced.timings, pace_s) for paced, pace_s in zip(taken, paces_s, strict=True)])
 
 
 def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> tuple[int, int]:
