@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from planner.compare import Comparison, Figure
-from planner.plan import Plan, WorkerLoad
+from planner.plan import FullBatchDecision, Plan, WorkerLoad
 from planner.trace import Trace
 from profiles.machine import MachineProfile
 from profiles.steal import TOLERATED_SHARE
@@ -91,9 +91,9 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
     head.add_row(
         "plan",
-        f"{plan.num_workers} worker(s), {decision.partitioner} partition, "
+        f"{plan.num_workers} worker(s), {decision.partitioner} partition, {_share_words(decision)}, "
         f"{'sparse' if decision.sparse_features else 'dense'} features, "
-        f"fidelity {plan.fidelity}",
+        f"{'exchanges overlapped, ' if decision.overlap else ''}fidelity {plan.fidelity}",
     )
     if plan.pruned:
         head.add_row("pruned", _pruned_words(plan))
@@ -116,6 +116,13 @@ def _pruned_words(plan: Plan) -> str:
     num_vertices, num_edges = (sum(getattr(p, key) for p in plan.pruned) for key in ("num_vertices", "num_edges"))
     share = num_edges / (num_edges + sum(shape.num_edges for shape in plan.shapes))
     return f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges; accuracy was not tried"
+
+
+def _share_words(decision: FullBatchDecision) -> str:
+    shares = decision.target_weights
+    if decision.balance == "concentrated":
+        return f"shares concentrated on {sum(map(bool, shares))} of {len(shares)} workers"
+    return "shares by speed" if decision.balance == "speed" else f"{decision.balance} shares"
 
 
 def _layer_words(layer: int, decision) -> str:
