@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,6 @@ from profiles.contract import replacing
 from profiles.kernels import pool
 from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
-from profiles.torchrun import process_group
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 
 MAX_TRACED_EPOCHS = 10
@@ -36,8 +36,14 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     """
     plan = Plan.load(plan_path)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
-    with process_group(device, timeout_s):
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if plan.num_workers > 1:
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+    try:
         _train(plan, folder, rank, device)
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def _pick_device(plan: Plan) -> torch.device:
