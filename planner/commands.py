@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
         "folder": str(arguments.output),
         "epoch_s": trace.median_epoch_s,
         "epoch_spread_s": trace.epoch_spread_s,
+        "stolen_share": trace.stolen_share,
         "peak_bytes": trace.peak_bytes,
         "accuracy": trace.accuracy,
         "final_loss": trace.losses[-1],

@@ -36,6 +36,8 @@ class Trace(Document):
         losses: of every epoch run (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
+        stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
+            machine where it is largest.
     """
 
     KIND: ClassVar[str] = "trace"
@@ -52,6 +54,7 @@ class Trace(Document):
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
+    stolen_share: float = 0.0
 
     @property
     def median_epoch_s(self) -> float:

@@ -7,6 +7,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,8 +21,9 @@ from profiles.machine import MachineProfile
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
 from profiles.passes import in_passes
-from profiles.probes import Probes, any_worker, workers_of_this_host
+from profiles.probes import Probes, any_worker, largest, workers_of_this_host
 from profiles.quota import find_cpu_quota
+from profiles.steal import Patience
 from profiles.torchrun import local_device
 
 
@@ -114,9 +116,11 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         dist.barrier()
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
     quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
-    operators = probes.operator_tables([probe() for probe in operator_probes])
+    patience = Patience(lambda share: largest(share, device))
+    operators = probes.operator_tables([patience(probe) for probe in operator_probes])
+    patient_probes = [partial(patience, probe) for probe in collective_probes]
     collectives = probes.collective_tables(
-        in_passes(collective_probes, grid.num_collective_passes, lambda flags: any_worker(flags, device))
+        in_passes(patient_probes, grid.num_collective_passes, lambda flags: any_worker(flags, device))
     )
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:

@@ -22,6 +22,7 @@ from profiles.contract import replacing
 from profiles.kernels import pool
 from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
+from profiles.steal import StealWatch
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 
 MAX_TRACED_EPOCHS = 10
@@ -73,16 +74,23 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     records: list[EpochRecord] = []
-    said_s = 0.0
+    said_s, watch = 0.0, StealWatch.begin()
     for epoch in range(epochs):
         records.append(trainer.train_epoch(epoch, traced=epoch in traced))
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
         if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs - 1):
             said_s = records[-1].end_s
             emit({"event": "epoch", "epoch": epoch, "epochs": epochs, "loss": records[-1].loss})
-    peak_bytes = peak_memory_bytes(device)
+    stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
     accuracy = trainer.evaluate()
-    gathered = _gather({"records": [asdict(r) for r in records], "peak_bytes": peak_bytes, "setup_s": setup_s})
+    gathered = _gather(
+        {
+            "records": [asdict(r) for r in records],
+            "peak_bytes": peak_bytes,
+            "setup_s": setup_s,
+            "stolen_share": stolen_share,
+        }
+    )
     if rank == 0:
         assert gathered is not None
         _measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
@@ -172,4 +180,5 @@ def _measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]
         losses=tuple(record.loss for record in by_worker[0]),
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),
+        stolen_share=max(entry["stolen_share"] for entry in gathered),
     )

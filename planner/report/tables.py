@@ -12,6 +12,7 @@ from planner.compare import Comparison, Figure
 from planner.plan import Plan, WorkerLoad
 from planner.trace import Trace
 from profiles.machine import MachineProfile
+from profiles.steal import TOLERATED_SHARE
 
 _NUM_TASKS_SHOWN = 8
 
@@ -185,7 +186,11 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         table.add_row(figure.name, _shown(figure.predicted, figure), _shown(figure.measured, figure), _error(figure))
     for split, value in comparison.accuracy.items():
         table.add_row(f"{split} accuracy", "", f"{value:.2%}", "")
-    noise = Text(f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)", style="dim")
+    stolen = ""
+    if comparison.stolen_share > TOLERATED_SHARE:
+        stolen = f"; {comparison.stolen_share:.0%} of the processor time went to other virtual machines: run it again"
+    spread = f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)"
+    noise = Text(spread + stolen, style="yellow" if stolen else "dim")
     return Group(table, noise, _miss_table(comparison))
 
 

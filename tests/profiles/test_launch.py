@@ -38,7 +38,8 @@ def run(tmp_path):
         (code / f"{name}.py").write_text(HEAD + body)
         folder, events = tmp_path / "run", []
         options.setdefault("on_event", events.append)
-        environment = {"PYTHONPATH": str(code), **options.pop("environment", {})}
+        paths = [str(code), os.environ.get("PYTHONPATH", "")]
+        environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **options.pop("environment", {})}
         launch(
             name,
             [str(folder)],
