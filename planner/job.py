@@ -177,10 +177,13 @@ class MiniBatchSpec(Contract):
     Args:
         fan_outs: neighbours drawn a hop, one per layer of the model; -1: all of them.
         batch_size: training vertices a batch.
+        device_bytes: the most of a CUDA device's memory that batches, graph and features may take beside the
+            model; None: what is free.
     """
 
     fan_outs: tuple[int, ...] = Field(min_length=1)
     batch_size: PositiveInt = 1024
+    device_bytes: PositiveInt | None = None
 
     @model_validator(mode="after")
     def _draws_neighbours(self) -> Self:

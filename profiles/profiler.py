@@ -26,6 +26,7 @@ from profiles.passes import Probe, in_passes
 from profiles.probes import Probes, Workers, any_worker, largest, workers_of_this_host
 from profiles.quota import find_cpu_quota
 from profiles.steal import Patience
+from profiles.torchrun import local_device
 
 
 def profile_machine(
@@ -103,7 +104,9 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     """The host's profile, at the first worker of each host; None elsewhere. Every worker must call it."""
     grid = GRIDS[grid_name]
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = _device()
+    device = local_device()
+    if device.type == "cpu":
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
     base_bytes, compiled_bytes = _resident_bytes(grid, names, device)
     beside = workers_of_this_host()
@@ -188,15 +191,6 @@ class _Progress:
         self.done = min(self.done + 1, self.total)  # points timed once more, where passes differed, are not foreseen
         if self.rank == 0:
             emit({"event": "point", "done": self.done, "of": self.total})
-
-
-def _device() -> torch.device:
-    if torch.cuda.is_available():
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-        return device
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    return torch.device("cpu")
 
 
 def _device_name(device: torch.device) -> str:

@@ -75,6 +75,19 @@ def test_quick_routes_run():
     assert 0 < row["busy"]["gpu"] <= 1
 
 
+def test_quick_cpu_pipeline_is_predicted():
+    """Every epoch has its prediction; nothing is said of how good it is, for the machine may be busy."""
+    done = benchmark("cpu_pipeline", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert {1, 2} <= {row["threads"] for row in result["rows"]}
+    assert result["worst_error"] >= result["mean_error"] > 0
+    for row in result["rows"]:
+        assert row["predicted_s"] == row["epochs"][0]["predicted_s"]
+        assert all(min(epoch.values()) > 0 for epoch in row["epochs"])
+        assert 0 <= row["others_share"] <= 1
+
+
 def test_quick_hit_rate_has_priority_on_top():
     """On 2 and 4 parts overlap priority is below neither FIFO nor LRU at once, and finds everything at coverage."""
     done = benchmark("hit_rate", "--quick")
