@@ -1,9 +1,10 @@
 """The CPU's mini-batch pipeline: epochs predicted from profiled stages against those that then run.
 
 Sampling threads (1, 2, and 4 where there are more cores than that) make batches while one thread trains them, all on
-the CPU. A row's stages are profiled once; then epochs run one after another, each predicted before it runs: the first
-from the profile, the next ones also from the stages as those before had them, as `runtime.mini_batch.train` plans.
-Time that the machine gave to anyone else is in the epochs and not in the prediction, so rows tell how much that was.
+the CPU; the linear model takes next to no time, so that it waits for batches. A row's stages are profiled once; then
+epochs run one after another, each predicted before it runs: the first from the profile, the next ones also from the
+stages as those before had them, as `runtime.mini_batch.train` plans. Time that the machine gave to anyone else is in
+the epochs and not in the prediction, so rows tell how much that was.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main(quick: bool) -> dict:
     torch.set_num_threads(1)
     data = data_of(setting)
     threads = (1, 2, 4) if num_cores > 4 else (1, 2)
-    kinds = ["sage"] if quick else list(MODELS)
+    kinds = ["sage"] if quick else ["linear", *MODELS]
     rows = [_row(data, setting, kind, count, 2 if quick else _REPEATS) for count in threads for kind in kinds]
     _show(rows)
     errors = np.abs([row["error"] for row in rows])

@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 
 from benchmarks._common import median_and_spread
-from benchmarks._mini_batch import ON_CPU, ON_CUDA, QUICK, Setting, data_of, seeds_of, stages_of
+from benchmarks._mini_batch import MODELS, ON_CPU, ON_CUDA, QUICK, Setting, data_of, seeds_of, stages_of
 from planner.minibatch.cache import CachePlan
 from planner.minibatch.dispatch import dispatch
 from planner.minibatch.policy import Buffers
