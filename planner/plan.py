@@ -186,8 +186,10 @@ class Plan(Document):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
         if len(self.pruned) not in (0, size):
             raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
-        if self.drops_edges and (self.job.fidelity == "exact" or self.decision.prune == "none"):
-            raise ValueError("pruned: edges are dropped, which neither the job's fidelity nor decision.prune allows")
+        if self.drops_edges and not (self.job.allows("approximate") and self.decision.prune != "none"):
+            raise ValueError("pruned: edges are dropped, which the job's fidelity or decision.prune does not allow")
+        if self.decision.cache.is_stale and not self.job.allows("stale"):
+            raise ValueError("decision.cache: rows are reused, which the job's fidelity does not allow")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
         first = self.decision.layers[0]

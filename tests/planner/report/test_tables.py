@@ -153,7 +153,9 @@ def test_a_stale_plan_says_so():
     """Its fidelity, how many halo rows are kept, and what is sent in an epoch on average."""
     link = Link(bytes_per_s=1e6)
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
-    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=PinnedDecisions(refresh_interval=4))
+    job = Job(
+        graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=PinnedDecisions(refresh_interval=4)
+    )
     plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
     text = shown(plan_table(plan))
     assert "fidelity stale(4)" in text

@@ -1,5 +1,7 @@
 """Halo rows are kept where they fit and pay; else the plan is the plain exchange, exact as ever."""
 
+import json
+
 import pytest
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
@@ -8,10 +10,12 @@ from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from planner.joint_cache.capacity import RESERVE_BYTES
 from planner.joint_cache.decision import NO_CACHE
 from planner.lowering import lower_plan
+from planner.plan import Plan
 from planner.search import fluctuate_plan, make_plan, simulate_plan
 from planner.simulator.engine import compile_schedule, play
 from planner.strategies.base import Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
+from profiles.errors import UserError
 from profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=900, average_degree=10, num_classes=4, num_features=24)
@@ -29,7 +33,7 @@ def cluster_of(*, bytes_per_s=SLOW, memory_bytes=None, num_hosts=3):
 def plan_of(*, kind="gcn", pin=None, **cluster):
     """The plan of a two-layer model, on METIS parts of shares by speed."""
     pins = PinnedDecisions(**({"partitioner": "metis", "balance": "speed"} | (pin or {})))
-    job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=32), pin=pins)
+    job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=32), fidelity=pins.needs, pin=pins)
     return make_plan(job, cluster_of(**cluster), GRAPH)[0]
 
 
@@ -64,6 +68,17 @@ def test_a_plan_on_disk_simulates_as_predicted(tmp_path):
         keys = [span.task for span in trace.spans if (span.epoch, span.worker) == (epoch, 0)]
         assert keys == lower_plan(plan, refresh=refresh).keys_of(0)
     assert fluctuate_plan(plan, 3)["p50"] == pytest.approx(plan.prediction.epoch_s)
+
+
+def test_a_plan_file_cannot_be_stale_under_an_exact_job(tmp_path):
+    """What its job does not allow is refused when it is read."""
+    path = plan_of(pin={"refresh_interval": 3}).save(tmp_path / "plan.json")
+    raw = json.loads(path.read_text())
+    raw["job"]["fidelity"] = "exact"
+    raw["job"]["pin"]["refresh_interval"] = 1
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match="rows are reused, which the job's fidelity does not allow"):
+        Plan.load(path)
 
 
 def needed_bytes(**arguments):
@@ -144,7 +159,8 @@ def test_keeping_pays_earlier_the_slower_the_network():
     """The break-even share falls."""
     shares = []
     for bytes_per_s in (SLOW, 100 * SLOW):
-        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=32), pin=PinnedDecisions(refresh_interval=4))
+        pin = PinnedDecisions(refresh_interval=4)
+        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=32), fidelity="stale", pin=pin)
         problem = Problem(GRAPH, job, resolve(cluster_of(bytes_per_s=bytes_per_s)))
         decided = HaloExchangeStrategy().decide(problem, lambda _: None)
         shares.append(decided.decision.cache.break_even_share)
