@@ -91,9 +91,7 @@ _SPECS: tuple[tuple[str, GraphSpec, str], ...] = (
     ),
     (
         "Rt",
-        SbmGraph(
-            source="sbm", num_nodes=60_000, average_degree=100, num_features=602, num_classes=41, homophily=0.78
-        ),
+        SbmGraph(source="sbm", num_nodes=60_000, average_degree=100, num_features=602, num_classes=41, homophily=0.78),
         "Reddit, a generated graph of a quarter of its vertices and a twentieth of its edges",
     ),
 )
@@ -138,7 +136,8 @@ def _row(graph: Graph, label: str, kind: ModelKind, group: str, devices: tuple[s
 
 
 def _gain(base: Variant, found: Variant) -> float:
-    assert base.epoch_s and found.epoch_s
+    assert base.epoch_s
+    assert found.epoch_s
     return base.epoch_s / found.epoch_s
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from planner.adjacency import aggregation_matrix
 from planner.cluster import resolve
 from planner.generate import generate_sbm
 from planner.halo import build_halo, prune_halo
-from planner.adjacency import aggregation_matrix
 from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from planner.what_if import one_host, plan_variants, prune_partition, staged_link
 from profiles.catalog.devices import rates
