@@ -69,6 +69,19 @@ class OperatorCosts:
         """A float32 copy within the device."""
         return self("idt", num_elements * FLOAT_BYTES)
 
+    def to_region(self, num_rows: int, width: int) -> Estimate:
+        """Rows gathered into memory of the host, from a GPU as a copy of pageable memory is."""
+        return self._hosted("d2h_pageable", num_rows, width)
+
+    def from_region(self, num_rows: int, width: int) -> Estimate:
+        """Rows gathered from memory of the host; to a GPU the gathering is what staging a pageable copy is."""
+        return self._hosted("h2d_pageable", num_rows, width)
+
+    def _hosted(self, transfer: str, num_rows: int, width: int) -> Estimate:
+        if self.profile.device_kind == "cuda":
+            return self(transfer, num_rows * width * FLOAT_BYTES)
+        return self("gather_rows", num_rows, width)
+
 
 def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
     """Seconds of a step's own computation forward (packing and exchange are tasks of their own)."""

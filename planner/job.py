@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -14,7 +14,8 @@ ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined", "concentrated"]
 Prune = Literal["none", "rapa"]
-Fidelity = Literal["exact", "approximate"]
+Fidelity = Literal["exact", "stale", "approximate"]
+"""The most a plan may do, each what stands before it too: one device's numbers, reused rows, dropped edges."""
 OpOrder = Literal["aggregate_first", "multiply_first"]
 
 
@@ -200,9 +201,9 @@ class PinnedDecisions(Contract):
             workers are predicted to be busy alike, or `concentrated` on the fastest ones, where the others'
             exchanges cost more than their computing saves.
         prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
-            least (approximate: aggregation edges are dropped); the planner never chooses it by itself.
+            least (drops aggregation edges: asks for fidelity `approximate`); the planner never chooses it by itself.
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
-            (1: exact; above, the plan is `stale(r)` where that is faster).
+            (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
         overlap: whether local rows are aggregated while halo rows travel.
     """
@@ -218,12 +219,20 @@ class PinnedDecisions(Contract):
     feature_cache: bool = True
     overlap: bool | None = None
 
+    @property
+    def needs(self) -> Fidelity:
+        """The least fidelity that allows what is pinned."""
+        if self.prune != "none":
+            return "approximate"
+        return "stale" if self.refresh_interval > 1 else "exact"
+
 
 class Job(Document):
     """What to train.
 
     Args:
-        fidelity: `exact` gives the numbers of one device up to rounding; `approximate` also allows what drops edges.
+        fidelity: the most that a plan may do. `exact` gives the numbers of one device up to rounding, `stale` also
+            allows rows and gradients of earlier epochs, `approximate` these and what drops edges.
         mini_batch: None: full batch.
     """
 
@@ -250,8 +259,15 @@ class Job(Document):
 
     @model_validator(mode="after")
     def _pins_are_allowed(self) -> Self:
-        if self.pin.prune != "none" and self.fidelity == "exact":
-            raise ValueError(f"pin.prune {self.pin.prune!r} drops edges; set fidelity to 'approximate' to allow it")
+        pin, needs = self.pin, self.pin.needs
+        if not self.allows(needs):
+            what = f"prune {pin.prune!r} drops edges"
+            if needs == "stale":
+                what = f"refresh_interval {pin.refresh_interval} reuses rows of earlier epochs"
+            raise ValueError(
+                f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
+                f'write the line fidelity = "{needs}" above the first [section] of the job'
+            )
         return self
 
     @model_validator(mode="after")
@@ -259,6 +275,11 @@ class Job(Document):
         if self.pin.overlap and self.model.kind == "gat":
             raise ValueError("gat attends to local and halo rows at once: pin.overlap cannot be true; leave it out")
         return self
+
+    def allows(self, needs: Fidelity) -> bool:
+        """Whether a plan that does as much as `needs` may be made."""
+        order = get_args(Fidelity)
+        return order.index(needs) <= order.index(self.fidelity)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -124,7 +124,7 @@ class FullBatchLowering:
         self._each(f"{step.name}/forward", lambda w: forward_cost(step, self.shapes[w], self._cost(w)))
 
     def _is_overlapped(self, step: Step) -> bool:
-        travels = len(self.shapes) > 1 and self.cache.travel(step, refresh=self.refresh) != "none"
+        travels = len(self.shapes) > 1 and self.cache.lets_overlap(step, refresh=self.refresh)
         return self.overlap and step.op == "aggregate" and travels
 
     def _backward(self, step: Step) -> None:
@@ -145,16 +145,45 @@ class FullBatchLowering:
 
     def _fetch(self, step: Step, beside: Callable[[], None] | None = None) -> None:
         """Packs and exchanges the halo rows that travel, and puts them together with those that are kept."""
-        width, travel = step.in_width, self.cache.travel(step, refresh=self.refresh)
+        width, travel, shares = step.in_width, self.cache.travel(step, refresh=self.refresh), self.cache.shares(step)
         if travel == "all":
-            self._rows(f"{step.name}/pack/forward", "gather_rows", self.send_counts.sum(1), width)
-            self._exchange(f"{step.name}/exchange/forward", self.send_counts, width, beside)
-            if self._keeps_some(step):
-                self._rows(f"{step.name}/keep/forward", "gather_rows", self._kept.sum(0), width)
-        elif travel == "fresh":
+            counts = self._once_a_host if shares else self.send_counts
+            self._rows(f"{step.name}/pack/forward", "gather_rows", counts.sum(1), width)
+            self._exchange(f"{step.name}/exchange/forward", counts, width, beside)
+            if shares:
+                self._fill_regions(step, counts.sum(0))
+            if self._keeps_some(step) or shares:
+                self._rows(f"{step.name}/keep/forward", "gather_rows", np.array(self.cache.num_rows), width)
+            return
+        if travel == "fresh":
             self._rows(f"{step.name}/fresh/pack/forward", "gather_rows", self._fresh.sum(1), width)
             self._exchange(f"{step.name}/fresh/exchange/forward", self._fresh, width, beside)
-            self._each(f"{step.name}/reuse/forward", lambda w: self._cost(w).copy(self.shapes[w].num_halo * width))
+        if travel == "fresh" or shares:
+            found = self.send_counts.sum(0) - self._fresh.sum(0) - np.array(self.cache.num_rows)
+            self._each(f"{step.name}/reuse/forward", lambda w: self._put_together(w, width, int(found[w])))
+
+    def _fill_regions(self, step: Step, received: np.ndarray) -> None:
+        """Writers put their rows where their hosts' other workers read them."""
+        assert self.cache.region is not None
+        width, written = step.in_width, self.cache.region.written_rows
+        self._each(f"{step.name}/region/write/forward", lambda w: self._cost(w).to_region(written[w], width))
+        self._meet(f"{step.name}/region/meet/forward")
+        found = self.send_counts.sum(0) - received
+        self._each(f"{step.name}/region/read/forward", lambda w: self._put_together(w, width, int(found[w])))
+
+    def _put_together(self, worker: int, width: int, num_found: int) -> Estimate:
+        """A worker's halo, copied row by row, with the rows it finds in its host's region."""
+        cost = self._cost(worker)
+        return total([cost.copy(self.shapes[worker].num_halo * width), cost.from_region(num_found, width)])
+
+    def _meet(self, key: str) -> None:
+        """The workers of each host wait for each other."""
+        estimate = self.network.meet()
+        for host in sorted(set(self.placement.host_of)):
+            for worker in (w for w, its in enumerate(self.placement.host_of) if its == host):
+                task = self._task(key, worker, "communicate", estimate, resource=len(self.shapes) + worker)
+                self._add(replace(task, group=self._num_groups))
+            self._num_groups += 1
 
     def _give_back(self, step: Step, beside: Callable[[], None] | None = None) -> None:
         """Returns the gradients of the halo rows that travelled; owners add those kept of the others."""
@@ -170,6 +199,12 @@ class FullBatchLowering:
             self._exchange(f"{step.name}/fresh/exchange/backward", self._fresh.T, width, beside)
             self._rows(f"{step.name}/fresh/unpack/backward", "scatter_add_rows", self._fresh.sum(1), width)
         self._rows(f"{step.name}/reuse/backward", "scatter_add_rows", self._kept.sum(1), width)
+
+    @property
+    def _once_a_host(self) -> np.ndarray:
+        """int64 [W, W]: rows sent where all travel and a host's workers share what one of them receives."""
+        assert self.cache.region is not None
+        return np.array(self.cache.region.sent_counts, np.int64)
 
     @property
     def _kept(self) -> np.ndarray:

@@ -14,7 +14,9 @@ from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import nothing_pruned
 from planner.job import Balance, Job, Partitioner, Prune
+from planner.joint_cache.consistency import cache_fault
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.layout import RegionLayout
 from planner.loaders.read import reading
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
@@ -188,8 +190,10 @@ class Plan(Document):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
         if len(self.pruned) not in (0, size):
             raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
-        if self.drops_edges and (self.job.fidelity == "exact" or self.decision.prune == "none"):
-            raise ValueError("pruned: edges are dropped, which neither the job's fidelity nor decision.prune allows")
+        if self.drops_edges and not (self.job.allows("approximate") and self.decision.prune != "none"):
+            raise ValueError("pruned: edges are dropped, which the job's fidelity or decision.prune does not allow")
+        if self.decision.cache.is_stale and not self.job.allows("stale"):
+            raise ValueError("decision.cache: rows are reused, which the job's fidelity does not allow")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
         first = self.decision.layers[0]
@@ -199,21 +203,20 @@ class Plan(Document):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
         if self.decision.overlap and self.job.model.kind == "gat":
             raise ValueError("decision.overlap: gat attends over local and halo rows at once")
-        self._check_cache()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
+        fault = cache_fault(self.decision.cache, self.send_counts, self.placement, self.program())
+        if fault:
+            raise ValueError(fault)
         return self
 
-    def _check_cache(self) -> None:
-        cache, size = self.decision.cache, self.num_workers
-        if not cache.num_rows and not cache.fresh_counts:
-            return
-        if len(cache.num_rows) != size or [len(row) for row in cache.fresh_counts] != [size] * size:
-            raise ValueError(f"decision.cache: num_rows and fresh_counts must each have {size} workers")
-        kept = np.array(self.send_counts) - np.array(cache.fresh_counts)
-        if (kept < 0).any() or tuple(kept.sum(0).tolist()) != cache.num_rows:
-            raise ValueError("decision.cache: send_counts less fresh_counts must be the num_rows each worker keeps")
+    def region_layouts(self) -> dict[str, RegionLayout]:
+        """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
+        cache, place = self.decision.cache, self.placement
+        names = {worker.host: worker.host_index for worker in place.workers}
+        layouts = {name: RegionLayout.of(self.program(), cache, place.host_of, host) for name, host in names.items()}
+        return {name: layout for name, layout in layouts.items() if layout.num_rows}
 
     def check_graph(self, graph: Graph) -> None:
         """`UserError` where the plan was made for another graph."""

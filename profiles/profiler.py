@@ -19,6 +19,7 @@ from profiles.grids import GRIDS, Grid
 from profiles.launch import Event, emit, hosts_here, launch
 from profiles.machine import MachineProfile
 from profiles.measure import Timing
+from profiles.memory import worker_memory_bytes
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
 from profiles.pace import Paced, PaceMaker, at_mean_pace
@@ -136,7 +137,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         device_name=label,
         num_threads=threads,
         num_workers_beside=local_size,
-        memory_bytes=_memory_bytes(device, local_size),
+        memory_bytes=worker_memory_bytes(device, local_size),
         process_base_bytes=base_bytes,
         compiled_kernel_bytes=compiled_bytes,
         host_overhead_s=overheads[0] / share,
@@ -200,20 +201,3 @@ def _device_name(device: torch.device) -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
-
-
-def _memory_bytes(device: torch.device, num_workers: int) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _cgroup_limit_bytes()
-    return int(min(physical, limit or physical) // num_workers)
-
-
-def _cgroup_limit_bytes() -> int | None:
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            return int(Path(path).read_text())
-        except (OSError, ValueError):
-            continue  # not this cgroup version, or "max"
-    return None

@@ -72,6 +72,10 @@ class HaloExchanger:
         """Whether any rows of this exchange travel, forward and back."""
         return not self.is_alone
 
+    def lets_overlap(self, name: str) -> bool:
+        """Whether something else can be done while they do."""
+        return self.sends(name)
+
     def give_back_(self, grad_halo: Tensor | None, grad: Tensor, name: str) -> Tensor:
         """Adds every halo row's gradient [h, width] to its owner's `grad` [n, width], in place."""
         return self.end_give_back_(self.begin_give_back(grad_halo, name, beside=False), grad, name)
@@ -83,7 +87,9 @@ class HaloExchanger:
 
     def end_give_back_(self, transfer: Transfer, grad: Tensor, name: str) -> Tensor:
         """Adds the gradients received to `grad` [n, width], in place."""
-        rows = transfer.wait()
+        return self._unpack_(transfer.wait(), grad, name)
+
+    def _unpack_(self, rows: Tensor, grad: Tensor, name: str) -> Tensor:
         with self.recorder.span(f"{name}/unpack/backward"):
             return grad.index_add_(0, self.send_rows, rows)
 

@@ -15,6 +15,7 @@ from planner.schedule import Category
 from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
+from runtime.host_region import HostRegion
 from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -57,6 +58,7 @@ class FullBatchTrainer:
         job, program, shard: what to train, how, and on which rows.
         device: where.
         cache: halo rows kept between epochs; the shard is cut along it.
+        region: of the host, where the cache has any.
         overlap: local rows are aggregated while halo rows travel.
     """
 
@@ -67,11 +69,12 @@ class FullBatchTrainer:
         shard: Shard,
         device: torch.device,
         cache: CacheDecision = NO_CACHE,
+        region: HostRegion | None = None,
         *,
         overlap: bool = False,
     ) -> None:
         self.recorder = Recorder(device)
-        self.model = WorkerModel(job, program, shard, self.recorder, cache, overlap=overlap)
+        self.model = WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers

@@ -17,6 +17,7 @@ from profiles.kernels.attention import EdgeBlock
 from profiles.kernels.sparse import csr_tensor
 from runtime.comm import HaloExchange, HaloExchanger
 from runtime.halo_cache import CachingExchanger
+from runtime.host_region import HostRegion
 from runtime.operators import (
     Activate,
     Aggregate,
@@ -42,6 +43,7 @@ class WorkerModel:
         shard: this worker's rows.
         recorder: times the tasks; its device is where everything lives.
         cache: halo rows kept between epochs; the shard is cut along it.
+        region: of the host, where the cache has any.
         overlap: local rows are aggregated while halo rows travel.
     """
 
@@ -52,6 +54,7 @@ class WorkerModel:
         shard: Shard,
         recorder: Recorder,
         cache: CacheDecision = NO_CACHE,
+        region: HostRegion | None = None,
         *,
         overlap: bool = False,
     ) -> None:
@@ -60,7 +63,7 @@ class WorkerModel:
         self.net = build_pyg_model(job.model, shard.x.shape[1], shard.num_classes, job.training.seed).to(device)
         self.weights = dict(self.net.named_parameters())
         self.vertices = torch.from_numpy(shard.vertices).to(device)
-        exchanger = CachingExchanger.of(shard, program, cache, recorder)
+        exchanger = CachingExchanger.of(shard, program, cache, recorder, region)
         self.block: Block | None = None
         self.edges: EdgeBlock | None = None
         self.exchanger = exchanger

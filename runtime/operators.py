@@ -39,7 +39,7 @@ class Block:
 
     def splits(self, name: str) -> bool:
         """Whether an aggregation is in two parts, the local one beside its exchange."""
-        return self.overlap and self.exchanger.sends(name)
+        return self.overlap and self.exchanger.lets_overlap(name)
 
 
 @dataclass(frozen=True)

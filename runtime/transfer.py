@@ -25,16 +25,18 @@ class Transfer:
         out: where rows arrive.
     """
 
-    out: Tensor
+    out: Tensor | None
     _source: Tensor | None = None  # lives until it is sent
     _end: Callable[[], None] | None = None
 
     def wait(self) -> Tensor:
-        """The rows received, once all are here and all others are sent."""
+        """The rows received, once all are here and all others are sent; nothing of them is held on to."""
+        assert self.out is not None, "waited for already"
         if self._end:
             self._end()
+        out, self.out = self.out, None
         self._source = self._end = None
-        return self.out
+        return out
 
 
 def exchanged(

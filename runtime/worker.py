@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,8 @@ from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
 from profiles.steal import StealWatch
 from runtime.full_batch import EpochRecord, FullBatchTrainer
+from runtime.host_region import HostRegion
+from runtime.room import check_room
 
 MAX_TRACED_EPOCHS = 10
 _WARM_UP_EPOCHS = 2
@@ -37,11 +40,12 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     """
     plan = Plan.load(plan_path)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
+    check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
     backend = "nccl" if device.type == "cuda" else "gloo"
     if plan.num_workers > 1:
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
     try:
-        _train(plan, folder, rank, device)
+        _train(plan, folder, rank, device, timeout_s)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -59,11 +63,12 @@ def _pick_device(plan: Plan) -> torch.device:
     return torch.device("cpu")
 
 
-def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
+def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> None:
     setup_start_s = time.monotonic()
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    decision = plan.decision
-    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device, decision.cache, overlap=decision.overlap)
+    program, decision = plan.program(), plan.decision
+    region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
+    trainer = FullBatchTrainer(plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap)
     del shard
     pool.release()
     return_freed_memory()
@@ -114,10 +119,22 @@ def traced_epochs(epochs: int, refresh_interval: int = 1) -> list[int]:
 
 
 def peak_memory_bytes(device: torch.device) -> int:
-    """Peak bytes so far: CUDA's own counter, or this process's resident high-water mark."""
+    """Peak bytes so far: CUDA's own counter, or this process's resident high-water mark.
+
+    Pages that the workers of a host share are none of its own: what there is of them now was there at the peak.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - _shared_bytes()
+
+
+def _shared_bytes() -> int:
+    """Resident pages of shared memory, as Linux counts them; elsewhere there is none."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("RssShmem:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _gather(value: dict) -> list[dict] | None:

@@ -98,7 +98,7 @@ def plan_table(plan: Plan) -> RenderableType:
     if plan.pruned:
         head.add_row("pruned", _pruned_words(plan))
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
-    if any(decision.cache.num_rows):
+    if decision.cache.keeps_any:
         head.add_row("cache", _cache_words(plan))
     head.add_row(
         "epoch",
@@ -133,10 +133,20 @@ def _layer_words(layer: int, decision) -> str:
 
 def _cache_words(plan: Plan) -> str:
     cache = plan.decision.cache
-    kept = sum(cache.num_rows) / sum(shape.num_halo for shape in plan.shapes)
+    num_halo = sum(shape.num_halo for shape in plan.shapes)
+    kept = (num_halo - sum(map(sum, cache.fresh_counts))) / num_halo
     what = f"refreshed every {cache.refresh_interval} epochs" if cache.is_stale else "input features sent once"
     pays = "" if cache.break_even_share is None else f"; pays from {cache.break_even_share:.0%}"
-    return f"{kept:.0%} of the halo rows kept, {what}{pays}"
+    return f"{kept:.0%} of the halo rows kept, {what}{pays}{_region_words(plan)}"
+
+
+def _region_words(plan: Plan) -> str:
+    layouts = plan.region_layouts()
+    if not layouts:
+        return ""
+    num_halo, on_devices = sum(shape.num_halo for shape in plan.shapes), sum(plan.decision.cache.num_rows)
+    regions = ", ".join(f"{name} {size(layout.num_bytes)}" for name, layout in layouts.items())
+    return f"; {on_devices / num_halo:.0%} on devices, the others where a host's workers share them: {regions}"
 
 
 def _workers_table(plan: Plan) -> Table:

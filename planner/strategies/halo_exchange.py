@@ -248,9 +248,11 @@ def _summary(decision: FullBatchDecision) -> str:
         balance += f" ({sum(map(bool, decision.target_weights))} of {len(decision.target_weights)} workers)"
     pruned = "" if decision.prune == "none" else f", halos pruned by {decision.prune}"
     features = "sparse" if decision.sparse_features else "dense"
-    cache = "; halo features once" if any(decision.cache.num_rows) else ""
+    cache = "; halo features once" if decision.cache.keeps_any else ""
     if decision.cache.is_stale:
         cache = f"; {decision.fidelity}"
+    if decision.cache.region:
+        cache += ", hosts share halo rows"
     overlap = "; exchanges overlapped" if decision.overlap else ""
     return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}"
 

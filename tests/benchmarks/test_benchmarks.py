@@ -115,6 +115,22 @@ def test_quick_adjustment_is_judged_by_its_bound():
     assert result["worst_decided_gap"] < 0.05
 
 
+def test_quick_paper_machines_stand_beside_the_paper():
+    """Every group has both sides' speed-ups; pruning never leaves the devices less even; equal devices gain nothing."""
+    done = benchmark("paper_machines", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["group"]: row for row in result["rows"]}
+    assert rows.keys() == {"x2", "x5", "x8"}
+    assert rows["x2"]["paper_speedup"] == pytest.approx(48.65 / 19.13)
+    assert rows["x2"]["speedups"]["by speed"] == 1.0
+    for row in rows.values():
+        assert len(row["rapa"]) == 2
+        assert all(r["max_over_mean_after"] <= r["max_over_mean_before"] + 1e-9 for r in row["rapa"])
+        assert min(row["speedups"].values()) > 0
+    assert -1 <= result["rank_correlation"] <= 1
+
+
 def uniform_draws(num_draws, degree, fan_out, skew):
     """Counts of `num_draws` subsets of one target's neighbours; a share `skew` of them leaves out the last."""
     rng = np.random.default_rng(0)

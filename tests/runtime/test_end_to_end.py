@@ -124,7 +124,7 @@ def stale(request, cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("stale")
     slow = cluster.model_copy(update={"device_link": Link(bytes_per_s=1e6)})
     pin = PinnedDecisions(num_workers=2, refresh_interval=3, balance="speed")
-    job = job_of("gcn").model_copy(update={"pin": pin})
+    job = job_of("gcn").model_copy(update={"fidelity": "stale", "pin": pin})
     plan = api.plan(job, slow, folder / "plan.json")
     if request.param == "part":
         peak_bytes = min(load.peak_bytes for load in plan.prediction.workers)

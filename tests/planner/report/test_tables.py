@@ -154,7 +154,7 @@ def test_a_stale_plan_says_so():
     link = Link(bytes_per_s=1e6)
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
     pin = PinnedDecisions(refresh_interval=4, balance="speed")
-    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=pin)
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=pin)
     plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
     text = shown(plan_table(plan))
     assert "fidelity stale(4)" in text
