@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -162,13 +163,20 @@ class ModelSpec(Contract):
 
 
 class TrainingSpec(Contract):
-    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices."""
+    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
+
+    Args:
+        weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
+        traced_epochs: epochs whose tasks are measured one by one, spread over the run.
+    """
 
     epochs: PositiveInt = 100
     learning_rate: PositiveFloat = 0.01
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     optimizer: Literal["adam", "sgd"] = "adam"
     seed: NonNegativeInt = 0
+    weather: ModelledWeather | None = None
+    traced_epochs: PositiveInt = 10
 
 
 class MiniBatchSpec(Contract):
@@ -189,6 +197,21 @@ class MiniBatchSpec(Contract):
         return self
 
 
+class PartialReducePin(Contract):
+    """Workers go on without those that lag behind (NeutronCloud, section 5): what is left out is chosen for the
+    weather of the job, or as in the paper without one.
+
+    Args:
+        alpha: peers are waited for until (1 + alpha) times what is usual (paper: 0.5).
+        max_staleness: K. Rows, gradients and absences are at most K epochs old (paper: 3; 0 is exact).
+        min_group: fewest workers that step without the others (paper: a majority, which is also the least).
+    """
+
+    alpha: Annotated[float, Field(ge=0)] | None = None
+    max_staleness: NonNegativeInt | None = None
+    min_group: PositiveInt | None = None
+
+
 class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. Anything left out is the planner's to choose.
 
@@ -200,6 +223,8 @@ class PinnedDecisions(Contract):
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
             (1: exact; above, the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
+        partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
+            with it the plan is `stale`, unless max_staleness is 0).
     """
 
     num_workers: PositiveInt | None = None
@@ -211,6 +236,7 @@ class PinnedDecisions(Contract):
     sparse_features: bool | None = None
     refresh_interval: PositiveInt = 1
     feature_cache: bool = True
+    partial_reduce: PartialReducePin | None = None
 
 
 class Job(Document):
@@ -240,12 +266,16 @@ class Job(Document):
             raise ValueError(f"mini_batch.fan_outs has {hops} hops, the model {self.model.num_layers} layers")
         if self.model.input_dropout:
             raise ValueError("mini-batches have no input_dropout; set it to 0")
+        if self.pin.partial_reduce or self.training.weather:
+            raise ValueError("mini-batches have neither pin.partial_reduce nor training.weather; leave them out")
         return self
 
     @model_validator(mode="after")
     def _pins_are_allowed(self) -> Self:
         if self.pin.prune != "none" and self.fidelity == "exact":
             raise ValueError(f"pin.prune {self.pin.prune!r} drops edges; set fidelity to 'approximate' to allow it")
+        if self.pin.partial_reduce and self.pin.refresh_interval > 1:
+            raise ValueError("pin.partial_reduce and pin.refresh_interval both reuse halo rows; set one of them only")
         return self
 
     @classmethod

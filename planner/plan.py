@@ -16,8 +16,11 @@ from planner.halo import nothing_pruned
 from planner.job import Balance, Job, Partitioner, Prune
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.loaders.read import reading
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import majority
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
+from planner.weather.model import WeatherFigures
 from profiles.contract import Contract, Document, replacing
 from profiles.errors import UserError
 
@@ -55,6 +58,7 @@ class FullBatchDecision(Contract):
         balance: what the shares follow.
         prune: by what halo vertices were left out.
         cache: halo rows kept between epochs.
+        partial: how workers go on without those that lag behind (None: they never do).
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -65,10 +69,18 @@ class FullBatchDecision(Contract):
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
     cache: CacheDecision = NO_CACHE
+    partial: PartialReduceDecision | None = None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether embeddings or gradients may be older than the epoch."""
+        return self.cache.is_stale or (self.partial is not None and self.partial.is_stale)
 
     @property
     def fidelity(self) -> str:
         """`exact`, or `stale(r)` where embeddings are up to r - 1 epochs old."""
+        if self.partial is not None and self.partial.is_stale:
+            return f"stale({self.partial.max_staleness + 1})"
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
@@ -101,6 +113,7 @@ class Prediction(Contract):
             peer counts as communication.
         bound_s: no schedule of this decision is faster; `bound_resource` sets it.
         unprofiled: task keys whose shapes lie outside the profile.
+        weather: epochs under the job's weather (None: it names none).
     """
 
     epoch_s: float = Field(gt=0)
@@ -111,6 +124,7 @@ class Prediction(Contract):
     bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
+    weather: WeatherFigures | None = None
 
     @property
     def gap(self) -> float:
@@ -165,7 +179,7 @@ class Plan(Document):
     @property
     def fidelity(self) -> str:
         """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
-        stale = (self.decision.fidelity,) if self.decision.cache.is_stale else ()
+        stale = (self.decision.fidelity,) if self.decision.is_stale else ()
         return ", ".join((("approximate",) if self.drops_edges else ()) + stale) or "exact"
 
     def program(self) -> Program:
@@ -196,6 +210,7 @@ class Plan(Document):
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
         self._check_cache()
+        self._check_partial()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
@@ -210,6 +225,17 @@ class Plan(Document):
         kept = np.array(self.send_counts) - np.array(cache.fresh_counts)
         if (kept < 0).any() or tuple(kept.sum(0).tolist()) != cache.num_rows:
             raise ValueError("decision.cache: send_counts less fresh_counts must be the num_rows each worker keeps")
+
+    def _check_partial(self) -> None:
+        partial, size = self.decision.partial, self.num_workers
+        if partial is None:
+            return
+        if self.job.pin.partial_reduce is None or any(self.decision.cache.num_rows):
+            raise ValueError("decision.partial: the job does not pin partial_reduce, or halo rows are kept beside it")
+        if [len(row) for row in partial.contributing] != [size] * self.job.model.num_layers:
+            raise ValueError(f"decision.partial: contributing must have a row a layer, of {size} workers")
+        if not majority(size) <= partial.min_group <= size:
+            raise ValueError(f"decision.partial: min_group must be {majority(size)} to {size}, a majority")
 
     def check_graph(self, graph: Graph) -> None:
         """`UserError` where the plan was made for another graph."""

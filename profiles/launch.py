@@ -32,6 +32,7 @@ class HostEntry(TypedDict):
 
 Event = dict[str, Any]
 _EVENT_MARK = "@gnnplan "
+_TAIL_LINES = 400  # torchrun says a few of every worker after it has named the one that ended
 
 
 def emit(event: Event) -> None:
@@ -89,7 +90,7 @@ def launch(
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob("worker_*.error.json"):
         stale.unlink()
-    tail: deque[str] = deque(maxlen=40)
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
     with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
         for rank, line in agents.lines():
             words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come
