@@ -28,7 +28,7 @@ def absence_of(number: int, num_epochs: int, max_staleness: int) -> int:
 
     A worker may come to the last step from an earlier epoch, so rows may be old there as in any other.
     """
-    return 0 if number == num_epochs - 1 else staleness_of(number, max_staleness)
+    return 0 if number < WARM_UP_EPOCHS or number == num_epochs - 1 else max_staleness
 
 
 def deadline_s(begin_s: float, usual_s: float, alpha: float) -> float:

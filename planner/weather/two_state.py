@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.weather.model import TwoState
 
-_ROUNDS = 200
+_ROUNDS, _CONVERGED = 200, 1e-9
 _LEAST_DEVIATION = 1e-3  # of the logarithm: no clock of ours tells seconds apart more finely
 _LEAST_SLOWDOWN = 1.1  # two states closer together than this are noise to a plan
 
@@ -28,12 +28,15 @@ def split(seconds: np.ndarray) -> tuple[np.ndarray, float] | None:
     deviation = max(float(x.std()), _LEAST_DEVIATION)
     is_slow = np.zeros(len(x))
     for _ in range(_ROUNDS):
+        before = fair, slow
         log_odds = _log_density(x, slow, deviation) - _log_density(x, fair, deviation) + np.log(weight / (1 - weight))
         is_slow = 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
         weight = float(np.clip(is_slow.mean(), 1e-9, 1 - 1e-9))
         fair, slow = (float(np.average(x, weights=part + 1e-12)) for part in (1 - is_slow, is_slow))
         square = ((1 - is_slow) * (x - fair) ** 2 + is_slow * (x - slow) ** 2).mean()
         deviation = max(float(np.sqrt(square)), _LEAST_DEVIATION)
+        if np.allclose((fair, slow), before, rtol=0, atol=_CONVERGED):
+            break
     parts = [np.log(weight) + _log_density(x, slow, deviation), np.log(1 - weight) + _log_density(x, fair, deviation)]
     alone = _log_density(x, float(x.mean()), max(float(x.std()), _LEAST_DEVIATION))
     gain, share = float(np.logaddexp(*parts).sum() - alone.sum()), float(np.exp(fair - slow))
