@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from planner.partial.decision import Absent
 from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
@@ -205,11 +206,13 @@ class PartialReducePin(Contract):
         alpha: peers are waited for until (1 + alpha) times what is usual (paper: 0.5).
         max_staleness: K. Rows, gradients and absences are at most K epochs old (paper: 3; 0 is exact).
         min_group: fewest workers that step without the others (paper: a majority, which is also the least).
+        absent: `reuse` the last gradients of who is missing, or `scale` up the group's own (as the paper does).
     """
 
     alpha: Annotated[float, Field(ge=0)] | None = None
     max_staleness: NonNegativeInt | None = None
     min_group: PositiveInt | None = None
+    absent: Absent = "reuse"
 
 
 class PinnedDecisions(Contract):

@@ -60,5 +60,6 @@ def choose_partial_reduce(
         alpha=alpha,
         max_staleness=max_staleness,
         min_group=min_group,
+        absent=pin.absent,
         contributing=tuple(map(tuple, contributing.tolist())),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from profiles.contract import Contract
+
+Absent = Literal["reuse", "scale"]
+"""What stands in for the gradients of workers that are missing from a step."""
 
 
 class PartialReduceDecision(Contract):
@@ -17,12 +20,14 @@ class PartialReduceDecision(Contract):
         max_staleness: K. No halo row or gradient used is older than K epochs, and no worker is missing from more
             than K steps on end; 0: all wait for all, which is exact.
         min_group: fewest workers that may step without the others, at least a majority.
+        absent: `reuse` their last gradients, or `scale` up the group's own (equations 13 and 14).
         contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
     """
 
     alpha: Annotated[float, Field(ge=0)] = 0.5
     max_staleness: NonNegativeInt = 3
     min_group: PositiveInt
+    absent: Absent = "reuse"
     contributing: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
 
     @property

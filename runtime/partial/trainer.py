@@ -17,6 +17,7 @@ from planner.program import Program
 from planner.shard import Shard
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.partial.exchange import PartialExchanger
+from runtime.partial.gradients import GroupGradient
 from runtime.partial.mailbox import Kind, Mailbox, slots_of
 from runtime.partial.mesh import Mesh, connect_all
 from runtime.partial.reduction import sum_over
@@ -50,7 +51,9 @@ class PartialReduceTrainer(FullBatchTrainer):
     ) -> None:
         super().__init__(job, program, shard, device, sleeps_s=sleeps_s)
         self.decision, self.timeout_s = decision, timeout_s
-        self.layers = _layers_of(program, [name for name, _ in self.model.net.named_parameters()])
+        layers = _layers_of(program, [name for name, _ in self.model.net.named_parameters()])
+        sizes = [parameter.numel() for parameter in self.parameters]
+        self.gradient = GroupGradient(decision, [*sizes, 1], [*layers, job.model.num_layers - 1])
         slots = slots_of(program, shard.recv_counts.tolist(), shard.send_counts.tolist())
         self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=device.type == "cuda")
         self.exchanger = PartialExchanger.over(self.model.exchanger, self.mailbox, decision, timeout_s=timeout_s)
@@ -84,31 +87,26 @@ class PartialReduceTrainer(FullBatchTrainer):
         with self.recorder.span("reduce", "communicate"):
             group = self.rounds.join(self.exchanger.epoch, self.exchanger.is_expected, self.exchanger.pace)
             self._bring_up_to_date()
-            total = sum_over(self.mailbox, group.members, self.rounds.number, flat.cpu(), self.timeout_s)
+            total = self.gradient.of(flat.cpu(), group.members, self.num_workers, self._sum)
             self.exchanger.took_part = [rank in group.members for rank in range(self.num_workers)]
         with self.recorder.span("reduce/unflatten"):
-            if len(group.members) < self.num_workers:
-                self._scale_(total, self.decision.scales(group.members))
-            return self._unflattened(total.to(loss.device))
+            return self._unflattened(total.to(loss.device, copy=True))
+
+    def _sum(self, flat: Tensor) -> Tensor:
+        return sum_over(self.mailbox, self.rounds.group.members, self.rounds.number, flat, self.timeout_s)
 
     def _bring_up_to_date(self) -> None:
-        """Members that were missing from the round before take over its weights and optimizer state."""
+        """Members that were missing from the round before take over what it made."""
         members, before = self.rounds.group.members, self.rounds.previous.members
         late = [rank for rank in members if rank not in before]
         if not late:
             return
         source, number = min(set(members) & set(before)), self.rounds.number
         if self.mailbox.rank == source:
-            self.mailbox.post(late, Kind.STATE, number, packed_state(self.optimizer))
+            self.mailbox.post(late, Kind.STATE, number, self.gradient.packed_with(packed_state(self.optimizer)))
         elif self.mailbox.rank in late:
             packed = self.mailbox.take(Kind.STATE, number, source, self.exchanger.until_s())
-            unpack_state_(self.optimizer, packed)
-
-    def _scale_(self, total: Tensor, scales: list[float]) -> None:
-        """Each layer's gradients times the scale of the layer, in place; the loss is the last layer's."""
-        sizes = [parameter.numel() for parameter in self.parameters]
-        for part, layer in zip(total.split([*sizes, 1]), [*self.layers, len(scales) - 1]):
-            part.mul_(scales[layer])
+            unpack_state_(self.optimizer, self.gradient.unpacked_from(packed))
 
 
 def _layers_of(program: Program, names: list[str]) -> list[int]:

@@ -111,7 +111,9 @@ MODELS = [
 class Case:
     """A model on a partitioned graph, and what its workers did."""
 
-    def __init__(self, spec, kind="gcn", order="multiply_first", *, partial=None, sleeps=None, **training):
+    def __init__(
+        self, spec, kind="gcn", order="multiply_first", *, partial=None, absent="reuse", sleeps=None, **training
+    ):
         graph = generate_sbm(spec)
         model = ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2)
         pin = PinnedDecisions(partial_reduce=PartialReducePin())
@@ -127,7 +129,7 @@ class Case:
             alpha, max_staleness = partial
             counts = contributing_vertices(self.halo, graph.train_mask, model)
             decided = PartialReduceDecision(
-                alpha=alpha, max_staleness=max_staleness, min_group=majority(NUM_WORKERS),
+                alpha=alpha, max_staleness=max_staleness, min_group=majority(NUM_WORKERS), absent=absent,
                 contributing=tuple(map(tuple, counts.tolist())),
             )  # fmt: skip
         self.decision = FullBatchDecision(
@@ -179,6 +181,7 @@ def cases(tmp_path_factory):
     made["patient"] = Case(SMALL, partial=(1e6, K))
     made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0})
     made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0}, optimizer="sgd")
+    made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 1.0})
     made["late-at-the-end"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EPOCHS - 3): 1.0})
     made["stopped"] = Case(SMALL, partial=(0.5, K))
     rng = np.random.default_rng(0)
@@ -210,7 +213,7 @@ def test_with_patience_every_step_is_everybodys(cases):
         np.testing.assert_array_equal(ours["keys"], theirs["keys"])
 
 
-@pytest.mark.parametrize("name", ["late", "late-sgd", "stopped"])
+@pytest.mark.parametrize("name", ["late", "late-sgd", "late-scaled", "stopped"])
 def test_others_go_on_without_a_worker_that_sleeps_or_is_stopped(cases, name):
     """They step without it and use its old rows; it joins them later, and the run ends with all of them."""
     results = cases[name].results
@@ -225,7 +228,7 @@ def test_others_go_on_without_a_worker_that_sleeps_or_is_stopped(cases, name):
         assert result["members"][-1] == NUM_WORKERS
 
 
-@pytest.mark.parametrize("name", ["late", "late-sgd", "late-at-the-end", "stopped", "learning-stale"])
+@pytest.mark.parametrize("name", ["late", "late-sgd", "late-scaled", "late-at-the-end", "stopped", "learning-stale"])
 def test_nothing_is_older_than_k_and_nobody_missing_longer(cases, name):
     """Rows, gradients and absences; warm-up and last step are everybody's."""
     case = cases[name]
@@ -237,7 +240,9 @@ def test_nothing_is_older_than_k_and_nobody_missing_longer(cases, name):
         assert {*range(WARM_UP_EPOCHS), last} <= set(result["epoch"].tolist())
 
 
-@pytest.mark.parametrize("name", ["patient", "late", "late-sgd", "late-at-the-end", "stopped", "learning-stale"])
+@pytest.mark.parametrize(
+    "name", ["patient", "late", "late-sgd", "late-scaled", "late-at-the-end", "stopped", "learning-stale"]
+)
 def test_members_of_a_step_end_it_with_the_same_bits(cases, name):
     """Weights and optimizer state; so after a step of all workers all replicas are equal."""
     case = cases[name]
