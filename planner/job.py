@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from planner.partial.decision import Absent
+from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -163,13 +165,20 @@ class ModelSpec(Contract):
 
 
 class TrainingSpec(Contract):
-    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices."""
+    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
+
+    Args:
+        weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
+        traced_epochs: epochs whose tasks are measured one by one, spread over the run.
+    """
 
     epochs: PositiveInt = 100
     learning_rate: PositiveFloat = 0.01
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     optimizer: Literal["adam", "sgd"] = "adam"
     seed: NonNegativeInt = 0
+    weather: ModelledWeather | None = None
+    traced_epochs: PositiveInt = 10
 
 
 class MiniBatchSpec(Contract):
@@ -193,6 +202,23 @@ class MiniBatchSpec(Contract):
         return self
 
 
+class PartialReducePin(Contract):
+    """Workers go on without those that lag behind (NeutronCloud, section 5): what is left out is chosen for the
+    weather of the job, or as in the paper without one.
+
+    Args:
+        alpha: peers are waited for until (1 + alpha) times what is usual (paper: 0.5).
+        max_staleness: K. Rows, gradients and absences are at most K epochs old (paper: 3; 0 is exact).
+        min_group: fewest workers that step without the others (paper: a majority, which is also the least).
+        absent: `reuse` the last gradients of who is missing, or `scale` up the group's own (as the paper does).
+    """
+
+    alpha: Annotated[float, Field(ge=0)] | None = None
+    max_staleness: NonNegativeInt | None = None
+    min_group: PositiveInt | None = None
+    absent: Absent = "reuse"
+
+
 class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. Anything left out is the planner's to choose.
 
@@ -206,6 +232,8 @@ class PinnedDecisions(Contract):
             (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
         overlap: whether local rows are aggregated while halo rows travel.
+        partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
+            with it the plan is `stale`, unless max_staleness is 0).
     """
 
     num_workers: PositiveInt | None = None
@@ -218,13 +246,15 @@ class PinnedDecisions(Contract):
     refresh_interval: PositiveInt = 1
     feature_cache: bool = True
     overlap: bool | None = None
+    partial_reduce: PartialReducePin | None = None
 
     @property
     def needs(self) -> Fidelity:
         """The least fidelity that allows what is pinned."""
         if self.prune != "none":
             return "approximate"
-        return "stale" if self.refresh_interval > 1 else "exact"
+        goes_on = self.partial_reduce is not None and self.partial_reduce.max_staleness != 0
+        return "stale" if self.refresh_interval > 1 or goes_on else "exact"
 
 
 class Job(Document):
@@ -255,6 +285,8 @@ class Job(Document):
             raise ValueError(f"mini_batch.fan_outs has {hops} hops, the model {self.model.num_layers} layers")
         if self.model.input_dropout:
             raise ValueError("mini-batches have no input_dropout; set it to 0")
+        if self.pin.partial_reduce or self.training.weather:
+            raise ValueError("mini-batches have neither pin.partial_reduce nor training.weather; leave them out")
         return self
 
     @model_validator(mode="after")
@@ -264,10 +296,16 @@ class Job(Document):
             what = f"prune {pin.prune!r} drops edges"
             if needs == "stale":
                 what = f"refresh_interval {pin.refresh_interval} reuses rows of earlier epochs"
+                if pin.refresh_interval == 1:
+                    what = "partial_reduce goes on with rows of earlier epochs"
             raise ValueError(
                 f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
                 f'write the line fidelity = "{needs}" above the first [section] of the job'
             )
+        if pin.partial_reduce and pin.refresh_interval > 1:
+            raise ValueError("pin.partial_reduce and pin.refresh_interval both reuse halo rows; set one of them only")
+        if pin.partial_reduce and pin.overlap:
+            raise ValueError("pin.partial_reduce waits for each exchange by itself; leave out pin.overlap")
         return self
 
     @model_validator(mode="after")

@@ -18,8 +18,11 @@ from planner.joint_cache.consistency import cache_fault
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.joint_cache.layout import RegionLayout
 from planner.loaders.read import reading
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import majority
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
+from planner.weather.model import WeatherFigures
 from profiles.contract import Contract, Document, replacing
 from profiles.errors import UserError
 
@@ -58,6 +61,7 @@ class FullBatchDecision(Contract):
         prune: by what halo vertices were left out.
         cache: halo rows kept between epochs.
         overlap: local rows are aggregated while halo rows travel.
+        partial: how workers go on without those that lag behind (None: they never do).
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -69,10 +73,18 @@ class FullBatchDecision(Contract):
     sparse_features: bool = False
     cache: CacheDecision = NO_CACHE
     overlap: bool = False
+    partial: PartialReduceDecision | None = None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether embeddings or gradients may be older than the epoch."""
+        return self.cache.is_stale or (self.partial is not None and self.partial.is_stale)
 
     @property
     def fidelity(self) -> str:
         """`exact`, or `stale(r)` where embeddings are up to r - 1 epochs old."""
+        if self.partial is not None and self.partial.is_stale:
+            return f"stale({self.partial.max_staleness + 1})"
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
@@ -105,6 +117,7 @@ class Prediction(Contract):
             peer counts as communication.
         bound_s: no schedule of this decision is faster; `bound_resource` sets it.
         unprofiled: task keys whose shapes lie outside the profile.
+        weather: epochs under the job's weather (None: it names none).
     """
 
     epoch_s: float = Field(gt=0)
@@ -115,6 +128,7 @@ class Prediction(Contract):
     bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
+    weather: WeatherFigures | None = None
 
     @property
     def gap(self) -> float:
@@ -169,7 +183,7 @@ class Plan(Document):
     @property
     def fidelity(self) -> str:
         """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
-        stale = (self.decision.fidelity,) if self.decision.cache.is_stale else ()
+        stale = (self.decision.fidelity,) if self.decision.is_stale else ()
         return ", ".join((("approximate",) if self.drops_edges else ()) + stale) or "exact"
 
     def program(self) -> Program:
@@ -192,7 +206,7 @@ class Plan(Document):
             raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
         if self.drops_edges and not (self.job.allows("approximate") and self.decision.prune != "none"):
             raise ValueError("pruned: edges are dropped, which the job's fidelity or decision.prune does not allow")
-        if self.decision.cache.is_stale and not self.job.allows("stale"):
+        if self.decision.is_stale and not self.job.allows("stale"):
             raise ValueError("decision.cache: rows are reused, which the job's fidelity does not allow")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
@@ -201,8 +215,9 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
-        if self.decision.overlap and self.job.model.kind == "gat":
-            raise ValueError("decision.overlap: gat attends over local and halo rows at once")
+        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
+            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
+        self._check_partial()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
@@ -217,6 +232,17 @@ class Plan(Document):
         names = {worker.host: worker.host_index for worker in place.workers}
         layouts = {name: RegionLayout.of(self.program(), cache, place.host_of, host) for name, host in names.items()}
         return {name: layout for name, layout in layouts.items() if layout.num_rows}
+
+    def _check_partial(self) -> None:
+        partial, size = self.decision.partial, self.num_workers
+        if partial is None:
+            return
+        if self.job.pin.partial_reduce is None or any(self.decision.cache.num_rows):
+            raise ValueError("decision.partial: the job does not pin partial_reduce, or halo rows are kept beside it")
+        if [len(row) for row in partial.contributing] != [size] * self.job.model.num_layers:
+            raise ValueError(f"decision.partial: contributing must have a row a layer, of {size} workers")
+        if not majority(size) <= partial.min_group <= size:
+            raise ValueError(f"decision.partial: min_group must be {majority(size)} to {size}, a majority")
 
     def check_graph(self, graph: Graph) -> None:
         """`UserError` where the plan was made for another graph."""

@@ -100,11 +100,15 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
     if decision.cache.keeps_any:
         head.add_row("cache", _cache_words(plan))
+    if decision.partial is not None:
+        head.add_row("partial", _partial_words(plan))
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
         f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
     )
+    if prediction.weather is not None:
+        head.add_row("weather", _weather_words(plan))
     head.add_row("bound", f"{seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}")
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
@@ -147,6 +151,26 @@ def _region_words(plan: Plan) -> str:
     num_halo, on_devices = sum(shape.num_halo for shape in plan.shapes), sum(plan.decision.cache.num_rows)
     regions = ", ".join(f"{name} {size(layout.num_bytes)}" for name, layout in layouts.items())
     return f"; {on_devices / num_halo:.0%} on devices, the others where a host's workers share them: {regions}"
+
+
+def _partial_words(plan: Plan) -> str:
+    partial = plan.decision.partial
+    assert partial is not None
+    if not partial.is_stale:
+        return "all wait for all: max_staleness is 0"
+    return (
+        f"peers are waited for until {1 + partial.alpha:g} times the usual, {partial.min_group} of {plan.num_workers} "
+        f"workers may step, nothing is older than {partial.max_staleness} epochs"
+    )
+
+
+def _weather_words(plan: Plan) -> str:
+    weather = plan.prediction.weather
+    assert weather is not None
+    return (
+        f"mean epoch {seconds(weather.mean_epoch_s)}, one in twenty above {seconds(weather.p95_epoch_s)}; "
+        f"{seconds(max(weather.delay_s, 0.0))} of the mean are delay, {weather.mean_members:.2g} workers a step"
+    )
 
 
 def _workers_table(plan: Plan) -> Table:
