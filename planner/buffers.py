@@ -82,7 +82,7 @@ def epoch_buffers(
 
     Where some epochs reuse embeddings: of a first one, one that reuses, and one that refreshes what was kept.
     """
-    epoch = _Epoch(program, shape, num_classes, num_workers, cache, rank)
+    epoch = Epoch(program, shape, num_classes, num_workers, cache, rank)
     epoch.halo.fetch_fixed(program)
     for refresh in (True, False, True) if cache.is_stale else (True,):
         epoch.halo.refresh = refresh
@@ -92,7 +92,9 @@ def epoch_buffers(
 
 
 @dataclass
-class _Epoch:
+class Epoch:
+    """Plays the epochs of one worker."""
+
     program: Program
     shape: WorkerShape
     num_classes: int

@@ -14,6 +14,8 @@ ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
 Prune = Literal["none", "rapa"]
+DependencyMode = Literal["communicate", "cache", "hybrid"]
+Adjust = Literal["none", "online"]
 Fidelity = Literal["exact", "approximate"]
 OpOrder = Literal["aggregate_first", "multiply_first"]
 
@@ -200,6 +202,11 @@ class PinnedDecisions(Contract):
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
             (1: exact; above, the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
+        dependencies: how workers come by the rows of their halos: `communicate` them in every epoch, `cache` what they
+            are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. All exact.
+        staged_bytes: the most that a hybrid worker may hold to make rows from, whether cached or only staged so that
+            they may be cached while it runs (None: what is left of its memory).
+        adjust: `online` lets hybrid workers decide again between epochs, from what these took.
     """
 
     num_workers: PositiveInt | None = None
@@ -211,6 +218,22 @@ class PinnedDecisions(Contract):
     sparse_features: bool | None = None
     refresh_interval: PositiveInt = 1
     feature_cache: bool = True
+    dependencies: DependencyMode = "communicate"
+    staged_bytes: NonNegativeInt | None = None
+    adjust: Adjust = "none"
+
+    @model_validator(mode="after")
+    def _dependencies_stand_alone(self) -> Self:
+        if self.dependencies != "communicate" and self.prune != "none":
+            raise ValueError(f"dependencies {self.dependencies!r} and prune {self.prune!r} do not combine yet; pin one")
+        if self.dependencies != "communicate" and self.refresh_interval > 1:
+            raise ValueError(
+                f"dependencies {self.dependencies!r} and refresh_interval {self.refresh_interval} do not combine yet; "
+                f"pin one"
+            )
+        if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
+            raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
+        return self
 
 
 class Job(Document):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,9 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     on_step("simulating the chosen plan")
     cache, loads = decided.decision.cache, strategy.memory(problem, decided)
     schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
-    partition = Partition(decided.part, decided.pruned)
+    partition, made = Partition(decided.part, decided.pruned), decided.replicated
+    if made:
+        partition = replace(partition, cached=made.cached, staged=made.staged)
     counts = strategy.halo(problem, decided.part, decided.pruned).send_counts()
     plan = Plan(
         schema_version=Plan.VERSION,
@@ -56,6 +59,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in counts.tolist()),
         pruned=strategy.pruned(problem, decided),
+        replicas=made.replicas if made else None,
         prediction=_prediction(schedules, loads, strategy.bound(problem), cache),
         partition_file="",
         partition_sha256=partition.digest(),

@@ -23,6 +23,31 @@ class Span(Contract):
     unprofiled: bool = False
 
 
+class Adjusted(Contract):
+    """What one worker decided after an epoch about the rows it makes itself.
+
+    Args:
+        num_cached: dependencies cached from the next epoch on.
+        changed: whether they are others than before.
+        saved_s: seconds an epoch by the rates measured, against communicating everything.
+        bound_s: no choice among what is staged saves more.
+        seconds: that deciding took, and setting up where any worker changed.
+    """
+
+    epoch: int = Field(ge=0)
+    worker: int = Field(ge=0)
+    num_cached: int = Field(ge=0)
+    changed: bool
+    saved_s: float
+    bound_s: float
+    seconds: float = Field(ge=0)
+
+    @property
+    def gap(self) -> float:
+        """Share of the bound that is not saved."""
+        return 1 - self.saved_s / self.bound_s if self.bound_s > 0 else 0.0
+
+
 class Trace(Document):
     """Spans of a few epochs, and the figures of the whole run.
 
@@ -36,6 +61,7 @@ class Trace(Document):
         losses: of every epoch run (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
+        adjustments: what workers decided between epochs (empty where nothing is decided online).
     """
 
     KIND: ClassVar[str] = "trace"
@@ -52,6 +78,7 @@ class Trace(Document):
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
+    adjustments: tuple[Adjusted, ...] = ()
 
     @property
     def median_epoch_s(self) -> float:

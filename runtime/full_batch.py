@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from planner.hybrid.staging import Staged
 from planner.job import Job
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program
@@ -15,6 +16,7 @@ from planner.schedule import Category
 from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
+from runtime.hybrid.model import HybridModel
 from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -57,13 +59,27 @@ class FullBatchTrainer:
         job, program, shard: what to train, how, and on which rows.
         device: where.
         cache: halo rows kept between epochs; the shard is cut along it.
+        staged: what rows of the halo may be made from here (None: all are fetched).
+        adjusts: whether which of them are made changes between epochs.
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, device: torch.device, cache: CacheDecision = NO_CACHE
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        device: torch.device,
+        cache: CacheDecision = NO_CACHE,
+        *,
+        staged: Staged | None = None,
+        adjusts: bool = False,
     ) -> None:
         self.recorder = Recorder(device)
-        self.model = WorkerModel(job, program, shard, self.recorder, cache)
+        self.model: WorkerModel = (
+            HybridModel(job, program, shard, self.recorder, staged, adjusts=adjusts)
+            if staged
+            else WorkerModel(job, program, shard, self.recorder, cache)
+        )
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers

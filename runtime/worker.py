@@ -14,15 +14,19 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from planner.hybrid.levels import levels_of
+from planner.hybrid.staging import Staged
 from planner.joint_cache.decision import CacheDecision
 from planner.plan import Plan
 from planner.shard import Shard
-from planner.trace import Span, Trace
+from planner.trace import Adjusted, Span, Trace
 from profiles.contract import replacing
 from profiles.kernels import pool
 from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
 from runtime.full_batch import EpochRecord, FullBatchTrainer
+from runtime.hybrid.adjusting import Adjusting
+from runtime.hybrid.model import HybridModel
 
 MAX_TRACED_EPOCHS = 10
 _WARM_UP_EPOCHS = 2
@@ -61,7 +65,7 @@ def _pick_device(plan: Plan) -> torch.device:
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     setup_start_s = time.monotonic()
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device, plan.decision.cache)
+    trainer, adjusting = _set_up(plan, shard, folder, rank, device)
     del shard
     pool.release()
     return_freed_memory()
@@ -73,21 +77,49 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     records: list[EpochRecord] = []
+    adjusted: list[Adjusted] = []
     said_s = 0.0
     for epoch in range(epochs):
-        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
+        records.append(trainer.train_epoch(epoch, traced=adjusting is not None or epoch in traced))
+        if adjusting and epoch < epochs - 1:
+            adjusted.append(adjusting.after(records[-1]))
+        if epoch not in traced:
+            records[-1].spans = []
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
         if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs - 1):
             said_s = records[-1].end_s
             emit({"event": "epoch", "epoch": epoch, "epochs": epochs, "loss": records[-1].loss})
     peak_bytes = peak_memory_bytes(device)
     accuracy = trainer.evaluate()
-    gathered = _gather({"records": [asdict(r) for r in records], "peak_bytes": peak_bytes, "setup_s": setup_s})
+    gathered = _gather(
+        {
+            "records": [asdict(r) for r in records],
+            "adjusted": [each.model_dump() for each in adjusted],
+            "peak_bytes": peak_bytes,
+            "setup_s": setup_s,
+        }
+    )
     if rank == 0:
         assert gathered is not None
         _measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
         with replacing(folder / "model.pt") as temporary:
             torch.save(trainer.model.net.cpu().state_dict(), temporary)
+
+
+def _set_up(
+    plan: Plan, shard: Shard, folder: Path, rank: int, device: torch.device
+) -> tuple[FullBatchTrainer, Adjusting | None]:
+    """The trainer, and where dependencies are decided online what decides between epochs."""
+    program, decided = plan.program(), plan.decision.dependencies
+    if not decided.replicates:
+        return FullBatchTrainer(plan.job, program, shard, device, plan.decision.cache), None
+    staged, adjusts = Staged.load(folder / "shards" / f"staged_{rank}.npz"), decided.adjust == "online"
+    trainer = FullBatchTrainer(plan.job, program, shard, device, staged=staged, adjusts=adjusts)
+    if not adjusts:
+        return trainer, None
+    assert isinstance(trainer.model, HybridModel)
+    levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
+    return trainer, Adjusting(trainer.model, staged, levels, decided.workers[rank].rates, decided.latency_s)
 
 
 def traced_epochs(epochs: int, refresh_interval: int = 1) -> list[int]:
@@ -172,4 +204,5 @@ def _measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]
         losses=tuple(record.loss for record in by_worker[0]),
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),
+        adjustments=tuple(Adjusted(**each) for entry in gathered for each in entry["adjusted"]),
     )

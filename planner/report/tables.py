@@ -99,6 +99,8 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
     if any(decision.cache.num_rows):
         head.add_row("cache", _cache_words(plan))
+    if decision.dependencies.replicates:
+        head.add_row("dependencies", _dependency_words(plan))
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
@@ -129,6 +131,18 @@ def _cache_words(plan: Plan) -> str:
     what = f"refreshed every {cache.refresh_interval} epochs" if cache.is_stale else "input features sent once"
     pays = "" if cache.break_even_share is None else f"; pays from {cache.break_even_share:.0%}"
     return f"{kept:.0%} of the halo rows kept, {what}{pays}"
+
+
+def _dependency_words(plan: Plan) -> str:
+    decided = plan.decision.dependencies
+    saved_s, bound_s = (sum(getattr(worker, key) for worker in decided.workers) for key in ("saved_s", "bound_s"))
+    gap = f", gap {1 - saved_s / bound_s:.0%}" if bound_s > 0 else ""
+    num_staged = sum(worker.num_staged for worker in decided.workers)
+    online = f"; decided again between epochs among {num_staged:,}" if decided.adjust == "online" else ""
+    return (
+        f"{decided.num_cached:,} of {decided.num_dependencies:,} cached, saving {seconds(saved_s)} of work and rows an "
+        f"epoch, at most {seconds(bound_s)}{gap}{online}"
+    )
 
 
 def _workers_table(plan: Plan) -> Table:
