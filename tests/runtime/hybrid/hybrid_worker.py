@@ -68,8 +68,9 @@ def train(case, rank):
         sparse_input=decision.sparse_features,
     )
     moves = dict(np.load(case / f"moves_{rank}.npz")) if (case / f"moves_{rank}.npz").exists() else {}
-    gc.collect()
-    is_online = "online" in case.name
+    is_online, counts_buffers = "online" in case.name, "pooled" in case.name
+    if counts_buffers:
+        gc.collect()
     trainer = FullBatchTrainer(
         job, program, shard, torch.device("cpu"), staged=staged, adjusts=is_online or bool(moves)
     )
@@ -95,9 +96,10 @@ def train(case, rank):
                 found[name].append(getattr(adjusted, name))
     logits, vertices = trainer.logits().numpy().copy(), trainer.model.vertices.numpy().copy()
     held_bytes = tensor_bytes({"blocks": trainer.model.blocks, "inputs": trainer.model.inputs})
-    del trainer, adjusting
-    dist.barrier()  # gloo's thread may hold the last reduction's tensor a moment longer than who waited for it
-    gc.collect()
+    if counts_buffers:
+        del trainer, adjusting
+        dist.barrier()  # gloo's thread may hold the last reduction's tensor a moment longer than who waited for it
+        gc.collect()
     np.savez(
         case / f"result_{rank}.npz",
         logits=logits,
