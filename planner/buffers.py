@@ -84,7 +84,7 @@ def epoch_buffers(
 
     Where some epochs reuse embeddings: of a first one, one that reuses, and one that refreshes what was kept.
     """
-    epoch = _Epoch(program, shape, num_classes, num_workers, cache, rank, overlap)
+    epoch = Epoch(program, shape, num_classes, num_workers, cache, rank, overlap)
     epoch.halo.fetch_fixed(program)
     for refresh in (True, False, True) if cache.is_stale else (True,):
         epoch.halo.refresh = refresh
@@ -94,14 +94,16 @@ def epoch_buffers(
 
 
 @dataclass
-class _Epoch:
+class Epoch:
+    """Plays the epochs of one worker."""
+
     program: Program
     shape: WorkerShape
     num_classes: int
     num_workers: int
     cache: CacheDecision
     rank: int
-    overlap: bool
+    overlap: bool = False
     buffers: Buffers = field(default_factory=Buffers)
     values: dict[str, int | None] = field(default_factory=dict)
     saved: dict[str, list[int | None]] = field(default_factory=dict)

@@ -16,6 +16,8 @@ ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined", "concentrated"]
 Prune = Literal["none", "rapa"]
+DependencyMode = Literal["communicate", "cache", "hybrid"]
+Adjust = Literal["none", "online"]
 Fidelity = Literal["exact", "stale", "approximate"]
 """The most a plan may do, each what stands before it too: one device's numbers, reused rows, dropped edges."""
 OpOrder = Literal["aggregate_first", "multiply_first"]
@@ -234,6 +236,11 @@ class PinnedDecisions(Contract):
         overlap: whether local rows are aggregated while halo rows travel.
         partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
             with it the plan is `stale`, unless max_staleness is 0).
+        dependencies: how workers come by the rows of their halos: `communicate` them in every epoch, `cache` what they
+            are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. All exact.
+        staged_bytes: the most that a hybrid worker may hold to make rows from, whether cached or only staged so that
+            they may be cached while it runs (None: what is left of its memory).
+        adjust: `online` lets hybrid workers decide again between epochs, from what these took.
     """
 
     num_workers: PositiveInt | None = None
@@ -247,6 +254,9 @@ class PinnedDecisions(Contract):
     feature_cache: bool = True
     overlap: bool | None = None
     partial_reduce: PartialReducePin | None = None
+    dependencies: DependencyMode = "communicate"
+    staged_bytes: NonNegativeInt | None = None
+    adjust: Adjust = "none"
 
     @property
     def needs(self) -> Fidelity:
@@ -255,6 +265,21 @@ class PinnedDecisions(Contract):
             return "approximate"
         goes_on = self.partial_reduce is not None and self.partial_reduce.max_staleness != 0
         return "stale" if self.refresh_interval > 1 or goes_on else "exact"
+
+    @model_validator(mode="after")
+    def _dependencies_stand_alone(self) -> Self:
+        if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
+            raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
+        others = {
+            f"prune {self.prune!r}": self.prune != "none",
+            f"refresh_interval {self.refresh_interval}": self.refresh_interval > 1,
+            "overlap": bool(self.overlap),
+            "partial_reduce": self.partial_reduce is not None,
+        }
+        for name, is_pinned in others.items():
+            if self.dependencies != "communicate" and is_pinned:
+                raise ValueError(f"dependencies {self.dependencies!r} and {name} do not combine yet; pin one")
+        return self
 
 
 class Job(Document):

@@ -281,6 +281,10 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
 
     With `refresh` false it is an epoch that reuses halo embeddings, where the plan has such epochs.
     """
+    if plan.replicas is not None:
+        from planner.hybrid.lowering import lower_hybrid  # which builds on this module
+
+        return lower_hybrid(plan).lower()
     costs = {name: OperatorCosts.of(profile) for name, profile in plan.placement.profiles.items()}
     counts = np.array(plan.send_counts, dtype=np.int64)
     return FullBatchLowering(

@@ -13,6 +13,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import nothing_pruned
+from planner.hybrid.decision import COMMUNICATE_ALL, DependencyDecision
+from planner.hybrid.levels import levels_of, why_not
+from planner.hybrid.sizes import Replicas
 from planner.job import Balance, Job, Partitioner, Prune
 from planner.joint_cache.consistency import cache_fault
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
@@ -62,6 +65,7 @@ class FullBatchDecision(Contract):
         cache: halo rows kept between epochs.
         overlap: local rows are aggregated while halo rows travel.
         partial: how workers go on without those that lag behind (None: they never do).
+        dependencies: which halo rows workers make themselves.
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -74,6 +78,7 @@ class FullBatchDecision(Contract):
     cache: CacheDecision = NO_CACHE
     overlap: bool = False
     partial: PartialReduceDecision | None = None
+    dependencies: DependencyDecision = COMMUNICATE_ALL
 
     @property
     def is_stale(self) -> bool:
@@ -151,6 +156,7 @@ class Plan(Document):
         shapes: of each worker's share, so that the plan can be simulated without its graph.
         send_counts: `send_counts[p][q]` rows go from worker p to q in one exchange.
         pruned: of each worker; empty where nothing is.
+        replicas: sizes of what workers make of others' vertices (None: all halo rows are communicated).
         partition_file: `.npz` beside the plan, with the arrays of `Partition`.
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
@@ -165,6 +171,7 @@ class Plan(Document):
     shapes: tuple[WorkerShape, ...] = Field(min_length=1)
     send_counts: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
     pruned: tuple[PrunedHalo, ...] = ()
+    replicas: Replicas | None = None
     prediction: Prediction
     partition_file: str
     partition_sha256: str
@@ -215,9 +222,11 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
-        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
-            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
+        cannot = self.job.model.kind == "gat" or self.decision.partial or self.decision.dependencies.replicates
+        if self.decision.overlap and cannot:
+            raise ValueError("decision.overlap: not with gat, partial reduce or cached dependencies")
         self._check_partial()
+        self._check_replicas()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
@@ -244,6 +253,24 @@ class Plan(Document):
         if not majority(size) <= partial.min_group <= size:
             raise ValueError(f"decision.partial: min_group must be {majority(size)} to {size}, a majority")
 
+    def _check_replicas(self) -> None:
+        decided = self.decision.dependencies
+        if decided.replicates != (self.replicas is not None):
+            raise ValueError("replicas must be there where decision.dependencies is not 'communicate', and only there")
+        if self.replicas is None:
+            return
+        if {len(self.replicas.workers), len(decided.workers)} != {self.num_workers}:
+            raise ValueError(f"replicas and decision.dependencies must each have {self.num_workers} workers")
+        if any((np.array(counts) > np.array(self.send_counts)).any() for counts in self.replicas.row_counts):
+            raise ValueError("replicas: more rows are sent than send_counts has")
+        fault = why_not(self.job.model, self.decision.layers)
+        if fault or self.decision.cache.is_stale or self.drops_edges:
+            raise ValueError(f"decision.dependencies: {fault or 'kept or pruned halo rows cannot be replicated'}")
+        facts = self.graph
+        levels = levels_of(self.job.model, self.decision.layers, facts.num_features, facts.num_classes)
+        if (self.replicas.first, len(self.replicas.row_counts)) != (levels.first, levels.count - levels.first):
+            raise ValueError(f"replicas: levels {levels.first} to {levels.count - 1} must be there")
+
     def check_graph(self, graph: Graph) -> None:
         """`UserError` where the plan was made for another graph."""
         if graph.fingerprint != self.graph.fingerprint:
@@ -253,22 +280,33 @@ class Plan(Document):
             )
 
 
+def no_dependencies() -> np.ndarray:
+    """int32 [3, 0]: the dependencies that a plan caches where it communicates all."""
+    return np.empty((3, 0), np.int32)
+
+
+_PAIRS = {"pruned": 2, "cached": 3, "staged": 3}  # rows of the arrays that a partition may do without
+
+
 @dataclass(frozen=True)
 class Partition:
-    """Who owns every vertex, and which halo vertices the workers do without.
+    """Who owns every vertex, which halo vertices the workers do without, and which dependencies they cache.
 
     Args:
         part: int32 [N].
         pruned: int32 [2, P], (worker, vertex).
+        cached, staged: int32 [3, C] and [3, S], (worker, level, vertex): what is cached, and what may be.
     """
 
     part: np.ndarray
     pruned: np.ndarray = field(default_factory=nothing_pruned)
+    cached: np.ndarray = field(default_factory=no_dependencies)
+    staged: np.ndarray = field(default_factory=no_dependencies)
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of both as int32."""
+        """SHA-256 of the bytes of all as int32."""
         digest = hashlib.sha256()
-        for array in (self.part, self.pruned):
+        for array in (self.part, self.pruned, self.cached, self.staged):
             digest.update(np.ascontiguousarray(array, dtype=np.int32).tobytes())
         return digest.hexdigest()
 
@@ -276,8 +314,9 @@ class Partition:
 def save_plan(plan: Plan, partition: Partition, path: Path) -> Path:
     """Writes the partition beside the plan, then the plan; a plan on disk is never half there."""
     arrays = {"part": partition.part.astype(np.int32)}
-    if partition.pruned.size:
-        arrays["pruned"] = partition.pruned.astype(np.int32)
+    for name in _PAIRS:
+        if getattr(partition, name).size:
+            arrays[name] = getattr(partition, name).astype(np.int32)
     with replacing(path.parent / plan.partition_file) as temporary:
         np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]
     return plan.save(path)
@@ -289,8 +328,9 @@ def load_partition(plan: Plan, plan_path: Path) -> Partition:
     if not path.exists():
         raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan")
     with reading(path, "a partition file"), np.load(path, allow_pickle=False) as file:
-        found = Partition(file["part"], file["pruned"] if "pruned" in file else nothing_pruned())
-    has_shape = found.part.shape == (plan.graph.num_nodes,) and found.pruned.shape[:-1] == (2,)
+        found = Partition(file["part"], **{name: file[name] for name in _PAIRS if name in file})
+    has_shape = found.part.shape == (plan.graph.num_nodes,)
+    has_shape &= all(getattr(found, name).shape[:-1] == (rows,) for name, rows in _PAIRS.items())
     if not has_shape or found.digest() != plan.partition_sha256:
         raise UserError(f"{path}: not the partition this plan was made with; make the plan again")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,9 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     on_step("simulating the chosen plan")
     cache, loads = decided.decision.cache, strategy.memory(problem, decided)
     schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
-    partition = Partition(decided.part, decided.pruned)
+    partition, made = Partition(decided.part, decided.pruned), decided.replicated
+    if made:
+        partition = replace(partition, cached=made.cached, staged=made.staged)
     halo = strategy.halo(problem, decided.part, decided.pruned)
     prediction = _prediction(schedules, loads, strategy.bound(problem), cache)
     partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
@@ -60,6 +63,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in halo.send_counts().tolist()),
         pruned=strategy.pruned(problem, decided),
+        replicas=made.replicas if made else None,
         prediction=prediction.model_copy(update={"weather": weather}),
         partition_file="",
         partition_sha256=partition.digest(),

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
+from planner.array_file import ArrayFile
 from planner.graph import Graph
 from planner.halo import Halo
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.joint_cache.overlap import as_sent
 from planner.joint_cache.region import NO_ROWS, kept_halo
-from planner.loaders.read import reading
-from profiles.contract import replacing
 
 
 @dataclass(frozen=True)
-class Shard:
+class Shard(ArrayFile):
     """One worker's share of a job.
 
     Shapes: n local vertices, h halo vertices, W workers, F features.
@@ -44,6 +41,8 @@ class Shard:
         shared_first: where in the region the rows begin that this worker writes.
         shared_total: rows of the region.
     """
+
+    WHAT = "a shard"
 
     rank: int
     num_workers: int
@@ -70,34 +69,6 @@ class Shard:
     shared_rows: np.ndarray
     shared_first: int
     shared_total: int
-
-    def save(self, path: Path) -> None:
-        """Writes plain arrays under a temporary name, then renames."""
-        arrays: dict[str, np.ndarray] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if sp.issparse(value):
-                for part in ("data", "indices", "indptr"):
-                    arrays[f"{field.name}.{part}"] = getattr(value, part)
-                arrays[f"{field.name}.shape"] = np.array(value.shape)
-            else:
-                arrays[field.name] = np.asarray(value)
-        with replacing(path) as temporary:
-            np.savez(temporary, **arrays)  # type: ignore[arg-type]
-
-    @classmethod
-    def load(cls, path: Path) -> Shard:
-        """Reads what `save` wrote; `UserError` where the file is missing or damaged."""
-        values: dict[str, Any] = {}
-        with reading(path, "a shard"), np.load(path, allow_pickle=False) as stored:
-            for field in fields(cls):
-                if field.name in stored:
-                    array = stored[field.name]
-                    values[field.name] = int(array) if array.ndim == 0 else array
-                else:
-                    parts = tuple(stored[f"{field.name}.{part}"] for part in ("data", "indices", "indptr"))
-                    values[field.name] = sp.csr_matrix(parts, shape=tuple(stored[f"{field.name}.shape"]))
-        return cls(**values)
 
 
 def cut_shard(

@@ -23,6 +23,31 @@ class Span(Contract):
     unprofiled: bool = False
 
 
+class Adjusted(Contract):
+    """What one worker decided after an epoch about the rows it makes itself.
+
+    Args:
+        num_cached: dependencies cached from the next epoch on.
+        changed: whether they are others than before.
+        saved_s: seconds an epoch by the rates measured, against communicating everything.
+        bound_s: no choice among what is staged saves more.
+        seconds: that deciding took, and setting up where any worker changed.
+    """
+
+    epoch: int = Field(ge=0)
+    worker: int = Field(ge=0)
+    num_cached: int = Field(ge=0)
+    changed: bool
+    saved_s: float
+    bound_s: float
+    seconds: float = Field(ge=0)
+
+    @property
+    def gap(self) -> float:
+        """Share of the bound that is not saved."""
+        return 1 - self.saved_s / self.bound_s if self.bound_s > 0 else 0.0
+
+
 class Trace(Document):
     """Spans of a few epochs, and the figures of the whole run.
 
@@ -40,6 +65,7 @@ class Trace(Document):
             machine where it is largest.
         num_members: workers that took part in each epoch's step, under partial reduce.
         oldest: epochs, age of the oldest halo rows or gradients used in each epoch, under partial reduce.
+        adjustments: what workers decided between epochs (empty where nothing is decided online).
     """
 
     KIND: ClassVar[str] = "trace"
@@ -59,6 +85,7 @@ class Trace(Document):
     stolen_share: float = 0.0
     num_members: tuple[int, ...] = ()
     oldest: tuple[int, ...] = ()
+    adjustments: tuple[Adjusted, ...] = ()
 
     @property
     def median_epoch_s(self) -> float:

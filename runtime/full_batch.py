@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from planner.hybrid.staging import Staged
 from planner.job import Job
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program
@@ -18,6 +19,7 @@ from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
 from runtime.host_region import HostRegion
+from runtime.hybrid.model import HybridModel
 from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -73,6 +75,8 @@ class FullBatchTrainer:
         region: of the host, where the cache has any.
         overlap: local rows are aggregated while halo rows travel.
         sleeps_s: seconds that the weather has this worker sleep in each epoch, half before each pass.
+        staged: what rows of the halo may be made from here (None: all are fetched).
+        adjusts: whether which of them are made changes between epochs.
     """
 
     def __init__(
@@ -86,9 +90,15 @@ class FullBatchTrainer:
         *,
         overlap: bool = False,
         sleeps_s: np.ndarray | None = None,
+        staged: Staged | None = None,
+        adjusts: bool = False,
     ) -> None:
         self.recorder = Recorder(device)
-        self.model = WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
+        self.model: WorkerModel = (
+            HybridModel(job, program, shard, self.recorder, staged, adjusts=adjusts)
+            if staged
+            else WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
+        )
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers

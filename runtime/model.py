@@ -18,6 +18,7 @@ from profiles.kernels.sparse import csr_tensor
 from runtime.comm import HaloExchange, HaloExchanger
 from runtime.halo_cache import CachingExchanger
 from runtime.host_region import HostRegion
+from runtime.hybrid.exchanger import LevelExchanger
 from runtime.operators import (
     Activate,
     Aggregate,
@@ -63,23 +64,31 @@ class WorkerModel:
         self.net = build_pyg_model(job.model, shard.x.shape[1], shard.num_classes, job.training.seed).to(device)
         self.weights = dict(self.net.named_parameters())
         self.vertices = torch.from_numpy(shard.vertices).to(device)
-        exchanger = CachingExchanger.of(shard, program, cache, recorder, region)
         self.block: Block | None = None
         self.edges: EdgeBlock | None = None
-        self.exchanger = exchanger
-        if job.model.kind == "gat":
-            self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), device)
-        else:
-            self.block = _block(shard, exchanger, overlap)
+        self._overlap = overlap
         self.inputs: dict[str, Any] = {}
-        if program.num_hops_precomputed:
-            assert self.block is not None
-            hops = precompute_hops(shard, self.block, program.num_hops_precomputed)
-            self.inputs = {name: hops[name] for name in program.precomputed}
-        else:
-            self.inputs["x"] = input_value(shard.x, device)
         self._last_use = {value: index for index, step in enumerate(program.steps) for value in _uses(step)}
+        self.exchanger = self._load(shard, cache, region)
         self._fetch_fixed(cache)
+
+    def _load(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> CachingExchanger | LevelExchanger:
+        """Puts the shard on the device; returns what exchanges its halo."""
+        program, exchanger = self.program, CachingExchanger.of(shard, self.program, cache, self.recorder, region)
+        if self.job.model.kind == "gat":
+            self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), self.recorder.device)
+        else:
+            self.block = block_of(shard, exchanger, overlap=self._overlap)
+        self.inputs = own_inputs(shard, program, self.block, self.recorder.device)
+        return exchanger
+
+    def rows_of(self, step: Step) -> Tensor:
+        """Global ids of the rows that a step works on."""
+        return self.vertices
+
+    def input_rows(self) -> Tensor:
+        """Global ids of the rows of the input."""
+        return self.vertices
 
     def forward(self, *, epoch: int, training: bool) -> Tensor:
         """Logits [n, C] of the local rows; `epoch` picks the dropout masks."""
@@ -128,19 +137,19 @@ class WorkerModel:
                 dropout = step.dropout if training else 0.0
                 key = dropout_key(self.job.training.seed, epoch, step.layer) if dropout else 0
                 bias = self.weights[step.bias]
-                return (Activate.apply(step, self.recorder, first, bias, dropout, key, self.vertices),)
+                return (Activate.apply(step, self.recorder, first, bias, dropout, key, self.rows_of(step)),)
 
     def _drop_input(self, x: Tensor | SparseInput, epoch: int) -> Tensor | SparseInput:
         probability = self.job.model.input_dropout
         key = dropout_key(self.job.training.seed, epoch, INPUT_LAYER)
-        scale = 1.0 / (1.0 - probability)
+        scale, vertices = 1.0 / (1.0 - probability), self.input_rows()
         if isinstance(x, SparseInput):
             return SparseInput(
-                _drop_values(x.rows, self.vertices, key, probability, scale, transposed=False),
-                _drop_values(x.columns, self.vertices, key, probability, scale, transposed=True),
+                _drop_values(x.rows, vertices, key, probability, scale, transposed=False),
+                _drop_values(x.columns, vertices, key, probability, scale, transposed=True),
             )
         columns = torch.arange(x.shape[1], device=x.device)
-        return x * keep_mask(key, self.vertices[:, None], columns, x.shape[1], probability) * scale
+        return x * keep_mask(key, vertices[:, None], columns, x.shape[1], probability) * scale
 
 
 def _drop_values(
@@ -164,7 +173,17 @@ def _results(step: Step) -> tuple[str, ...]:
     return (*step.outputs, step.keep) if step.keep else step.outputs
 
 
-def _block(shard: Shard, exchanger: HaloExchanger, overlap: bool) -> Block:
+def own_inputs(shard: Shard, program: Program, block: Block | None, device: torch.device) -> dict[str, Any]:
+    """What a program starts from, for the rows of a shard: features, or what is precomputed of them."""
+    if not program.num_hops_precomputed:
+        return {"x": input_value(shard.x, device)}
+    assert block is not None
+    hops = precompute_hops(shard, block, program.num_hops_precomputed)
+    return {name: hops[name] for name in program.precomputed}
+
+
+def block_of(shard: Shard, exchanger: HaloExchanger, *, overlap: bool = False) -> Block:
+    """A shard's rows of the aggregation matrix on the device of an exchanger."""
     device = exchanger.send_rows.device
     return Block(
         local=csr_tensor(shard.local, device),

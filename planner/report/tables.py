@@ -102,6 +102,8 @@ def plan_table(plan: Plan) -> RenderableType:
         head.add_row("cache", _cache_words(plan))
     if decision.partial is not None:
         head.add_row("partial", _partial_words(plan))
+    if decision.dependencies.replicates:
+        head.add_row("dependencies", _dependency_words(plan))
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
@@ -170,6 +172,18 @@ def _weather_words(plan: Plan) -> str:
     return (
         f"mean epoch {seconds(weather.mean_epoch_s)}, one in twenty above {seconds(weather.p95_epoch_s)}; "
         f"{seconds(max(weather.delay_s, 0.0))} of the mean are delay, {weather.mean_members:.2g} workers a step"
+    )
+
+
+def _dependency_words(plan: Plan) -> str:
+    decided = plan.decision.dependencies
+    saved_s, bound_s = (sum(getattr(worker, key) for worker in decided.workers) for key in ("saved_s", "bound_s"))
+    gap = f", gap {1 - saved_s / bound_s:.0%}" if bound_s > 0 else ""
+    num_staged = sum(worker.num_staged for worker in decided.workers)
+    online = f"; decided again between epochs among {num_staged:,}" if decided.adjust == "online" else ""
+    return (
+        f"{decided.num_cached:,} of {decided.num_dependencies:,} cached, saving {seconds(saved_s)} of work and rows an "
+        f"epoch, at most {seconds(bound_s)}{gap}{online}"
     )
 
 

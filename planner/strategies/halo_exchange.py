@@ -2,7 +2,8 @@
 
 The axes decided here: partitioner, each worker's share of the graph, features dense or sparse, and per layer
 the order of multiplication and aggregation, with the input features aggregated once where that is exact.
-Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate.
+Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate; or workers make some
+rows of their halos themselves (`planner.strategies.hybrid`), and it is exact.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
+import scipy.sparse as sp
 
 from planner.adjacency import aggregation_matrix
 from planner.halo import Halo, build_halo, prune_halo
@@ -24,6 +26,7 @@ from planner.shapes import WorkerShape
 from planner.simulator.bounds import Bound
 from planner.strategies.balance import equal_shares, shares_by_speed
 from planner.strategies.base import Decided, OnStep, Problem
+from planner.strategies.hybrid import replicated
 from planner.strategies.joint_cache import with_break_even
 from planner.strategies.shares import Tried, epoch_s_of, search_shares
 from planner.strategies.trial import Trial, feature_formats, overlap_options, with_share
@@ -38,7 +41,7 @@ class HaloExchangeStrategy:
     """Answers the five questions for halo exchange; keeps what is costly between them."""
 
     _halos: dict[str, Halo] = field(default_factory=dict)
-    _matrices: dict[str, object] = field(default_factory=dict)
+    _matrices: dict[str, sp.csr_matrix] = field(default_factory=dict)
 
     def applicable(self, problem: Problem) -> str | None:
         """Always, where every worker can own a vertex."""
@@ -51,6 +54,8 @@ class HaloExchangeStrategy:
         tried = [entry for method in self._methods(problem) for entry in self._of_method(problem, method, on_step)]
         if problem.job.pin.prune == "rapa":
             tried = self._pruned(problem, tried, on_step)
+        if problem.job.pin.dependencies != "communicate" and len(problem.placement.workers) > 1:
+            tried = replicated(self._matrix(problem), tried, on_step)
         tried.sort(key=epoch_s_of)
         considered = tuple(
             Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=_fits(trial, decision))
@@ -59,7 +64,8 @@ class HaloExchangeStrategy:
         for _, trial, decision in tried:
             if _fits(trial, decision):
                 cache = with_break_even(trial, decision.layers, decision.cache)
-                return Decided(decision.model_copy(update={"cache": cache}), trial.part, considered, trial.pruned)
+                decision = decision.model_copy(update={"cache": cache})
+                return Decided(decision, trial.part, considered, trial.pruned, trial.replicated)
         raise NoPlanFitsError(_nearest_miss(tried))
 
     def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
@@ -131,7 +137,7 @@ class HaloExchangeStrategy:
             self._halos[pruned_key] = prune_halo(self._halos[key], pruned)
         return self._halos[pruned_key]
 
-    def _matrix(self, problem: Problem):
+    def _matrix(self, problem: Problem) -> sp.csr_matrix:
         kind = problem.job.model.kind
         if kind not in self._matrices:
             self._matrices[kind] = aggregation_matrix(problem.graph.num_nodes, problem.graph.edge_index, kind)
@@ -142,7 +148,8 @@ class HaloExchangeStrategy:
 
     def _decided_trial(self, problem: Problem, decided: Decided) -> Trial:
         trial = self._trial(problem, decided.part, decided.decision.sparse_features)
-        return self._without(replace(trial, overlap=decided.decision.overlap), decided.pruned)
+        trial = self._without(replace(trial, overlap=decided.decision.overlap), decided.pruned)
+        return replace(trial, replicated=decided.replicated)
 
     def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
         return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned, _caches={})
@@ -254,7 +261,15 @@ def _summary(decision: FullBatchDecision) -> str:
     if decision.cache.region:
         cache += ", hosts share halo rows"
     overlap = "; exchanges overlapped" if decision.overlap else ""
-    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}"
+    cached = _dependencies(decision)
+    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}{cached}"
+
+
+def _dependencies(decision: FullBatchDecision) -> str:
+    decided = decision.dependencies
+    if not decided.replicates:
+        return ""
+    return f"; {decided.num_cached:,} of {decided.num_dependencies:,} dependencies cached"
 
 
 def _nearest_miss(tried: list[Tried]) -> str:

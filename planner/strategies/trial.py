@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from planner.costs import OperatorCosts
 from planner.halo import Halo, nothing_pruned
+from planner.hybrid.lowering import HybridLowering
+from planner.hybrid.memory import estimate_hybrid_memory
+from planner.hybrid.replicated import Replicated
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
@@ -29,6 +33,7 @@ class Trial:
         halo: what is left of it where vertices are `pruned`, int32 [2, P].
         scaled: shapes to take instead of the halo's.
         overlap: local rows are aggregated while halo rows travel.
+        replicated: what workers make of each other's vertices (None: all halo rows are communicated).
     """
 
     problem: Problem
@@ -38,6 +43,7 @@ class Trial:
     scaled: tuple[WorkerShape, ...] | None = None
     pruned: np.ndarray = field(default_factory=nothing_pruned)
     overlap: bool = False
+    replicated: Replicated | None = None
     _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
 
     @cached_property
@@ -62,6 +68,8 @@ class Trial:
     def lowering(
         self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE, *, refresh: bool = True
     ) -> FullBatchLowering:
+        if self.replicated:
+            return self._hybrid_lowering(layers, self.replicated)
         return FullBatchLowering(
             self.program(layers),
             self.problem.placement,
@@ -72,6 +80,17 @@ class Trial:
             cache,
             refresh,
             self.overlap,
+        )
+
+    def _hybrid_lowering(self, layers: tuple[LayerDecision, ...], replicated: Replicated) -> HybridLowering:
+        return HybridLowering(
+            self.program(layers),
+            self.problem.placement,
+            self.shapes,
+            self.halo.send_counts(),
+            self.costs,
+            self.problem.graph.num_classes,
+            replicas=replicated.replicas,
         )
 
     def epoch_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> float:
@@ -111,14 +130,16 @@ class Trial:
                 busy += share * np.array(lowering.ports_s())
         return busy.tolist()
 
-    def descend(self) -> list[tuple[LayerDecision, ...]]:
-        """Every decision looked at: layer by layer the best option, the others held.
+    def descend(self, options: Sequence[Sequence[LayerDecision]] = ()) -> list[tuple[LayerDecision, ...]]:
+        """Every decision looked at: layer by layer the best of its options, the others held.
 
         Layers do not share resources with each other in time, so their costs add and one pass
         finds the best.
         """
         job = self.problem.job
-        options = [layer_options(job, layer, sparse_features=self.sparse) for layer in range(job.model.num_layers)]
+        options = options or [
+            layer_options(job, layer, sparse_features=self.sparse) for layer in range(job.model.num_layers)
+        ]
         best = tuple(choices[0] for choices in options)
         seen = {best: self.epoch_s(best, self.cache(best))}
         for layer, choices in enumerate(options):
@@ -137,6 +158,8 @@ class Trial:
     ) -> MemoryEstimate:
         """What one worker would need for a share of this shape."""
         graph = self.problem.graph
+        if self.replicated:
+            return self._hybrid_memory_of(rank, program, shape, self.replicated)
         return estimate_memory(
             program,
             shape,
@@ -149,6 +172,27 @@ class Trial:
             rank=rank,
             overlap=self.overlap,
         )
+
+    def _hybrid_memory_of(
+        self, rank: int, program: Program, shape: WorkerShape, replicated: Replicated
+    ) -> MemoryEstimate:
+        """With the rows that are planned, or where it may decide again with the most of every kind."""
+        graph = self.problem.graph
+        estimates = [
+            estimate_hybrid_memory(
+                program,
+                shape,
+                self.problem.placement.profile_of(rank),
+                replicas,
+                replicated.staging[rank],
+                rank,
+                num_features=graph.num_features,
+                num_classes=graph.num_classes,
+                has_optimizer_state=self.problem.job.training.optimizer == "adam",
+            )
+            for replicas in {id(each): each for each in (replicated.replicas, replicated.most)}.values()
+        ]
+        return max(estimates, key=lambda estimate: estimate.peak_bytes)
 
     def shortfall(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[int, int]:
         """(bytes missing at the worker that lacks most, its rank); not positive where all fit."""

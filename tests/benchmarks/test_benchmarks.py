@@ -31,6 +31,7 @@ def test_quick_exactness_holds():
     assert result["benchmark"] == "exactness"
     assert result["cases"] == len(result["rows"]) > 20
     assert {row["model"] for row in result["rows"]} == {"gcn", "sage", "gat", "gin", "tagcn"}
+    assert {row["dependencies"] for row in result["rows"]} == {"communicate", "cache", "random", "moving"}
     assert 0 < result["max_rel_l2"] <= 1e-5
 
 
