@@ -11,6 +11,7 @@ from planner.partial.decision import Absent
 from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
+_MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 Fraction = Annotated[float, Field(ge=0, le=1)]
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
@@ -178,7 +179,7 @@ class TrainingSpec(Contract):
     learning_rate: PositiveFloat = 0.01
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     optimizer: Literal["adam", "sgd"] = "adam"
-    seed: NonNegativeInt = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     weather: ModelledWeather | None = None
     traced_epochs: PositiveInt = 10
 
@@ -194,13 +195,14 @@ class MiniBatchSpec(Contract):
     """
 
     fan_outs: tuple[int, ...] = Field(min_length=1)
-    batch_size: PositiveInt = 1024
+    batch_size: Annotated[int, Field(ge=1, le=_MAX_VERTICES)] = 1024
     device_bytes: PositiveInt | None = None
 
     @model_validator(mode="after")
     def _draws_neighbours(self) -> Self:
-        if any(fan_out == 0 or fan_out < -1 for fan_out in self.fan_outs):
-            raise ValueError(f"fan_outs {list(self.fan_outs)}: give at least 1 neighbour a hop, or -1 for all of them")
+        if any(fan_out == 0 or not -1 <= fan_out <= _MAX_VERTICES for fan_out in self.fan_outs):
+            shown = ", ".join(str(fan_out) for fan_out in self.fan_outs)
+            raise ValueError(f"fan_outs {shown}: give 1 to {_MAX_VERTICES} neighbours a hop, or -1 for all of them")
         return self
 
 

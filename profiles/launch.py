@@ -101,10 +101,10 @@ def launch(
 
     Raises:
         RunFailedError: a worker failed; the message names it and its own error.
-        UserError: it failed over what the user gave it; the message is its own.
+        UserError: it failed over what the user gave it; the message is its own, and no report stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in folder.glob("worker_*.error.json"):
+    for stale in _reports(folder):
         stale.unlink()
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
@@ -117,7 +117,11 @@ def launch(
                 tail.append(words.rstrip())
         code = agents.wait()
     if code != 0:
-        raise _first_cause(folder, code, tail)
+        cause = _first_cause(folder, code, tail)
+        if isinstance(cause, UserError):  # which says it all
+            for path in (folder / "workers.log", *_reports(folder)):
+                path.unlink()
+        raise cause
 
 
 def hosts_here(workers_by_host: Mapping[str, int], threads: int) -> list[HostGroup]:
@@ -153,8 +157,12 @@ def _log(folder: Path) -> Iterator[TextIO]:
         yield sink
 
 
+def _reports(folder: Path) -> list[Path]:
+    return sorted(folder.glob("worker_*.error.json"))
+
+
 def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFailedError:
-    reports = [json.loads(path.read_text()) for path in folder.glob("worker_*.error.json")]
+    reports = [json.loads(path.read_text()) for path in _reports(folder)]
     own = sorted((r for r in reports if not r["from_peer"]), key=lambda r: r["at_s"])
     if own and (message := own[0]["users_mistake"]):
         return UserError(message)

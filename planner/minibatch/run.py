@@ -32,11 +32,15 @@ def run_mini_batches(
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` after every epoch.
 
     Raises:
-        UserError: the job has no mini-batches, or asks for more workers than this machine has devices or cores.
+        UserError: the job has no mini-batches, pins decisions of full-batch plans, asks for more workers than this
+            machine has devices or cores, or a worker finds its graph or settings wrong.
         RunFailedError: a worker failed; the message names it and the cause.
     """
     if job.mini_batch is None:
         raise UserError(f"{job.name}: the job has no [mini_batch] section; give it fan_outs and batch_size")
+    pinned = sorted(job.pin.model_dump(exclude_defaults=True))
+    if pinned:
+        raise UserError(f"{job.name}: pin.{pinned[0]} is of full-batch plans, mini-batches take no pins; remove it")
     has_cuda = torch.cuda.is_available()
     available = torch.cuda.device_count() if has_cuda else num_usable_cores()
     num_workers = num_workers or (available if has_cuda else 1)
@@ -48,5 +52,9 @@ def run_mini_batches(
     job.save(folder / "job.json")
     host = HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))
     arguments = [str(folder / "job.json"), str(folder), f"--timeout-s={timeout_s}"]
-    launch("runtime.mini_batch", arguments, hosts=[host], folder=folder, on_event=on_event)
+    try:
+        launch("runtime.mini_batch", arguments, hosts=[host], folder=folder, on_event=on_event)
+    except UserError:
+        (folder / "job.json").unlink()
+        raise
     return MiniBatchRun.load(folder / RUN_FILE)

@@ -17,6 +17,7 @@ from torch import Tensor
 from profiles.kernels.counter import GOLDEN, MIX_1, MIX_2
 
 _GOLDEN, _MIX_1, _MIX_2 = tl.constexpr(GOLDEN), tl.constexpr(MIX_1), tl.constexpr(MIX_2)
+MAX_FAN_OUT = 128  # a vertex's draws are unrolled and stay in registers
 _BLOCK = 64
 _MAX_GATHER_WIDTH = 1024
 
@@ -118,7 +119,7 @@ def draw_hop(indptr: Tensor, frontier: Tensor, first_column: int, fan_out: int, 
     Args:
         indptr: int64 [N + 1], on the device or page-locked.
         frontier: int64 [f] on the device; its local ids run from `first_column`.
-        fan_out: neighbours to draw at most, at least 1.
+        fan_out: neighbours to draw at most, 1 to `MAX_FAN_OUT`.
         key: `hop_key` of the hop.
     """
     degrees = gather(indptr, frontier + 1) - gather(indptr, frontier)
@@ -189,7 +190,7 @@ def sample(
     Args:
         indptr, indices: the graph by target, on the device or page-locked.
         seeds: int64 [B] on the device, all different.
-        fan_outs: at least 1 each.
+        fan_outs: 1 to `MAX_FAN_OUT` each.
         keys: `hop_key` of every hop.
         kept: edges that need not be read over the bus.
     Returns:

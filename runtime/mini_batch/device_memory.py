@@ -55,7 +55,7 @@ class CudaMemory:
 def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None = None) -> tuple[int, int]:
     """Gives stages their source for the GPU's batches, keeping as much on the device as fits beside the batches.
 
-    A job that takes all neighbours of a vertex gets none, for the GPU's kernels do not.
+    A job with fan-outs that the GPU's kernels do not take gets none.
 
     Args:
         limit_bytes: the most that batches and what is kept may take.
@@ -68,10 +68,10 @@ def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None
         free_bytes = memory.free_bytes()
         needs = measure_needs(stages, memory, num_distinct=len(stages.loader))
     room = share_out(free_bytes, needs, limit_bytes=limit_bytes)
-    if min(stages.loader.num_neighbors) < 1:
-        return room.num_slots, 0
-    from runtime.sampling.device import source_within  # needs Triton
+    from runtime.sampling.device import can_sample, source_within  # needs Triton
 
+    if not can_sample(stages.loader.num_neighbors):
+        return room.num_slots, 0
     kept = source_within(stages.loader, stages.device, room.row_bytes)
     stages.gpu_source = kept.source
     return room.num_slots, kept.num_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -20,7 +21,7 @@ from planner.loaders import load_graph
 from planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
 from planner.minibatch.room import MAX_SLOTS
 from profiles.contract import replacing
-from profiles.errors import UserError
+from profiles.errors import RunFailedError, UserError
 from profiles.launch import emit
 from profiles.torchrun import local_device, process_group
 from runtime.metrics import hits
@@ -145,6 +146,9 @@ class _Worker:
 
     def _record(self, number: int, trained: Trained) -> MiniBatchEpoch:
         plan, epoch = trained.plan, trained.epoch
+        loss = float(np.mean(epoch.losses))
+        if not math.isfinite(loss):
+            raise RunFailedError(f"the loss of epoch {number} is {loss}: training diverges; lower learning_rate")
         record = MiniBatchEpoch(
             route=plan.route,
             cpu_slots=plan.buffers.cpu_slots if plan.buffers else 0,
@@ -154,10 +158,10 @@ class _Worker:
             predicted_s=plan.epoch_s,
             measured_s=max(span.end_s for span in epoch.spans),
             gap=plan.gap,
-            loss=float(np.mean(epoch.losses)),
+            loss=loss,
         )
         if self.rank == 0:
-            emit({"event": "epoch", "epoch": number, "epochs": self.job.training.epochs, "loss": record.loss})
+            emit({"event": "epoch", "epoch": number, "epochs": self.job.training.epochs, "loss": loss})
         return record
 
     @torch.no_grad()

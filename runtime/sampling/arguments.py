@@ -18,8 +18,10 @@ def check_fan_outs(num_neighbors: Sequence[int]) -> list[int]:
     if not fan_outs:
         raise UserError("num_neighbors is empty; give the fan-out of one hop at least, such as [10, 5]")
     for fan_out in fan_outs:
-        if fan_out == 0 or fan_out < -1:
-            raise UserError(f"num_neighbors holds {fan_out}; give at least 1 neighbour a hop, or -1 for all of them")
+        if fan_out == 0 or not -1 <= fan_out <= MAX_VERTICES:
+            raise UserError(
+                f"num_neighbors holds {fan_out}; give 1 to {MAX_VERTICES} neighbours a hop, or -1 for all of them"
+            )
     return fan_outs
 
 

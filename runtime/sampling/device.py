@@ -16,7 +16,7 @@ from profiles.errors import UserError
 from profiles.kernels.csc import Csc, in_neighbours_of, out_degrees
 from profiles.kernels.gather import can_gather
 from profiles.kernels.sampling import Sample
-from profiles.kernels.sampling_gpu import KeptEdges, gather, sample
+from profiles.kernels.sampling_gpu import MAX_FAN_OUT, KeptEdges, gather, sample
 from runtime.sampling.loader import NeighborLoader
 from runtime.sampling.page_lock import PageLocks, cuda_page_locks
 from runtime.sampling.presample import presample
@@ -67,10 +67,10 @@ class DeviceSource:
         """As `Source`.
 
         Raises:
-            UserError: a fan-out that takes all neighbours, or repeated seeds, which the kernels do not know.
+            UserError: fan-outs that `can_sample` does not take, or repeated seeds, which the kernels do not know.
         """
-        if min(fan_outs) < 1:
-            raise UserError(f"a GPU samples fan-outs of 1 and more, not {list(fan_outs)}")
+        if not can_sample(fan_outs):
+            raise UserError(f"a GPU samples fan-outs of 1 to {MAX_FAN_OUT}, not {list(fan_outs)}")
         if len(seeds.unique()) < len(seeds):
             raise UserError("a GPU samples from seeds that are all different")
         n_id, edge_index, positions, num_nodes, num_edges = sample(
@@ -106,6 +106,11 @@ class DeviceSource:
         slots = torch.full((len(cached),), -1, dtype=torch.int32)
         slots[vertices] = torch.arange(len(vertices), dtype=torch.int32)
         self._slots = slots.to(self._device)
+
+
+def can_sample(fan_outs: Sequence[int]) -> bool:
+    """Whether a GPU's kernels take the fan-outs: not all neighbours, nor very many."""
+    return all(1 <= fan_out <= MAX_FAN_OUT for fan_out in fan_outs)
 
 
 @dataclass(frozen=True)

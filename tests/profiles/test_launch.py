@@ -194,8 +194,8 @@ emit({"files": [m.__file__ for m in (planner.job, runtime.reference, profiles.ma
     assert not any(file.startswith(str(here)) for file in event["files"])
 
 
-def test_a_users_mistake_stays_one(run):
-    """What a worker finds wrong with its input is told in its own words, whoever found it first."""
+def test_a_users_mistake_stays_one(run, tmp_path):
+    """What a worker finds wrong with its input is told in its own words, which are all there is to look up."""
     body = """
 from profiles.errors import UserError
 with reporting_errors(folder, rank):
@@ -203,6 +203,7 @@ with reporting_errors(folder, rank):
 """
     with pytest.raises(UserError, match=r"^graph\.npz: no such file$"):
         run(body)
+    assert not list((tmp_path / "run").iterdir())
 
 
 NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, {}, NCCL version 2.27.3\n{}"

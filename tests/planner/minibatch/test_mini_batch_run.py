@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from planner.job import Job, MiniBatchSpec, SbmGraph
+from planner.job import Job, MiniBatchSpec, PinnedDecisions, SbmGraph
 from planner.minibatch import run
 from planner.minibatch.run import run_mini_batches
 from profiles.agents import HostGroup
@@ -67,6 +67,14 @@ def test_a_full_batch_job_is_refused(started, tmp_path):
     """It says what is missing."""
     with pytest.raises(UserError, match=r"no \[mini_batch\] section"):
         run_mini_batches(JOB.model_copy(update={"mini_batch": None}), tmp_path)
+
+
+@pytest.mark.parametrize("pin", [{"num_workers": 3}, {"refresh_interval": 2}])
+def test_pins_of_full_batch_plans_are_refused(started, tmp_path, pin):
+    """They would be without effect."""
+    job = JOB.model_copy(update={"pin": PinnedDecisions(**pin)})
+    with pytest.raises(UserError, match=rf"pin\.{next(iter(pin))} is of full-batch plans"):
+        run_mini_batches(job, tmp_path)
 
 
 def test_an_earlier_runs_result_is_not_taken_for_this_ones(started, tmp_path):

@@ -108,9 +108,10 @@ def test_a_device_without_room_is_refused(stages):
     assert stages.gpu_source is None
 
 
-def test_all_neighbours_leave_the_batches_to_the_cpu(stages):
-    """The GPU's kernels do not take them."""
-    stages.loader.num_neighbors = [5, -1]
+@pytest.mark.parametrize("fan_out", [-1, 1000])
+def test_fan_outs_that_kernels_do_not_take_leave_the_batches_to_the_cpu(stages, fan_out):
+    """All neighbours, or very many."""
+    stages.loader.num_neighbors = [5, fan_out]
     assert fill_device(stages, FakeMemory(10**8)) == (10, 0)
     assert stages.gpu_source is None
 

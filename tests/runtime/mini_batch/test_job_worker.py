@@ -1,6 +1,7 @@
 """A mini-batch job from its file to its record, through torchrun, with one worker and with two."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ import torch
 from planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
 from planner.minibatch.record import MiniBatchRun
 from planner.minibatch.run import run_mini_batches
-from profiles.errors import UserError
+from profiles.errors import RunFailedError, UserError
+from runtime.mini_batch.job_worker import _Worker
 from runtime.reference import build_pyg_model
 
 
@@ -56,3 +58,12 @@ def test_a_users_mistake_that_a_worker_finds_is_told_as_such(tmp_path, changes, 
         pytest.skip(f"{num_workers} workers need as many CUDA devices")
     with pytest.raises(UserError, match=message):
         run_mini_batches(job().model_copy(update=changes), tmp_path, num_workers=num_workers, timeout_s=60)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_training_that_diverges_is_said(loss):
+    """And in which epoch; a record holds no such loss."""
+    trained = SimpleNamespace(plan=None, epoch=SimpleNamespace(losses=[0.5, loss]))
+    with pytest.raises(RunFailedError, match=rf"the loss of epoch 3 is {loss}: training diverges"):
+        _Worker._record(None, 3, trained)

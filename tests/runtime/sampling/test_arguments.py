@@ -26,6 +26,7 @@ def graph(**values):
         ({"num_neighbors": []}, "num_neighbors is empty"),
         ({"num_neighbors": [3, 0]}, "num_neighbors holds 0"),
         ({"num_neighbors": [-2]}, "num_neighbors holds -2"),
+        ({"num_neighbors": [10**20]}, "num_neighbors holds 100000000000000000000; give 1 to 2147483647"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"num_workers": -1}, "num_workers is -1"),
         ({"prefetch_factor": 0}, "prefetch_factor is 0"),

@@ -122,10 +122,11 @@ def test_what_is_to_be_kept_must_be_there():
         cached_source(loader(), DEVICE, 1000, cached="z")
 
 
-def test_all_neighbours_are_refused():
+@pytest.mark.parametrize("fan_out", [-1, 129])
+def test_all_neighbours_and_very_many_are_refused(fan_out):
     """In one line that says what can be asked for."""
-    batches = loader((4, -1))
-    with pytest.raises(UserError, match="fan-outs of 1 and more"):
+    batches = loader((4, fan_out))
+    with pytest.raises(UserError, match=r"fan-outs of 1 to 128, not \[4, "):
         batches.batch(0, 0, DeviceSource(batches.graph, DEVICE))
 
 
