@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,13 @@ from planner.job import Job
 from planner.loaders import load_graph
 from planner.plan import Plan
 from planner.trace import Trace
+from profiles.steal import TOLERATED_SHARE
 
 _TRAINING_S = 3.0  # of one round
 _MIN_EPOCHS, _MAX_EPOCHS = 8, 160
 NUM_ROUNDS = 3
+_MAX_TRIES = 4
+_PAUSE_S = 10.0  # longer after every try
 
 
 @dataclass(frozen=True)
@@ -98,14 +102,30 @@ def _plan(group: Group, job: Job, cluster: Cluster, at: Path) -> None:
     api.plan(job.model_copy(update={"training": training}), cluster, path, graph=graph)
 
 
+def _undisturbed_run(plan: Path, folder: Path) -> Trace:
+    """A run again while processor time is stolen from this machine; of what never is, the least disturbed."""
+    least: Trace | None = None
+    for number in range(_MAX_TRIES):
+        if number:
+            time.sleep(_PAUSE_S * number)
+        trace = api.run(plan, folder)
+        if least is None or trace.stolen_share < least.stolen_share:
+            least = trace
+        if least.stolen_share <= TOLERATED_SHARE:
+            break
+    assert least is not None
+    least.save(folder / "measured.json")
+    return least
+
+
 def _run(group: Group, job_name: str, at: Path, number: int) -> None:
     if (_round(at, number) / "measured.json").exists():
         return
     predicted_s = Plan.load(at / "plan.json").prediction.epoch_s
-    measured = api.run(at / "plan.json", _round(at, number))
+    measured = _undisturbed_run(at / "plan.json", _round(at, number))
     print(
         f"{group.cluster}: {group.name}, {job_name}, round {number}: predicted {predicted_s * 1e3:.0f} ms, "
         f"measured {measured.median_epoch_s * 1e3:.0f} ms "
-        f"(spread {measured.epoch_spread_s / measured.median_epoch_s:.0%})",
+        f"(spread {measured.epoch_spread_s / measured.median_epoch_s:.0%}, stolen {measured.stolen_share:.1%})",
         flush=True,
     )

@@ -1,9 +1,11 @@
 """One epoch of mini-batches over every route: the planner's choice, CPU only, GPU only, PyG's loader, and a grid.
 
 On CUDA the graph has 20 million vertices and 500 million edges, made on the spot and kept in host memory; batches
-of the GPU are read over UVA, without and with a cache on the device. Without CUDA a small graph stands in and
-the "GPU's" batches are made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch
-that is timed. To see how the number of cores matters, run it under `taskset`.
+of the GPU are read over UVA, without and with a cache of a tenth of the features' bytes, as if the device had no
+room for more. Where it has, an epoch with everything resident is timed too, beside its own prediction; it counts in
+neither regret nor gain. Without CUDA a small graph stands in and the "GPU's" batches are
+made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch that is timed. To see how
+the number of cores matters, run it under `taskset`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,80 +21,32 @@ from rich.console import Console
 from rich.table import Table
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader as PygNeighborLoader
-from torch_geometric.nn.models import GAT, GCN, GraphSAGE
 
 from benchmarks._common import median_and_spread
-from planner.generate import generate_rmat
-from planner.job import RmatGraph
-from planner.minibatch.cache import CachePlan, plan_cache
+from benchmarks._mini_batch import MODELS, ON_CPU, ON_CUDA, QUICK, Setting, data_of, seeds_of, stages_of
+from planner.minibatch.cache import CachePlan
 from planner.minibatch.dispatch import dispatch
 from planner.minibatch.policy import Buffers
 from profiles.profiler import num_usable_cores
 from runtime.mini_batch.executor import Epoch, run_epoch
 from runtime.mini_batch.loader_stages import LoaderStages
-from runtime.mini_batch.profile import profile_stages
+from runtime.mini_batch.profile import StageProfile, profile_stages
 from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.presample import presample
 from runtime.sampling.source import Source
 
-_MODELS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
 _CACHE_SHARE = 0.1  # of the features' bytes
-_NUM_CLASSES = 32
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What every route is given."""
-
-    graph: RmatGraph
-    fan_outs: list[int]
-    hidden: int
-    batch_size: int
-    num_batches: int
-    repeats: int
-
-
-_FULL = Setting(
-    RmatGraph(source="rmat", num_nodes=20_000_000, num_edges=500_000_000, num_features=128, num_classes=_NUM_CLASSES),
-    [15, 10, 5],
-    256,
-    1024,
-    100,
-    3,
-)
-_ON_CPU = Setting(
-    RmatGraph(source="rmat", num_nodes=200_000, num_edges=4_000_000, num_features=128, num_classes=_NUM_CLASSES),
-    [15, 10, 5],
-    64,
-    256,
-    24,
-    3,
-)
-_QUICK = Setting(
-    RmatGraph(source="rmat", num_nodes=2000, num_edges=20_000, num_features=16, num_classes=_NUM_CLASSES),
-    [4, 3],
-    16,
-    64,
-    8,
-    1,
-)
+_RESIDENT_SHARE = 0.5  # of the device's free memory; the rest is for batches of all the other routes
 
 
 def main(quick: bool) -> dict:
     """Every model over every route."""
     has_cuda = torch.cuda.is_available()
-    setting = _QUICK if quick else _FULL if has_cuda else _ON_CPU
+    setting = QUICK if quick else ON_CUDA if has_cuda else ON_CPU
     num_threads = max(1, num_usable_cores() - 1)
     torch.set_num_threads(1)
-    graph = generate_rmat(setting.graph)
-    data = Data(
-        x=torch.from_numpy(graph.x),
-        y=torch.from_numpy(graph.y),
-        edge_index=torch.from_numpy(graph.edge_index).to(torch.int64),
-    )
-    del graph
+    data = data_of(setting)
     runs = _Runs(data, setting, torch.device("cuda" if has_cuda else "cpu"), num_threads)
-    rows = [runs.of(kind) for kind in (["sage"] if quick else _MODELS)]
+    rows = [runs.of(kind) for kind in (["sage"] if quick else MODELS)]
     _show(rows)
     return {
         "device": torch.cuda.get_device_name() if has_cuda else "none: the CPU made the GPU's batches",
@@ -115,8 +68,7 @@ class _Runs:
 
     def __init__(self, data: Data, setting: Setting, device: torch.device, num_threads: int) -> None:
         self.setting, self.device, self.num_threads = setting, device, num_threads
-        seeds = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(0))
-        self.seeds = seeds[: setting.batch_size * setting.num_batches]
+        self.seeds = seeds_of(setting)
         self.data = data
         self.loader = NeighborLoader(
             data,
@@ -128,34 +80,27 @@ class _Runs:
         )
         self.sources: dict[str, Source | None] = {"GPU only": None}
         self.cache: CachePlan | None = None
+        self.resident: Source | None = None
         if device.type == "cuda":
-            self._read_over_uva()
+            self._make_sources()
 
-    def _read_over_uva(self) -> None:
-        from runtime.sampling.device import DeviceSource  # needs Triton
+    def _make_sources(self) -> None:
+        from runtime.sampling.device import DeviceSource, cached_source, resident_bytes  # needs Triton
 
-        row_bytes = self.data.x[0].numel() * self.data.x.element_size()
-        self.cache = plan_cache(
-            presample(self.loader, 20),
-            np.diff(self.loader.graph.indptr),
-            index_bytes=self.loader.graph.indices.itemsize,
-            row_bytes=row_bytes,
-            budget_bytes=int(_CACHE_SHARE * row_bytes * self.data.num_nodes),
-        )
+        kept = cached_source(self.loader, self.device, int(_CACHE_SHARE * self.data.x.nbytes))
+        self.cache = kept.cache
         self.sources["GPU only"] = DeviceSource(self.loader.graph, self.device)
-        self.sources["GPU only, cache"] = DeviceSource(
-            self.loader.graph, self.device, cache=self.cache, cached=self.data.x
-        )
+        self.sources["GPU only, cache"] = kept.source
+        whole_bytes = resident_bytes(self.loader)
+        if whole_bytes is not None and whole_bytes < _RESIDENT_SHARE * torch.cuda.mem_get_info(self.device)[0]:
+            self.resident = DeviceSource(self.loader.graph, self.device, resident=True)
 
     def of(self, kind: str) -> dict:
         """One model's row."""
         source = list(self.sources.values())[-1]
         stages = self._stages(kind, source)
-        with stages.undone():
-            profile = profile_stages(
-                stages, 20, num_distinct=self.setting.num_batches, num_cpu_threads=self.num_threads
-            )
-        plan = dispatch(profile.times, self.setting.num_batches)
+        profile = self._profile(stages)
+        plan = dispatch(profile.times, self.setting.num_batches, num_cpu_threads=self.num_threads)
         chosen = plan.buffers or Buffers(0, 1)
         timed: dict[str, Callable[[], Epoch | None]] = {
             "planner": lambda: self._epoch(stages, chosen),
@@ -168,6 +113,12 @@ class _Runs:
             timed[f"grid {buffers.cpu_slots}/{buffers.gpu_slots}/{buffers.num_gpu_batches}"] = lambda buffers=buffers: (
                 self._epoch(stages, buffers)
             )
+        predicted_resident_s = None
+        if self.resident is not None:
+            resident = self._stages(kind, self.resident)
+            times = self._profile(resident).times
+            predicted_resident_s = self.setting.num_batches * (times.gpu_batching_s + times.model_s)
+            timed["resident"] = lambda: self._epoch(resident, Buffers(0, 1))
         if pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE:
             timed["PyG"] = self._pyg_epoch(stages)
         seconds, epochs = self._in_turns(timed)
@@ -176,16 +127,16 @@ class _Runs:
             "gap_to_bound": plan.gap,
             "times_s": profile.times.model_dump(exclude_none=True),
             "variation": profile.variation,
+            "predicted_resident_s": predicted_resident_s,
             "cache": self.cache and {"saved": self.cache.saved_bytes / self.cache.read_bytes, "gap": self.cache.gap},
         }
 
     def _stages(self, kind: str, source: Source | None) -> LoaderStages:
-        torch.manual_seed(0)
-        setting = self.setting
-        model = _MODELS[kind](self.data.num_features, setting.hidden, len(setting.fan_outs), _NUM_CLASSES)
-        model = model.to(self.device)
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-        return LoaderStages(self.loader, model, optimizer, device=self.device, gpu_source=source)
+        return stages_of(kind, self.setting, self.loader, self.device, source)
+
+    def _profile(self, stages: LoaderStages) -> StageProfile:
+        with stages.undone():
+            return profile_stages(stages, 20, num_distinct=self.setting.num_batches, num_cpu_threads=self.num_threads)
 
     def _epoch(self, stages: LoaderStages, buffers: Buffers) -> Epoch:
         return run_epoch(stages, buffers, self.setting.num_batches, 0, num_cpu_threads=self.num_threads)

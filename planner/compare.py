@@ -54,6 +54,7 @@ class Comparison(Document):
     Args:
         epoch_spread: interquartile range of the measured epochs over their median: errors below
             it are noise.
+        stolen_share: of the processor time during the run, given to other machines by the hypervisor.
         tasks: largest miss first.
         only_predicted, only_measured: task keys that one side lacks (empty for a faithful run).
     """
@@ -63,6 +64,7 @@ class Comparison(Document):
     plan_fingerprint: str
     figures: tuple[Figure, ...]
     epoch_spread: float
+    stolen_share: float = 0.0
     tasks: tuple[TaskFigure, ...]
     only_predicted: tuple[str, ...]
     only_measured: tuple[str, ...]
@@ -104,6 +106,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         plan_fingerprint=predicted.plan_fingerprint,
         figures=_figures(predicted, measured),
         epoch_spread=measured.epoch_spread_s / measured.median_epoch_s,
+        stolen_share=measured.stolen_share,
         tasks=tuple(sorted(tasks, key=lambda task: (-abs(task.miss_s), task.task))),
         only_predicted=tuple(sorted(ours.keys() - theirs.keys())),
         only_measured=tuple(sorted(theirs.keys() - ours.keys())),

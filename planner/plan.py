@@ -17,10 +17,15 @@ from planner.hybrid.decision import COMMUNICATE_ALL, DependencyDecision
 from planner.hybrid.levels import levels_of, why_not
 from planner.hybrid.sizes import Replicas
 from planner.job import Balance, Job, Partitioner, Prune
+from planner.joint_cache.consistency import cache_fault
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.layout import RegionLayout
 from planner.loaders.read import reading
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import majority
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
+from planner.weather.model import WeatherFigures
 from profiles.contract import Contract, Document, replacing
 from profiles.errors import UserError
 
@@ -59,6 +64,8 @@ class FullBatchDecision(Contract):
         prune: by what halo vertices were left out.
         cache: halo rows kept between epochs.
         dependencies: which halo rows workers make themselves.
+        overlap: local rows are aggregated while halo rows travel.
+        partial: how workers go on without those that lag behind (None: they never do).
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -70,10 +77,19 @@ class FullBatchDecision(Contract):
     sparse_features: bool = False
     cache: CacheDecision = NO_CACHE
     dependencies: DependencyDecision = COMMUNICATE_ALL
+    overlap: bool = False
+    partial: PartialReduceDecision | None = None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether embeddings or gradients may be older than the epoch."""
+        return self.cache.is_stale or (self.partial is not None and self.partial.is_stale)
 
     @property
     def fidelity(self) -> str:
         """`exact`, or `stale(r)` where embeddings are up to r - 1 epochs old."""
+        if self.partial is not None and self.partial.is_stale:
+            return f"stale({self.partial.max_staleness + 1})"
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
@@ -106,6 +122,7 @@ class Prediction(Contract):
             peer counts as communication.
         bound_s: no schedule of this decision is faster; `bound_resource` sets it.
         unprofiled: task keys whose shapes lie outside the profile.
+        weather: epochs under the job's weather (None: it names none).
     """
 
     epoch_s: float = Field(gt=0)
@@ -116,6 +133,7 @@ class Prediction(Contract):
     bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
+    weather: WeatherFigures | None = None
 
     @property
     def gap(self) -> float:
@@ -172,7 +190,7 @@ class Plan(Document):
     @property
     def fidelity(self) -> str:
         """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
-        stale = (self.decision.fidelity,) if self.decision.cache.is_stale else ()
+        stale = (self.decision.fidelity,) if self.decision.is_stale else ()
         return ", ".join((("approximate",) if self.drops_edges else ()) + stale) or "exact"
 
     def program(self) -> Program:
@@ -193,8 +211,10 @@ class Plan(Document):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
         if len(self.pruned) not in (0, size):
             raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
-        if self.drops_edges and (self.job.fidelity == "exact" or self.decision.prune == "none"):
-            raise ValueError("pruned: edges are dropped, which neither the job's fidelity nor decision.prune allows")
+        if self.drops_edges and not (self.job.allows("approximate") and self.decision.prune != "none"):
+            raise ValueError("pruned: edges are dropped, which the job's fidelity or decision.prune does not allow")
+        if self.decision.is_stale and not self.job.allows("stale"):
+            raise ValueError("decision.cache: rows are reused, which the job's fidelity does not allow")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
         first = self.decision.layers[0]
@@ -202,22 +222,35 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
-        self._check_cache()
+        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
+            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
+        self._check_partial()
         self._check_replicas()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
+        fault = cache_fault(self.decision.cache, self.send_counts, self.placement, self.program())
+        if fault:
+            raise ValueError(fault)
         return self
 
-    def _check_cache(self) -> None:
-        cache, size = self.decision.cache, self.num_workers
-        if not cache.num_rows and not cache.fresh_counts:
+    def region_layouts(self) -> dict[str, RegionLayout]:
+        """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
+        cache, place = self.decision.cache, self.placement
+        names = {worker.host: worker.host_index for worker in place.workers}
+        layouts = {name: RegionLayout.of(self.program(), cache, place.host_of, host) for name, host in names.items()}
+        return {name: layout for name, layout in layouts.items() if layout.num_rows}
+
+    def _check_partial(self) -> None:
+        partial, size = self.decision.partial, self.num_workers
+        if partial is None:
             return
-        if len(cache.num_rows) != size or [len(row) for row in cache.fresh_counts] != [size] * size:
-            raise ValueError(f"decision.cache: num_rows and fresh_counts must each have {size} workers")
-        kept = np.array(self.send_counts) - np.array(cache.fresh_counts)
-        if (kept < 0).any() or tuple(kept.sum(0).tolist()) != cache.num_rows:
-            raise ValueError("decision.cache: send_counts less fresh_counts must be the num_rows each worker keeps")
+        if self.job.pin.partial_reduce is None or any(self.decision.cache.num_rows):
+            raise ValueError("decision.partial: the job does not pin partial_reduce, or halo rows are kept beside it")
+        if [len(row) for row in partial.contributing] != [size] * self.job.model.num_layers:
+            raise ValueError(f"decision.partial: contributing must have a row a layer, of {size} workers")
+        if not majority(size) <= partial.min_group <= size:
+            raise ValueError(f"decision.partial: min_group must be {majority(size)} to {size}, a majority")
 
     def _check_replicas(self) -> None:
         decided = self.decision.dependencies
@@ -230,8 +263,10 @@ class Plan(Document):
         if any((np.array(counts) > np.array(self.send_counts)).any() for counts in self.replicas.row_counts):
             raise ValueError("replicas: more rows are sent than send_counts has")
         fault = why_not(self.job.model, self.decision.layers)
-        if fault or self.decision.cache.is_stale or self.drops_edges:
-            raise ValueError(f"decision.dependencies: {fault or 'kept or pruned halo rows cannot be replicated'}")
+        decision = self.decision
+        if fault or decision.cache.keeps_any or decision.overlap or decision.partial or self.drops_edges:
+            what = fault or "no kept or pruned halo rows, overlap or partial reduce beside it"
+            raise ValueError(f"decision.dependencies: {what}")
         facts = self.graph
         levels = levels_of(self.job.model, self.decision.layers, facts.num_features, facts.num_classes)
         if (self.replicas.first, len(self.replicas.row_counts)) != (levels.first, levels.count - levels.first):

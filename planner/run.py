@@ -76,7 +76,8 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
             halo,
             rank,
             sparse_features=plan.decision.sparse_features,
-            num_kept=plan.decision.cache.num_rows,
+            cache=plan.decision.cache,
+            host_of=plan.placement.host_of,
         )
         shard.save(folder / f"worker_{rank}.npz")
     write_staged(plan, graph, matrix, halo, partition, folder)

@@ -62,6 +62,10 @@ class Trace(Document):
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
         adjustments: what workers decided between epochs (empty where nothing is decided online).
+        stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
+            machine where it is largest.
+        num_members: workers that took part in each epoch's step, under partial reduce.
+        oldest: epochs, age of the oldest halo rows or gradients used in each epoch, under partial reduce.
     """
 
     KIND: ClassVar[str] = "trace"
@@ -79,11 +83,24 @@ class Trace(Document):
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
     adjustments: tuple[Adjusted, ...] = ()
+    stolen_share: float = 0.0
+    num_members: tuple[int, ...] = ()
+    oldest: tuple[int, ...] = ()
 
     @property
     def median_epoch_s(self) -> float:
         """Median seconds of an epoch; with a refresh interval, of means over whole intervals."""
         return float(np.median(self._interval_means_s))
+
+    @property
+    def mean_epoch_s(self) -> float:
+        """Mean seconds of an epoch: what a run under weather takes an epoch."""
+        return float(np.mean(self.epoch_s))
+
+    @property
+    def p95_epoch_s(self) -> float:
+        """Seconds that one in twenty epochs takes longer than."""
+        return float(np.percentile(self.epoch_s, 95))
 
     @property
     def epoch_spread_s(self) -> float:

@@ -32,6 +32,7 @@ class HostEntry(TypedDict):
 
 Event = dict[str, Any]
 _EVENT_MARK = "@gnnplan "
+_TAIL_LINES = 1000  # torchrun says first which worker failed, and then seven lines on every other one
 
 
 def emit(event: Event) -> None:
@@ -52,16 +53,31 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "at_s": time.time(),
             "error": f"{type(error).__name__}: {error}",
             "from_peer": _is_peer_loss(error),
+            "users_mistake": str(error) if isinstance(error, UserError) else None,
             "traceback": traceback.format_exc(),
         }
         (folder / f"worker_{rank}.error.json").write_text(json.dumps(report))
         raise SystemExit(1) from error
 
 
+# What errors say where another worker, or the way to it, is gone. NCCL's other errors are a worker's own: wrong use
+# (two workers on one device), a CUDA error, memory.
+_LOST_PEER = (
+    "closed by peer",
+    "closed by remote peer",
+    "Connection reset",
+    "Broken pipe",
+    "recvValue failed",
+    "Timed out",
+    "ncclRemoteError",
+    "remote process exited",
+    "NCCL communicator was aborted",
+    "Watchdog caught collective operation timeout",
+)
+
+
 def _is_peer_loss(error: Exception) -> bool:
-    text = str(error)
-    marks = ("closed by peer", "Connection reset", "Broken pipe", "recvValue failed", "NCCL", "Timed out")
-    return isinstance(error, RuntimeError) and any(mark in text for mark in marks)
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
 
 
 def launch(
@@ -85,11 +101,12 @@ def launch(
 
     Raises:
         RunFailedError: a worker failed; the message names it and its own error.
+        UserError: it failed over what the user gave it; the message is its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for stale in folder.glob("worker_*.error.json"):
         stale.unlink()
-    tail: deque[str] = deque(maxlen=40)
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
     with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
         for rank, line in agents.lines():
             words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come
@@ -100,7 +117,7 @@ def launch(
                 tail.append(words.rstrip())
         code = agents.wait()
     if code != 0:
-        raise RunFailedError(_first_cause(folder, code, tail))
+        raise _first_cause(folder, code, tail)
 
 
 def hosts_here(workers_by_host: Mapping[str, int], threads: int) -> list[HostGroup]:
@@ -136,16 +153,21 @@ def _log(folder: Path) -> Iterator[TextIO]:
         yield sink
 
 
-def _first_cause(folder: Path, code: int, tail: deque[str]) -> str:
+def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFailedError:
     reports = [json.loads(path.read_text()) for path in folder.glob("worker_*.error.json")]
     own = sorted((r for r in reports if not r["from_peer"]), key=lambda r: r["at_s"])
+    if own and (message := own[0]["users_mistake"]):
+        return UserError(message)
     if own:
-        return f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})"
+        return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = re.search(r"exitcode: (-\d+)\) local_rank: (\d+)", "\n".join(tail))
     if dead:
         how = signal.Signals(-int(dead[1])).name
-        return f"worker {dead[2]} was ended by {how} without an error of its own: killed, or out of memory?"
+        return RunFailedError(
+            f"worker {dead[2]} was ended by {how} without an error of its own: killed, or out of memory?"
+        )
+    log = folder / "workers.log"
     if reports:
-        return f"a worker was lost: {reports[0]['error']}; see {folder / 'workers.log'}"
+        return RunFailedError(f"a worker was lost: {reports[0]['error']}; see {log}")
     last = next((line for line in reversed(tail) if line.strip()), "no output")
-    return f"the workers could not be started (exit code {code}): {last}; see {folder / 'workers.log'}"
+    return RunFailedError(f"the workers could not be started (exit code {code}): {last}; see {log}")

@@ -46,6 +46,15 @@ def any_worker(flags: list[bool], device: torch.device) -> list[bool]:
     return [share > 0 for share in Workers(None).mean([float(flag) for flag in flags], device)]
 
 
+def largest(value: float, device: torch.device) -> float:
+    """The largest of one value per worker of the run."""
+    if not dist.is_initialized():
+        return value
+    found = torch.tensor([value], dtype=torch.float64, device=device)
+    dist.all_reduce(found, op=dist.ReduceOp.MAX)
+    return float(found)
+
+
 def workers_of_this_host() -> Workers:
     """The group of this host's workers; every worker of the run must call it."""
     if not dist.is_initialized():

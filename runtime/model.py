@@ -17,7 +17,7 @@ from profiles.kernels.attention import EdgeBlock
 from profiles.kernels.sparse import csr_tensor
 from runtime.comm import HaloExchange, HaloExchanger
 from runtime.halo_cache import CachingExchanger
-from runtime.hybrid.exchanger import LevelExchanger
+from runtime.host_region import HostRegion
 from runtime.operators import (
     Activate,
     Aggregate,
@@ -43,10 +43,20 @@ class WorkerModel:
         shard: this worker's rows.
         recorder: times the tasks; its device is where everything lives.
         cache: halo rows kept between epochs; the shard is cut along it.
+        region: of the host, where the cache has any.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, recorder: Recorder, cache: CacheDecision = NO_CACHE
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        recorder: Recorder,
+        cache: CacheDecision = NO_CACHE,
+        region: HostRegion | None = None,
+        *,
+        overlap: bool = False,
     ) -> None:
         device = recorder.device
         self.job, self.program, self.recorder = job, program, recorder
@@ -57,18 +67,21 @@ class WorkerModel:
         self.edges: EdgeBlock | None = None
         self.inputs: dict[str, Any] = {}
         self._last_use = {value: index for index, step in enumerate(program.steps) for value in _uses(step)}
-        self.exchanger = self._load(shard, cache)
+        self.exchanger = self._exchanger(shard, cache, region)
+        self._load(shard, overlap)
         self._fetch_fixed(cache)
 
-    def _load(self, shard: Shard, cache: CacheDecision) -> CachingExchanger | LevelExchanger:
-        """Puts the shard on the device; returns what exchanges its halo."""
-        program, exchanger = self.program, CachingExchanger.of(shard, self.program, cache, self.recorder)
+    def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> HaloExchanger:
+        """What fetches the halo of a shard."""
+        return CachingExchanger.of(shard, self.program, cache, self.recorder, region)
+
+    def _load(self, shard: Shard, overlap: bool) -> None:
+        """Puts the shard on the device."""
         if self.job.model.kind == "gat":
             self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), self.recorder.device)
         else:
-            self.block = block_of(shard, exchanger)
-        self.inputs = own_inputs(shard, program, self.block, self.recorder.device)
-        return exchanger
+            self.block = block_of(shard, self.exchanger, overlap)
+        self.inputs = own_inputs(shard, self.program, self.block, self.recorder.device)
 
     def rows_of(self, step: Step) -> Tensor:
         """Global ids of the rows that a step works on."""
@@ -170,7 +183,7 @@ def own_inputs(shard: Shard, program: Program, block: Block | None, device: torc
     return {name: hops[name] for name in program.precomputed}
 
 
-def block_of(shard: Shard, exchanger: HaloExchanger) -> Block:
+def block_of(shard: Shard, exchanger: HaloExchanger, overlap: bool = False) -> Block:
     """A shard's rows of the aggregation matrix on the device of an exchanger."""
     device = exchanger.send_rows.device
     return Block(
@@ -179,6 +192,7 @@ def block_of(shard: Shard, exchanger: HaloExchanger) -> Block:
         remote=csr_tensor(shard.remote, device),
         remote_t=csr_tensor(shard.remote.T.tocsr(), device),
         exchanger=exchanger,
+        overlap=overlap,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,12 +100,14 @@ class HybridLowering(FullBatchLowering):
     def _num_made(self, step: Step, worker: int) -> int:
         return self.replicas.num_replicas(worker, self._levels.written(step))
 
-    def _exchange(self, key: str, rows: np.ndarray, width: int) -> None:
+    def _exchange(self, key: str, rows: np.ndarray, width: int, beside: Callable[[], None] | None = None) -> None:
         """Where nothing is sent at all nobody waits for anybody."""
         if rows.any():
-            super()._exchange(key, rows, width)
+            super()._exchange(key, rows, width, beside)
         else:
             self._each(key, lambda w: ZERO, "communicate")
+            if beside:
+                beside()
 
 
 def lower_hybrid(plan: Plan) -> HybridLowering:

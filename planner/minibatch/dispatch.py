@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from planner.minibatch.bound import EpochBound, epoch_bound, relaxed_ratio
@@ -48,34 +48,46 @@ class Dispatch:
         return "GPU only" if self.num_gpu_made == self.num_batches else "collective"
 
 
-def dispatch(times: StageTimes, num_batches: int, *, cpu_slots: int = 10, gpu_slots: int = 10) -> Dispatch:
+def dispatch(
+    times: StageTimes, num_batches: int, *, cpu_slots: int = 10, gpu_slots: int = 10, num_cpu_threads: int = 1
+) -> Dispatch:
     """The plan simulated fastest: CPU only, GPU only, everything resident, the paper's loop, and ours.
 
     Ours fixes how many batches the GPU makes, near where the bound has it, and transfers as soon as there
-    is something to train meanwhile; of plans as good as the best, the one with the fewest slots.
+    is something to train meanwhile; of plans as good as the best, everything resident, else the one with the
+    fewest slots.
 
     Args:
-        cpu_slots, gpu_slots: that fit into pinned and device memory, beside a batch in work.
+        cpu_slots, gpu_slots: that fit into pinned and device memory, beside a batch in work (for each thread).
+        num_cpu_threads: that make the CPU's batches, together one in `cpu_batching_s`.
     """
     assert num_batches >= 1, num_batches
     bound = epoch_bound(times, num_batches)
-    tried = {b: simulate(times, b, num_batches) for b in _candidates(times, bound, num_batches, cpu_slots, gpu_slots)}
+
+    def play(buffers: Buffers) -> Played:
+        return simulate(times, buffers, num_batches, num_cpu_threads)
+
+    tried = {
+        buffers: play(buffers)
+        for buffers in _candidates(times, bound, num_batches, cpu_slots, gpu_slots, num_cpu_threads)
+    }
     buffers = min(tried, key=lambda b: tried[b].epoch_s)
-    buffers, played = _with_fewest_slots(times, buffers, tried[buffers], num_batches)
+    buffers, played = _with_fewest_slots(buffers, tried[buffers], play)
     if times.resident_batching_s is not None:
         resident_s = num_batches * (times.resident_batching_s + times.model_s)
-        if resident_s <= played.epoch_s:
+        if resident_s <= played.epoch_s * _AS_GOOD:
             return Dispatch(num_batches, None, resident_s, bound, num_batches)
     return Dispatch(num_batches, buffers, played.epoch_s, bound, played.num_gpu_made)
 
 
 def _candidates(
-    times: StageTimes, bound: EpochBound, num_batches: int, cpu_slots: int, gpu_slots: int
+    times: StageTimes, bound: EpochBound, num_batches: int, cpu_slots: int, gpu_slots: int, num_cpu_threads: int
 ) -> Iterator[Buffers]:
     yield Buffers(0, 1)
     if not cpu_slots:
         return
-    yield from paper_loop(times, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots)[:1]
+    slots = {"cpu_slots": cpu_slots, "gpu_slots": gpu_slots}
+    yield from paper_loop(times, num_batches, **slots, num_cpu_threads=num_cpu_threads)[:1]
     yield Buffers(cpu_slots, gpu_slots)
     holds = range(1, gpu_slots + 1) if num_batches <= _TRY_ALL_SPLITS else (h for h in _HOLDS if h <= gpu_slots)
     splits = {0, *_splits(bound.num_gpu_batches, num_batches)}
@@ -88,13 +100,13 @@ def _splits(near: int, num_batches: int) -> range:
     return range(max(0, near - _NEIGHBOURS), min(num_batches, near + _NEIGHBOURS) + 1)
 
 
-def _with_fewest_slots(times: StageTimes, buffers: Buffers, played: Played, num_batches: int) -> tuple[Buffers, Played]:
+def _with_fewest_slots(buffers: Buffers, played: Played, play: Callable[[Buffers], Played]) -> tuple[Buffers, Played]:
     """Halves each buffer for as long as the epoch stays as short."""
     limit_s = played.epoch_s * _AS_GOOD
     for name in ("gpu_slots", "cpu_slots"):
         while (slots := getattr(buffers, name) // 2) >= (buffers.hold if name == "gpu_slots" else 1):
             smaller = replace(buffers, **{name: slots})
-            again = simulate(times, smaller, num_batches)
+            again = play(smaller)
             if again.epoch_s > limit_s:
                 break
             buffers, played = smaller, again
@@ -102,7 +114,12 @@ def _with_fewest_slots(times: StageTimes, buffers: Buffers, played: Played, num_
 
 
 def paper_loop(
-    times: StageTimes, num_batches: int, *, cpu_slots: int = 10**6, gpu_slots: int = _PAPER_GPU_SLOTS
+    times: StageTimes,
+    num_batches: int,
+    *,
+    cpu_slots: int = 10**6,
+    gpu_slots: int = _PAPER_GPU_SLOTS,
+    num_cpu_threads: int = 1,
 ) -> list[Buffers]:
     """MorphGL's dispatcher (section 4.2.2): plans visited, the fastest epoch first.
 
@@ -113,7 +130,7 @@ def paper_loop(
     slots = cpu_slots if ratio == 0 else min(max(1, int(gpu_slots / ratio)), cpu_slots)
     visited: dict[int, float] = {}
     while 1 <= slots <= cpu_slots and slots not in visited:
-        played = simulate(times, Buffers(slots, gpu_slots, phased=True), num_batches)
+        played = simulate(times, Buffers(slots, gpu_slots, phased=True), num_batches, num_cpu_threads)
         visited[slots] = played.epoch_s
         slots += 1 if played.cpu_blocked_s > played.gpu_waiting_s else -1
     return [Buffers(slots, gpu_slots, phased=True) for slots in sorted(visited, key=visited.__getitem__)]

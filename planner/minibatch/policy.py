@@ -6,7 +6,7 @@ what runs. It knows no seconds: a stage that takes longer than it should only de
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Action = Literal["gpu_batch", "train", "transfer"]
@@ -37,6 +37,13 @@ class Buffers:
     def __post_init__(self) -> None:
         assert min(self.gpu_slots, self.hold) >= 1, self
         assert min(self.cpu_slots, self.num_gpu_batches or 0) >= 0, self
+
+    def for_threads(self, num_cpu_threads: int) -> Buffers:
+        """These with the CPU's batches made by so many threads at once.
+
+        Each has the slot of the batch it is making, and those of the plan hold what waits, beside one in work.
+        """
+        return replace(self, cpu_slots=self.cpu_slots + num_cpu_threads - 1) if self.cpu_slots else self
 
 
 @dataclass

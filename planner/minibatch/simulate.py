@@ -16,7 +16,7 @@ class Played:
 
     Args:
         epoch_s: until the last batch is trained.
-        cpu_busy_s, pcie_busy_s, gpu_busy_s: of it, at work.
+        cpu_busy_s, pcie_busy_s, gpu_busy_s: of it, at work; the CPU's threads on average.
         cpu_blocked_s: the CPU had batches to make and no slot: the GPU was too slow.
         gpu_waiting_s: the GPU had nothing to do and batches were left: the CPU was too slow.
         num_gpu_made: batches made by the GPU.
@@ -31,23 +31,30 @@ class Played:
     num_gpu_made: int
 
 
-def simulate(times: StageTimes, buffers: Buffers, num_batches: int) -> Played:
-    """Plays an epoch in integer nanoseconds: the same input always gives the same output."""
-    return _Player(times, DualBufferPolicy(num_batches, buffers)).play()
+def simulate(times: StageTimes, buffers: Buffers, num_batches: int, num_cpu_threads: int = 1) -> Played:
+    """Plays an epoch in integer nanoseconds: the same input always gives the same output.
+
+    Args:
+        num_cpu_threads: that make the CPU's batches, each one in `num_cpu_threads` times `cpu_batching_s`: the
+            first batch takes that long to come, and the last ones come together.
+    """
+    policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
+    return _Player(times, policy, num_cpu_threads).play()
 
 
 class _Player:
-    def __init__(self, times: StageTimes, policy: DualBufferPolicy) -> None:
-        self.policy = policy
+    def __init__(self, times: StageTimes, policy: DualBufferPolicy, num_cpu_threads: int) -> None:
+        self.policy, self.num_cpu_threads = policy, num_cpu_threads
         self.length_ns: dict[Action | str, int] = {
-            "cpu_batch": round(times.cpu_batching_s * _NS),
+            "cpu_batch": round(times.cpu_batching_s * num_cpu_threads * _NS),
             "gpu_batch": round(times.gpu_batching_s * _NS),
             "transfer": round(times.dma_s * _NS),
             "train": round(times.model_s * _NS),
         }
-        self.end_ns: dict[str, int] = {}  # of the stages under way
+        self.idle_threads = list(range(num_cpu_threads))
+        self.end_ns: dict[tuple[str, int], int] = {}  # of the stages under way, by stage and thread
         self.busy_ns = dict.fromkeys(self.length_ns, 0)
-        self.cpu_blocked_ns = self.gpu_waiting_ns = 0
+        self.cpu_blocked_ns = self.gpu_waiting_ns = 0  # the CPU's: of all threads together
 
     def play(self) -> Played:
         now_ns = 0
@@ -55,40 +62,42 @@ class _Player:
             self._begin(now_ns)
             assert self.end_ns, f"nothing is under way and nothing may begin: {self.policy}"
             next_ns = min(self.end_ns.values())
-            if self.policy.cpu_is_blocked and "cpu_batch" not in self.end_ns:
-                self.cpu_blocked_ns += next_ns - now_ns
-            if "train" not in self.end_ns and "gpu_batch" not in self.end_ns:
+            if self.policy.cpu_is_blocked:
+                self.cpu_blocked_ns += len(self.idle_threads) * (next_ns - now_ns)
+            if ("train", 0) not in self.end_ns and ("gpu_batch", 0) not in self.end_ns:
                 self.gpu_waiting_ns += next_ns - now_ns
             now_ns = next_ns
             self._end(now_ns)
         busy = {stage: spent_ns / _NS for stage, spent_ns in self.busy_ns.items()}
         return Played(
             epoch_s=now_ns / _NS,
-            cpu_busy_s=busy["cpu_batch"],
+            cpu_busy_s=busy["cpu_batch"] / self.num_cpu_threads,
             pcie_busy_s=busy["transfer"] + busy["gpu_batch"],
             gpu_busy_s=busy["train"] + busy["gpu_batch"],
-            cpu_blocked_s=self.cpu_blocked_ns / _NS,
+            cpu_blocked_s=self.cpu_blocked_ns / _NS / self.num_cpu_threads,
             gpu_waiting_s=self.gpu_waiting_ns / _NS,
             num_gpu_made=self.policy.num_gpu_made,
         )
 
     def _begin(self, now_ns: int) -> None:
-        self._begin_cpu_batch(now_ns)
+        self._begin_cpu_batches(now_ns)
         for action in self.policy.next_actions():
             getattr(self.policy, f"begin_{action}")()
-            self._run(action, now_ns)
-        self._begin_cpu_batch(now_ns)  # into the slot that a transfer has freed
+            self._run(action, 0, now_ns)
+        self._begin_cpu_batches(now_ns)  # into the slot that a transfer has freed
 
-    def _begin_cpu_batch(self, now_ns: int) -> None:
-        if "cpu_batch" not in self.end_ns and self.policy.cpu_may_begin():
+    def _begin_cpu_batches(self, now_ns: int) -> None:
+        while self.idle_threads and self.policy.cpu_may_begin():
             self.policy.begin_cpu_batch()
-            self._run("cpu_batch", now_ns)
+            self._run("cpu_batch", self.idle_threads.pop(), now_ns)
 
-    def _run(self, stage: str, now_ns: int) -> None:
-        self.end_ns[stage] = now_ns + self.length_ns[stage]
+    def _run(self, stage: str, thread: int, now_ns: int) -> None:
+        self.end_ns[stage, thread] = now_ns + self.length_ns[stage]
         self.busy_ns[stage] += self.length_ns[stage]
 
     def _end(self, now_ns: int) -> None:
-        for stage in [stage for stage, end_ns in self.end_ns.items() if end_ns == now_ns]:
-            del self.end_ns[stage]
+        for stage, thread in [lane for lane, end_ns in self.end_ns.items() if end_ns == now_ns]:
+            del self.end_ns[stage, thread]
             getattr(self.policy, f"end_{stage}")()
+            if stage == "cpu_batch":
+                self.idle_threads.append(thread)

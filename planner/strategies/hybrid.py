@@ -23,16 +23,16 @@ from planner.program import LayerDecision
 from planner.strategies.base import OnStep
 from planner.strategies.hybrid_trial import HybridTrial, Masks
 from planner.strategies.op_order import layer_options
+from planner.strategies.shares import Tried, epoch_s_of
 from planner.strategies.trial import Trial
 from profiles.errors import UserError
 
-_Tried = tuple[float, Trial, FullBatchDecision]
 _MOST_HALVINGS = 6  # of budgets that turn out not to fit
 _SLOW_LINK = 10.0  # times slower than planned: by what pays then it is chosen what is staged
 
 
-def replicated(matrix: sp.csr_matrix, tried: Sequence[_Tried], on_step: OnStep) -> list[_Tried]:
-    """Of every partitioner and feature format the fastest shares, under the fastest order of operators that allows it.
+def replicated(matrix: sp.csr_matrix, tried: Sequence[Tried], on_step: OnStep) -> list[Tried]:
+    """Of every partitioner, kind of shares and feature format the fastest, under the fastest order that allows it.
 
     Args:
         matrix: the aggregation matrix of the whole graph.
@@ -41,9 +41,10 @@ def replicated(matrix: sp.csr_matrix, tried: Sequence[_Tried], on_step: OnStep) 
     Raises:
         UserError: rows of the model cannot be replicated under the orders of operators that the job leaves open.
     """
-    fastest: dict[tuple[str, bool], _Tried] = {}
-    for entry in sorted(tried, key=lambda each: each[0]):
-        fastest.setdefault((entry[2].partitioner, entry[2].sparse_features), entry)
+    fastest: dict[tuple[str, str, bool], Tried] = {}
+    for entry in sorted(tried, key=epoch_s_of):
+        decision = entry[2]
+        fastest.setdefault((decision.partitioner, decision.balance, decision.sparse_features), entry)
     found, reasons = [], []
     for _, trial, decision in fastest.values():
         options, reason = _options(trial)
@@ -93,7 +94,7 @@ class _Choice:
     bounds_s: Sequence[float]
 
 
-def _candidates(hybrid: HybridTrial, decision: FullBatchDecision) -> list[_Tried]:
+def _candidates(hybrid: HybridTrial, decision: FullBatchDecision) -> list[Tried]:
     """The decisions open to the job's pins, with their epochs."""
     if hybrid.trial.problem.job.pin.dependencies == "cache":
         # Without a search there is a simple bound: no choice saves more than all communication takes.
@@ -160,7 +161,7 @@ def _union(hybrid: HybridTrial, rank: int, mask: np.ndarray, budget_bytes: float
     return Held.of(closure, np.flatnonzero(mask.ravel())).grow(order, budget_bytes).cached.reshape(mask.shape)
 
 
-def _tried(hybrid: HybridTrial, decision: FullBatchDecision, choice: _Choice) -> _Tried:
+def _tried(hybrid: HybridTrial, decision: FullBatchDecision, choice: _Choice) -> Tried:
     pin, (rates, latency_s) = hybrid.trial.problem.job.pin, hybrid.predicted
     trial = hybrid.split_into(choice.cached, choice.staged)
     decided = DependencyDecision(
@@ -169,7 +170,7 @@ def _tried(hybrid: HybridTrial, decision: FullBatchDecision, choice: _Choice) ->
         latency_s=latency_s,
         workers=tuple(_worker(hybrid, choice, rank, rates[rank]) for rank in range(hybrid.num_workers)),
     )
-    update = {"layers": hybrid.layers, "cache": NO_CACHE, "dependencies": decided}
+    update = {"layers": hybrid.layers, "cache": NO_CACHE, "overlap": False, "dependencies": decided}
     return trial.epoch_s(hybrid.layers), trial, decision.model_copy(update=update)
 
 

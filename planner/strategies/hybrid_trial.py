@@ -111,7 +111,7 @@ class HybridTrial:
             cached=dependency_triples(cached, self.trial.halo, self.levels.first),
             staged=dependency_triples(staged or [], self.trial.halo, self.levels.first),
         )
-        return replace(self.trial, replicated=made, scaled=self.trial.shapes, _caches={})
+        return replace(self.trial, replicated=made, scaled=self.trial.shapes, overlap=False, _caches={})
 
     def _split(self, rank: int, mask: np.ndarray) -> Split:
         return make_split(self.nears[rank], self.levels.first, mask)

@@ -17,7 +17,6 @@ from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
 from planner.program import LayerDecision, Program, build_program, num_hops
-from planner.schedule import Schedule
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
 from planner.strategies.base import Problem
@@ -34,6 +33,7 @@ class Trial:
         halo: what is left of it where vertices are `pruned`, int32 [2, P].
         scaled: shapes to take instead of the halo's.
         replicated: what workers make of each other's vertices (None: all halo rows are communicated).
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     problem: Problem
@@ -43,6 +43,7 @@ class Trial:
     scaled: tuple[WorkerShape, ...] | None = None
     pruned: np.ndarray = field(default_factory=nothing_pruned)
     replicated: Replicated | None = None
+    overlap: bool = False
     _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
 
     @cached_property
@@ -78,6 +79,7 @@ class Trial:
             self.problem.graph.num_classes,
             cache,
             refresh,
+            self.overlap,
         )
 
     def _hybrid_lowering(self, layers: tuple[LayerDecision, ...], replicated: Replicated) -> HybridLowering:
@@ -93,15 +95,16 @@ class Trial:
 
     def epoch_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> float:
         """Seconds of an epoch, mean over a refresh interval."""
-        return sum(share * play_epochs(epoch).median_epoch_s for share, epoch in self._kinds(layers, cache))
+        kinds = self._kinds(layers, cache)
+        return sum(share * play_epochs(lowering.lower()).median_epoch_s for share, lowering in kinds)
 
-    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, Schedule]]:
-        """(share of all epochs, schedule) of each kind of epoch."""
-        refresh = self.lowering(layers, cache).lower()
+    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, FullBatchLowering]]:
+        """(share of all epochs, lowering) of each kind of epoch."""
+        refresh = self.lowering(layers, cache)
         if not cache.is_stale:
             return [(1.0, refresh)]
         share = 1 / cache.refresh_interval
-        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False).lower())]
+        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False))]
 
     def cache(self, layers: tuple[LayerDecision, ...]) -> CacheDecision:
         """The halo rows to keep: as many as fit, where that shortens the epoch, else none."""
@@ -109,13 +112,23 @@ class Trial:
             self._caches[layers] = choose_cache(self, layers)
         return self._caches[layers]
 
-    def busy_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> list[float]:
-        """Seconds of work of every worker in an epoch, waiting and exchanges left out."""
-        busy = [0.0] * len(self.shapes)
-        for share, epoch in self._kinds(layers, cache):
-            for task in epoch.tasks:
-                busy[task.worker] += share * (task.seconds if task.category != "communicate" else task.processor_s)
-        return busy
+    def busy_s(
+        self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE, *, ports: bool = False
+    ) -> list[float]:
+        """Seconds of work of every worker in an epoch, waiting for others left out.
+
+        Of exchanges the processor's work counts, or with `ports` the time that the worker's own port takes.
+        """
+        busy = np.zeros(len(self.shapes))
+        for share, lowering in self._kinds(layers, cache):
+            for task in lowering.lower().tasks:
+                if task.category != "communicate":
+                    busy[task.worker] += share * task.seconds
+                elif not ports:
+                    busy[task.worker] += share * task.processor_s
+            if ports:
+                busy += share * np.array(lowering.ports_s())
+        return busy.tolist()
 
     def descend(self, options: Sequence[Sequence[LayerDecision]] = ()) -> list[tuple[LayerDecision, ...]]:
         """Every decision looked at: layer by layer the best of its options, the others held.
@@ -157,6 +170,7 @@ class Trial:
             has_optimizer_state=self.problem.job.training.optimizer == "adam",
             cache=cache,
             rank=rank,
+            overlap=self.overlap,
         )
 
     def _hybrid_memory_of(
@@ -210,6 +224,17 @@ def with_share(trial: Trial, share: float, *, keeps_edges: bool = True, gives_ba
         )
 
     return replace(trial, scaled=tuple(map(scaled, trial.shapes)), _caches={})
+
+
+def overlap_options(problem: Problem) -> tuple[bool, ...]:
+    """Without and with computation beside exchanges, where some can have any; a pin decides alone.
+
+    GAT attends over local and halo rows at once.
+    """
+    if len(problem.placement.workers) == 1 or problem.job.model.kind == "gat":
+        return (False,)
+    pinned = problem.job.pin.overlap
+    return (False, True) if pinned is None else (pinned,)
 
 
 def feature_formats(problem: Problem) -> tuple[bool, ...]:

@@ -49,6 +49,24 @@ def csc_from_edges(edge_index: np.ndarray, num_vertices: int) -> Csc:
     return Csc(indptr, indices, edge_ids)
 
 
+def in_neighbours_of(graph: Csc, vertices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lists of some vertices, one behind the other [k], and int64 [N] where each begins; -1 for other vertices."""
+    degrees = graph.indptr[vertices + 1] - graph.indptr[vertices]
+    ends = np.cumsum(degrees)
+    starts = np.full(graph.num_vertices, -1, np.int64)
+    starts[vertices] = ends - degrees
+    lists = np.empty(ends[-1] if len(ends) else 0, graph.indices.dtype)
+    _copy_lists(graph.indptr, graph.indices, vertices, starts, lists)
+    return lists, starts
+
+
+def out_degrees(graph: Csc) -> np.ndarray:
+    """int64 [N], in how many lists of in-neighbours each vertex is."""
+    degrees = np.zeros(graph.num_vertices, np.int64)
+    _count_sources(graph.indices, degrees)
+    return degrees
+
+
 @njit(nogil=True, cache=True)
 def _count(targets, indptr):  # pragma: no cover - compiled
     """Fills `indptr` (zeros before); whether the targets are in order already."""
@@ -70,3 +88,18 @@ def _place(sources, targets, free, indices, edge_ids):  # pragma: no cover - com
         free[targets[edge]] = position + 1
         indices[position] = sources[edge]
         edge_ids[position] = edge
+
+
+@njit(nogil=True, cache=True)
+def _copy_lists(indptr, indices, vertices, starts, lists):  # pragma: no cover - compiled
+    for i in range(len(vertices)):
+        at, vertex = starts[vertices[i]], vertices[i]
+        for position in range(indptr[vertex], indptr[vertex + 1]):
+            lists[at] = indices[position]
+            at += 1
+
+
+@njit(nogil=True, cache=True)
+def _count_sources(indices, degrees):  # pragma: no cover - compiled
+    for position in range(len(indices)):
+        degrees[indices[position]] += 1

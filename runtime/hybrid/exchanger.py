@@ -49,9 +49,6 @@ class LevelExchanger(HaloExchanger):
             times_arrivals and _is_gloo(),
         )
 
-    def begin(self, epoch: int | None) -> None:
-        """Nothing depends on the epoch."""
-
     def agree(self, wanted: np.ndarray) -> np.ndarray:
         """bool [l, s]: what the receivers want of the rows sent, from what this worker wants, bool [l, h].
 
@@ -60,7 +57,7 @@ class LevelExchanger(HaloExchanger):
         if not len(wanted):
             return np.empty((0, len(self.send_rows)), bool)
         bits = torch.from_numpy(np.ascontiguousarray(np.packbits(wanted.T, axis=1))).to(self.send_rows.device)
-        told = self.fetch_gradients(bits, "agree").cpu().numpy()
+        told = self._all_to_all(bits, self.send_counts, self.recv_counts).cpu().numpy()
         return np.unpackbits(told, axis=1, count=len(wanted)).T.astype(bool)
 
     def fetch(self, x: Tensor, name: str) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from planner.minibatch.policy import Buffers, DualBufferPolicy
@@ -90,17 +90,16 @@ def run_epoch(
 ) -> Epoch:
     """Trains every batch of an epoch once.
 
-    A plan's CPU makes one batch after another, `num_cpu_threads` times as fast as a thread. So each thread has the
-    slot of the batch it is making, and those of the plan hold what waits, beside one in work.
+    Args:
+        buffers: of a CPU that makes one batch after another (`Buffers.for_threads`).
 
     Raises:
         StageFailedError: a stage raised, or none ended within `timeout_s`; the others are stopped.
     """
     makers = [f"CPU {thread}" for thread in range(num_cpu_threads)]
-    if buffers.cpu_slots:
-        buffers = replace(buffers, cpu_slots=buffers.cpu_slots + num_cpu_threads - 1)
     with Lanes((*makers, "PCIe", "GPU"), timeout_s) as lanes:
-        return _EpochUnderWay(stages, DualBufferPolicy(num_batches, buffers), epoch, lanes, makers).run()
+        policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
+        return _EpochUnderWay(stages, policy, epoch, lanes, makers).run()
 
 
 class _EpochUnderWay:

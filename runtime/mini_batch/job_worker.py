@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
@@ -19,24 +17,22 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from planner.graph import Graph
 from planner.job import Job
 from planner.loaders import load_graph
-from planner.minibatch.cache import plan_cache
 from planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
+from planner.minibatch.room import MAX_SLOTS
 from profiles.contract import replacing
 from profiles.errors import UserError
 from profiles.launch import emit
+from profiles.torchrun import local_device, process_group
 from runtime.metrics import hits
+from runtime.mini_batch.device_memory import CudaMemory, fill_device
 from runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import StageProfile, profile_stages
 from runtime.mini_batch.train import Trained, train
 from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
 from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.presample import presample
-from runtime.sampling.source import Source
 
 _PROFILED_BATCHES = 12
-_PRESAMPLED_BATCHES = 20
-_CACHE_SHARE = 0.5  # of the device memory that is free before training
 
 
 def run_worker(job_path: Path, folder: Path, *, timeout_s: float) -> None:
@@ -44,24 +40,11 @@ def run_worker(job_path: Path, folder: Path, *, timeout_s: float) -> None:
 
     Rank 0 writes `folder/mini_batch.json` and `folder/model.pt`.
     """
-    job = Job.load(job_path)
-    size, device = int(os.environ["WORLD_SIZE"]), _pick_device()
-    if size > 1:
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
-    try:
-        _Worker(job, device, int(os.environ["RANK"]), size, timeout_s).run(folder)
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-
-def _pick_device() -> torch.device:
-    if torch.cuda.is_available():
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-        return device
-    return torch.device("cpu")
+    job, device = Job.load(job_path), local_device()
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    with process_group(device, timeout_s):
+        # Without a name, so that it ends here: DDP's reducer outliving the group may wait for ever.
+        _Worker(job, device, rank, size, timeout_s).run(folder)
 
 
 class _Worker:
@@ -78,10 +61,13 @@ class _Worker:
         self.loader = self._loader(self.graph.train_mask, shuffle=True)
         if len(self.loader) < size:
             raise UserError(f"{size} workers for {len(self.loader)} batches; take fewer workers or smaller batches")
-        self.cached_bytes = 0
         self.net = build_pyg_model(job.model, self.graph.num_features, self.graph.num_classes, job.training.seed)
         self.net.dropout.p = job.model.dropout
         self.stages = self._stages(self.net.to(device))
+        self.gpu_slots, self.kept_bytes = MAX_SLOTS, 0
+        if device.type == "cuda":
+            limit_bytes = job.mini_batch.device_bytes
+            self.gpu_slots, self.kept_bytes = fill_device(self.stages, CudaMemory(device), limit_bytes=limit_bytes)
 
     def run(self, folder: Path) -> None:
         """Profiles, trains, evaluates and writes."""
@@ -99,7 +85,7 @@ class _Worker:
             num_cpu_threads=self.num_cpu_threads,
             times=profile.times,
             variation=profile.variation,
-            cached_bytes=self.cached_bytes,
+            cached_bytes=self.kept_bytes,
             epochs=tuple(epochs),
             accuracy=self._evaluate(),
         )
@@ -125,24 +111,7 @@ class _Worker:
         optimizer = build_optimizer(net.parameters(), self.job.training)
         model = in_step(net) if self.size > 1 else net
         loss = partial(loss_of, mask=slice(None))
-        assert self.job.mini_batch is not None
-        draws = min(self.job.mini_batch.fan_outs) > 0  # the GPU's kernels do not take all neighbours
-        source = self._gpu_source() if self.device.type == "cuda" and draws else None
-        return LoaderStages(self.loader, model, optimizer, loss=loss, device=self.device, gpu_source=source)
-
-    def _gpu_source(self) -> Source:
-        from runtime.sampling.device import DeviceSource  # needs Triton
-
-        row_bytes = self.data.x[0].numel() * self.data.x.element_size()
-        cache = plan_cache(
-            presample(self.loader, _PRESAMPLED_BATCHES),
-            np.diff(self.loader.graph.indptr),
-            index_bytes=self.loader.graph.indices.itemsize,
-            row_bytes=row_bytes,
-            budget_bytes=int(_CACHE_SHARE * torch.cuda.mem_get_info(self.device)[0]),
-        )
-        self.cached_bytes = cache.adjacency_bytes + cache.feature_bytes
-        return DeviceSource(self.loader.graph, self.device, cache=cache, cached=self.data.x)
+        return LoaderStages(self.loader, model, optimizer, loss=loss, device=self.device)
 
     def _profile(self) -> StageProfile:
         return profile_stages(
@@ -150,6 +119,8 @@ class _Worker:
             _PROFILED_BATCHES,
             num_distinct=len(self.loader),
             num_cpu_threads=self.num_cpu_threads,
+            gpu_slots=self.gpu_slots,
+            is_resident=self.stages.is_resident,
             timeout_s=self.timeout_s,
         )
 
@@ -162,6 +133,7 @@ class _Worker:
             profile.times,
             mine,
             self.job.training.epochs,
+            gpu_slots=self.gpu_slots,
             num_cpu_threads=self.num_cpu_threads,
             timeout_s=self.timeout_s,
         )

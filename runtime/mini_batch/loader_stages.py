@@ -28,7 +28,7 @@ class LoaderStages:
         model: on `device`; trained on the seeds of a batch, which come first among its vertices.
         optimizer: of the model's parameters.
         loss: of logits [B, C] and labels [B].
-        gpu_source: makes the GPU's batches (`runtime.sampling.device.DeviceSource`).
+        gpu_source: makes the GPU's batches (`runtime.sampling.device.DeviceSource`); may be set later.
     """
 
     def __init__(
@@ -42,10 +42,15 @@ class LoaderStages:
         gpu_source: Source | None = None,
     ) -> None:
         self.loader, self.model, self.optimizer, self.loss, self.device = loader, model, optimizer, loss, device
-        self._gpu_source = gpu_source
+        self.gpu_source = gpu_source
         has_cuda = device.type == "cuda"
         self._copying, self._computing = (torch.cuda.Stream(device) if has_cuda else None for _ in range(2))
         self._synchronize()  # the model may still be on its way
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether the GPU makes batches from what lies on the device alone."""
+        return self.gpu_source is not None and self.gpu_source.is_resident
 
     def cpu_batch(self, epoch: int, index: int) -> Data:
         """Sampled and gathered in host memory."""
@@ -58,10 +63,10 @@ class LoaderStages:
 
     def gpu_batch(self, epoch: int, index: int) -> Data:
         """Made in device memory, or made by the CPU and copied at once."""
-        if self._gpu_source is None:
+        if self.gpu_source is None:
             return self.transfer(self.cpu_batch(epoch, index))
         with _on(self._computing):
-            return self.loader.batch(epoch, index, self._gpu_source).to(self.device)
+            return self.loader.batch(epoch, index, self.gpu_source).to(self.device)
 
     def train(self, batch: Data) -> float:
         """One step on the mean loss of the batch's seeds."""

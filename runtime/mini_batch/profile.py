@@ -26,7 +26,14 @@ class StageProfile:
 
 
 def profile_stages(
-    stages: Stages, num_batches: int, *, num_distinct: int, num_cpu_threads: int = 1, timeout_s: float = 300.0
+    stages: Stages,
+    num_batches: int,
+    *,
+    num_distinct: int,
+    num_cpu_threads: int = 1,
+    gpu_slots: int = _SLOTS,
+    is_resident: bool = False,
+    timeout_s: float = 300.0,
 ) -> StageProfile:
     """Runs two short epochs, one with every batch made by the CPU, one with every batch made by the GPU.
 
@@ -36,6 +43,8 @@ def profile_stages(
     Args:
         num_batches: of each epoch, at least two a thread, beside as many to warm up.
         num_distinct: batches there are; where these are fewer, some come again.
+        gpu_slots: batches that fit on the device; no more than two are used.
+        is_resident: the GPU makes batches from what lies on the device alone, so that this route is measured too.
     Raises:
         StageFailedError: as `run_epoch` does.
     """
@@ -44,7 +53,7 @@ def profile_stages(
     again = Renumbered(stages, lambda index: index % num_distinct)
     epochs = [
         run_epoch(again, buffers, num_batches + warm_up, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
-        for buffers in (Buffers(_SLOTS, _SLOTS, 0), Buffers(0, 1))
+        for buffers in (Buffers(_SLOTS, min(_SLOTS, gpu_slots), 0), Buffers(0, 1))
     ]
     seconds = {
         "cpu_batch": _seconds(epochs[0], "cpu_batch", warm_up) / num_cpu_threads,
@@ -59,6 +68,7 @@ def profile_stages(
             gpu_batching_s=means["gpu_batch"],
             dma_s=means["transfer"],
             model_s=means["train"],
+            resident_batching_s=means["gpu_batch"] if is_resident else None,
         ),
         {stage: float(values.std() / means[stage]) for stage, values in seconds.items()},
     )

@@ -46,7 +46,7 @@ def train(
         StageFailedError: as `run_epoch` does.
     """
     for number in range(num_epochs):
-        plan = dispatch(times, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots)
+        plan = dispatch(times, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots, num_cpu_threads=num_cpu_threads)
         buffers = plan.buffers or Buffers(0, 1)
         epoch = run_epoch(stages, buffers, num_batches, number, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
         times = updated(times, epoch, num_cpu_threads)
@@ -56,7 +56,8 @@ def train(
 def updated(times: StageTimes, epoch: Epoch, num_cpu_threads: int) -> StageTimes:
     """Stage times half as they were known, half as the epoch has them.
 
-    A CPU batch takes one thread its whole time, so with several a batch comes so many times as often.
+    A CPU batch takes one thread its whole time, so with several a batch comes so many times as often. Where
+    everything is on the device, the GPU makes its batches from there in any plan.
     """
     changed = {}
     for stage, field in _FIELD_OF.items():
@@ -64,4 +65,6 @@ def updated(times: StageTimes, epoch: Epoch, num_cpu_threads: int) -> StageTimes
         if measured_s is not None:
             measured_s /= num_cpu_threads if stage == "cpu_batch" else 1
             changed[field] = (1 - _FRESH) * getattr(times, field) + _FRESH * measured_s
+    if times.resident_batching_s is not None and "gpu_batching_s" in changed:
+        changed["resident_batching_s"] = changed["gpu_batching_s"]
     return times.model_copy(update=changed)

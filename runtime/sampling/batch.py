@@ -38,6 +38,10 @@ class BatchMaker:
             elif data.is_edge_attr(key):
                 self._edge_level[key] = _sliceable(data, key, value)
 
+    def sliced(self) -> dict[str, Any]:
+        """The attributes whose rows a batch holds, by name: those with an entry a vertex or edge."""
+        return {key: value for key, (value, _) in (self._node_level | self._edge_level).items()}
+
     def make(self, source: Source, seeds: Tensor, input_id: Tensor, epoch: int, batch: int) -> Data:
         """One batch from `seeds` int64 [B], with their names `input_id` [B], made by `source`."""
         keys = [hop_key(self._seed, epoch, batch, hop) for hop in range(len(self._fan_outs))]

@@ -1,8 +1,9 @@
-"""Batches made by a GPU: graph and features stay in page-locked host memory, and what is read often on the device."""
+"""Batches made by a GPU from page-locked host memory, and from what lies on the device: nothing, a part or all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,17 @@ import torch
 from torch import Tensor
 from torch_geometric.loader.utils import index_select
 
-from planner.minibatch.cache import CachePlan
+from planner.minibatch.cache import POINTER_BYTES, CachePlan, plan_cache
 from profiles.errors import UserError
-from profiles.kernels.csc import Csc
+from profiles.kernels.csc import Csc, in_neighbours_of, out_degrees
 from profiles.kernels.gather import can_gather
 from profiles.kernels.sampling import Sample
 from profiles.kernels.sampling_gpu import KeptEdges, gather, sample
+from runtime.sampling.loader import NeighborLoader
+from runtime.sampling.page_lock import PageLocks, cuda_page_locks
+from runtime.sampling.presample import presample
+
+_PRESAMPLED_BATCHES = 20
 
 
 class DeviceSource:
@@ -26,25 +32,36 @@ class DeviceSource:
         device: a CUDA device; a CPU only where Triton's interpreter stands in for one.
         cache: what is kept on the device.
         cached: the tensor [N, ...] whose rows `cache.features` names; given with `cache`.
+        resident: keep the whole graph, and every tensor that rows are asked of, on the device instead.
+        locks: page-lock what stays in host memory while the source lives; None: CUDA's own on a CUDA device.
     """
 
     def __init__(
-        self, graph: Csc, device: torch.device, *, cache: CachePlan | None = None, cached: Tensor | None = None
+        self,
+        graph: Csc,
+        device: torch.device,
+        *,
+        cache: CachePlan | None = None,
+        cached: Tensor | None = None,
+        resident: bool = False,
+        locks: PageLocks | None = None,
     ) -> None:
-        self._device = device
-        self._indptr = torch.from_numpy(graph.indptr).to(device)
-        self._indices = self._locked(torch.from_numpy(graph.indices))
-        self._edge_ids = None if graph.edge_ids is None else self._locked(torch.from_numpy(graph.edge_ids))
-        self._kept_edges = None if cache is None else self._keep_edges(graph, cache.adjacency)
-        self._tables: dict[int, tuple[Tensor, Tensor]] = {}  # the tensor given, page-locked
-        self._cached = cached
         assert (cache is None) == (cached is None)
-        if cache is not None and cached is not None:
-            features = torch.from_numpy(cache.features)
-            self._kept_rows = cached[features].to(device)
-            slots = torch.full((graph.num_vertices,), -1, dtype=torch.int64)
-            slots[features] = torch.arange(len(features))
-            self._slots = slots.to(device)
+        assert not (resident and cache is not None), "all of it or a part"
+        self.is_resident = resident
+        self._device = device
+        self._locks = locks or (cuda_page_locks() if device.type == "cuda" else None)
+        self._tables: dict[int, tuple[Tensor, Tensor]] = {}  # the tensor given, where it can be read
+        self._indptr = torch.from_numpy(graph.indptr).to(device)
+        self._indices = self._readable(torch.from_numpy(graph.indices))
+        self._edge_ids = None if graph.edge_ids is None else self._readable(torch.from_numpy(graph.edge_ids))
+        self._kept_edges: KeptEdges | None = None
+        self._cached: Tensor | None = None
+        if cache is not None and len(cache.adjacency):
+            lists, starts = in_neighbours_of(graph, cache.adjacency)
+            self._kept_edges = KeptEdges(torch.from_numpy(lists).to(device), torch.from_numpy(starts).to(device))
+        if cache is not None and cached is not None and len(cache.features) and can_gather(cached):
+            self._keep_rows(cached, torch.from_numpy(cache.features))
 
     def sample(self, seeds: Tensor, fan_outs: Sequence[int], keys: Sequence[int]) -> Sample:
         """As `Source`.
@@ -68,25 +85,77 @@ class DeviceSource:
             picked = index_select(value, index.to(value.device) if isinstance(value, Tensor) else index.cpu(), dim)
             return picked.to(self._device) if isinstance(picked, Tensor) else picked
         if value is self._cached:
-            return gather(self._table(value), index, self._kept_rows, self._slots[index])
+            return gather(self._table(value), index, self._kept_rows, self._slots[index].to(torch.int64))
         return gather(self._table(value), index)
 
     def _table(self, value: Tensor) -> Tensor:
         if id(value) not in self._tables:
-            self._tables[id(value)] = value, self._locked(value)
+            self._tables[id(value)] = value, self._readable(value)
         return self._tables[id(value)][1]
 
-    def _locked(self, tensor: Tensor) -> Tensor:
-        return tensor.pin_memory() if self._device.type == "cuda" else tensor
+    def _readable(self, tensor: Tensor) -> Tensor:
+        """What the kernels read in its place: itself on the device, or page-locked."""
+        if self.is_resident:
+            return tensor.to(self._device)
+        return tensor if self._locks is None else self._locks.locked(tensor, self)
 
-    def _keep_edges(self, graph: Csc, vertices: np.ndarray) -> KeptEdges | None:
-        if not len(vertices):
-            return None
-        degrees = np.diff(graph.indptr)[vertices]
-        ends = np.cumsum(degrees)
-        starts = np.full(graph.num_vertices, -1, np.int64)
-        starts[vertices] = ends - degrees
-        positions = np.arange(ends[-1]) + np.repeat(graph.indptr[vertices] - (ends - degrees), degrees)
-        return KeptEdges(
-            torch.from_numpy(graph.indices[positions]).to(self._device), torch.from_numpy(starts).to(self._device)
-        )
+    def _keep_rows(self, cached: Tensor, vertices: Tensor) -> None:
+        self._cached = cached
+        # By the kernel: picked on the host, they would lie there once more for a moment.
+        self._kept_rows = gather(self._table(cached), vertices.to(self._device))
+        slots = torch.full((len(cached),), -1, dtype=torch.int32)
+        slots[vertices] = torch.arange(len(vertices), dtype=torch.int32)
+        self._slots = slots.to(self._device)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A source and what of a loader's graph it keeps on the device.
+
+    Args:
+        num_bytes: that this takes, once every attribute has been asked for.
+        cache: what was chosen; None where everything is kept.
+    """
+
+    source: DeviceSource
+    num_bytes: int
+    cache: CachePlan | None = None
+
+
+def source_within(loader: NeighborLoader, device: torch.device, budget_bytes: int, *, cached: str = "x") -> Kept:
+    """A source that keeps everything on the device where that fits a budget, else what batches read most of it.
+
+    Args:
+        budget_bytes: of the device's memory, for the graph, the features and what finds their rows.
+        cached: the attribute whose rows are kept where not everything is.
+    """
+    whole_bytes = resident_bytes(loader)
+    if whole_bytes is not None and whole_bytes <= budget_bytes:
+        return Kept(DeviceSource(loader.graph, device, resident=True), whole_bytes)
+    return cached_source(loader, device, budget_bytes, cached=cached)
+
+
+def cached_source(loader: NeighborLoader, device: torch.device, budget_bytes: int, *, cached: str = "x") -> Kept:
+    """A source that reads host memory but for what a presampling pass finds worth keeping within a budget."""
+    graph, table = loader.graph, loader.sliced().get(cached)
+    if not isinstance(table, Tensor):
+        raise UserError(f"the graph has no tensor {cached} with a row a vertex; name the one whose rows are kept")
+    cache = plan_cache(
+        presample(loader, _PRESAMPLED_BATCHES),
+        np.diff(graph.indptr),
+        out_degrees(graph),
+        index_bytes=graph.indices.itemsize,
+        row_bytes=table[0].numel() * table.element_size(),
+        budget_bytes=budget_bytes,
+    )
+    return Kept(DeviceSource(graph, device, cache=cache, cached=table), cache.num_bytes, cache)
+
+
+def resident_bytes(loader: NeighborLoader) -> int | None:
+    """What a loader's graph and attributes take on a device; None where one of them cannot lie there."""
+    values = list(loader.sliced().values())
+    if not all(isinstance(value, Tensor) and can_gather(value) for value in values):
+        return None
+    graph = loader.graph
+    edges_bytes = graph.indices.nbytes + (0 if graph.edge_ids is None else graph.edge_ids.nbytes)
+    return POINTER_BYTES * len(graph.indptr) + edges_bytes + sum(value.nbytes for value in values)

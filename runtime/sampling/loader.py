@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -99,6 +100,10 @@ class NeighborLoader:
         at = slice(index * self.batch_size, (index + 1) * self.batch_size)
         chosen = self._order(epoch)[at]
         return self._maker.make(source or self._source, self._seeds[chosen], self._ids[chosen], epoch, index)
+
+    def sliced(self) -> dict[str, Any]:
+        """The graph's attributes whose rows a batch holds, by name."""
+        return self._maker.sliced()
 
     def _order(self, epoch: int) -> Tensor:
         """int64 [S], the positions of the seeds in the order of an epoch."""

@@ -16,7 +16,13 @@ from runtime.sampling.blocks import BatchBlocks
 
 
 class Source(Protocol):
-    """Makes the parts of a batch; any thread may ask."""
+    """Makes the parts of a batch; any thread may ask.
+
+    Args:
+        is_resident: it reads nothing but a device's own memory.
+    """
+
+    is_resident: bool
 
     def sample(self, seeds: Tensor, fan_outs: Sequence[int], keys: Sequence[int]) -> Sample:
         """The batch of `seeds` int64 [B] in host memory, with the draws that `keys` stand for."""
@@ -33,6 +39,8 @@ class HostSource:
         blocks: memory for what is returned.
         alone: only one thread makes batches, so torch may use all cores to pick rows.
     """
+
+    is_resident = False
 
     def __init__(self, graph: Csc, blocks: BatchBlocks, *, alone: bool) -> None:
         self._graph, self._empty, self._alone = graph, blocks.empty, alone

@@ -76,6 +76,19 @@ def test_quick_routes_run():
     assert 0 < row["busy"]["gpu"] <= 1
 
 
+def test_quick_cpu_pipeline_is_predicted():
+    """Every epoch has its prediction; nothing is said of how good it is, for the machine may be busy."""
+    done = benchmark("cpu_pipeline", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert {1, 2} <= {row["threads"] for row in result["rows"]}
+    assert result["worst_error"] >= result["mean_error"] > 0
+    for row in result["rows"]:
+        assert row["predicted_s"] == row["epochs"][0]["predicted_s"]
+        assert all(min(epoch.values()) > 0 for epoch in row["epochs"])
+        assert 0 <= row["others_share"] <= 1
+
+
 def test_quick_hit_rate_has_priority_on_top():
     """On 2 and 4 parts overlap priority is below neither FIFO nor LRU at once, and finds everything at coverage."""
     done = benchmark("hit_rate", "--quick")
@@ -101,6 +114,22 @@ def test_quick_adjustment_is_judged_by_its_bound():
         assert row["decided_gap"] <= row["shares_gap"] + 1e-12
         assert 0 < row["saved_share"] < 1
     assert result["worst_decided_gap"] < 0.05
+
+
+def test_quick_paper_machines_stand_beside_the_paper():
+    """Every group has both sides' speed-ups; pruning never leaves the devices less even; equal devices gain nothing."""
+    done = benchmark("paper_machines", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["group"]: row for row in result["rows"]}
+    assert rows.keys() == {"x2", "x5", "x8"}
+    assert rows["x2"]["paper_speedup"] == pytest.approx(48.65 / 19.13)
+    assert rows["x2"]["speedups"]["by speed"] == 1.0
+    for row in rows.values():
+        assert len(row["rapa"]) == 2
+        assert all(r["max_over_mean_after"] <= r["max_over_mean_before"] + 1e-9 for r in row["rapa"])
+        assert min(row["speedups"].values()) > 0
+    assert -1 <= result["rank_correlation"] <= 1
 
 
 def uniform_draws(num_draws, degree, fan_out, skew):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from profiles.agents import HostGroup
-from profiles.errors import RunFailedError
+from profiles.errors import RunFailedError, UserError
 from profiles.launch import launch, reporting_errors
 
 pytestmark = pytest.mark.distributed
@@ -38,7 +38,8 @@ def run(tmp_path):
         (code / f"{name}.py").write_text(HEAD + body)
         folder, events = tmp_path / "run", []
         options.setdefault("on_event", events.append)
-        environment = {"PYTHONPATH": str(code), **options.pop("environment", {})}
+        paths = [str(code), os.environ.get("PYTHONPATH", "")]
+        environment = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), **options.pop("environment", {})}
         launch(
             name,
             [str(folder)],
@@ -193,13 +194,37 @@ emit({"files": [m.__file__ for m in (planner.job, runtime.reference, profiles.ma
     assert not any(file.startswith(str(here)) for file in event["files"])
 
 
-def test_report_marks_a_lost_peer(tmp_path):
-    """A RuntimeError of a closed connection is the peer's fault; any other error is the worker's own."""
-    for rank, error in enumerate(
-        (RuntimeError("Connection closed by peer [127.0.0.1]"), ValueError("Connection reset"))
-    ):
-        with pytest.raises(SystemExit), reporting_errors(tmp_path, rank):
-            raise error
-    reports = [json.loads((tmp_path / f"worker_{rank}.error.json").read_text()) for rank in (0, 1)]
-    assert [report["from_peer"] for report in reports] == [True, False]
-    assert reports[1]["error"] == "ValueError: Connection reset"
+def test_a_users_mistake_stays_one(run):
+    """What a worker finds wrong with its input is told in its own words, whoever found it first."""
+    body = """
+from profiles.errors import UserError
+with reporting_errors(folder, rank):
+    raise UserError("graph.npz: no such file")
+"""
+    with pytest.raises(UserError, match=r"^graph\.npz: no such file$"):
+        run(body)
+
+
+NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, {}, NCCL version 2.27.3\n{}"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost_peer"),
+    [
+        (RuntimeError("Connection closed by peer [127.0.0.1]"), True),
+        (ValueError("Connection reset"), False),
+        (RuntimeError(NCCL.format("remote process exited or there was a network error", "ncclRemoteError: ...")), True),
+        (RuntimeError("[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"), True),
+        (RuntimeError("NCCL communicator was aborted on rank 1."), True),
+        (RuntimeError(NCCL.format("invalid usage", "ncclInvalidUsage: ... Duplicate GPU detected")), False),
+        (RuntimeError(NCCL.format("unhandled cuda error", "ncclUnhandledCudaError: ... out of memory")), False),
+    ],
+)
+def test_report_marks_a_lost_peer(tmp_path, error, is_lost_peer):
+    """A RuntimeError of a closed connection is the peer's fault; any other, NCCL's among them, is the worker's own."""
+    with pytest.raises(SystemExit), reporting_errors(tmp_path, 0):
+        raise error
+    report = json.loads((tmp_path / "worker_0.error.json").read_text())
+    assert report["from_peer"] == is_lost_peer
+    assert report["error"] == f"{type(error).__name__}: {error}"
+    assert report["users_mistake"] is None

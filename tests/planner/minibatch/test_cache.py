@@ -4,58 +4,113 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.cache import SECTOR_BYTES, Accesses, plan_cache
+from planner.minibatch.cache import POINTER_BYTES, SECTOR_BYTES, SLOT_BYTES, START_BYTES, Accesses, plan_cache
 
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3)
+ROW_BYTES = 64
 
 
-def plan(edge_reads, feature_reads, degrees, budget_bytes, row_bytes=64):
+def plan(edge_reads, feature_reads, degrees, budget_bytes, out_degrees=None):
     """A plan for one batch's accesses."""
     accesses = Accesses(np.array(edge_reads), np.array(feature_reads), 1)
-    return plan_cache(accesses, np.array(degrees), index_bytes=4, row_bytes=row_bytes, budget_bytes=budget_bytes)
+    return plan_cache(
+        accesses,
+        np.array(degrees),
+        np.array(out_degrees or [1] * len(degrees)),
+        index_bytes=4,
+        row_bytes=ROW_BYTES,
+        budget_bytes=budget_bytes,
+    )
 
 
-def optimum(edge_reads, feature_reads, degrees, budget_bytes, row_bytes=64):
+def lookups(num_vertices, *, adjacency=True, features=True):
+    """Bytes that finding what is kept takes."""
+    a_vertex = POINTER_BYTES + adjacency * START_BYTES + features * SLOT_BYTES
+    return num_vertices * a_vertex + POINTER_BYTES
+
+
+def optimum(edge_reads, feature_reads, degrees, budget_bytes):
     """The most bytes that any choice of rows saves, by trying all."""
-    gains = [n * SECTOR_BYTES for n in edge_reads] + [n * 64 for n in feature_reads]
-    sizes = [d * 4 for d in degrees] + [row_bytes] * len(degrees)
-    choices = product([0, 1], repeat=len(gains))
-    return max(np.dot(c, gains) for c in choices if np.dot(c, sizes) <= budget_bytes)
+    num_vertices = len(degrees)
+    gains = [n * SECTOR_BYTES for n in edge_reads] + [n * ROW_BYTES for n in feature_reads]
+    sizes = [d * 4 for d in degrees] + [ROW_BYTES] * num_vertices
+    saved = [0]
+    for choice in product([0, 1], repeat=len(gains)):
+        fixed = lookups(num_vertices, adjacency=any(choice[:num_vertices]), features=any(choice[num_vertices:]))
+        if np.dot(choice, sizes) + fixed <= budget_bytes:
+            saved.append(np.dot(choice, gains))
+    return max(saved)
 
 
-@given(COUNTS, COUNTS, COUNTS, st.integers(0, 600))
+@settings(deadline=None)  # the first call compiles
+@given(COUNTS, COUNTS, COUNTS, st.integers(0, 700))
 def test_the_gap_holds_against_the_optimum(edge_reads, feature_reads, degrees, budget_bytes):
     """Never over the budget, never better than possible, and no farther from it than it says."""
     edge_reads = [reads if degree else 0 for reads, degree in zip(edge_reads, degrees)]
     made = plan(edge_reads, feature_reads, degrees, budget_bytes)
     best = optimum(edge_reads, feature_reads, degrees, budget_bytes)
-    assert made.adjacency_bytes + made.feature_bytes <= budget_bytes
+    pointers = lookups(3, adjacency=False, features=False)
+    assert made.num_bytes <= max(budget_bytes, pointers)
     assert made.saved_bytes <= best
     assert made.saved_bytes >= best * (1 - made.gap) - 1e-6
     assert made.saved_bytes <= made.read_bytes
 
 
+@settings(deadline=None)  # the first call compiles
+@given(COUNTS, COUNTS, COUNTS, st.integers(0, 700))
+def test_nothing_that_fits_is_left_out(edge_reads, feature_reads, degrees, budget_bytes):
+    """Of the kinds that are kept, no row that was left out fits what is left beside both lookups, read or not."""
+    made = plan(edge_reads, feature_reads, degrees, budget_bytes)
+    left = budget_bytes - made.adjacency_bytes - made.feature_bytes - lookups(3)
+    if len(made.features):
+        assert len(made.features) == 3 or left < ROW_BYTES
+    if len(made.adjacency):
+        out = [4 * degree for v, degree in enumerate(degrees) if degree and v not in made.adjacency]
+        assert not out or left < min(out)
+
+
 def test_adjacency_and_features_compete():
     """A short list read often comes before a feature row, a long one read once after it."""
-    made = plan([30, 1], [3, 3], [2, 200], 8 + 64)
+    made = plan([30, 1], [3, 3], [2, 200], lookups(2) + 8 + ROW_BYTES)
     assert made.adjacency.tolist() == [0]
     assert made.features.tolist() == [0]
 
 
 def test_everything_fits_a_large_budget():
-    """All that was read, and nothing that was not, with nothing left to gain."""
+    """All that there is, read or not, with nothing left to gain."""
     made = plan([5, 0, 2], [1, 1, 0], [4, 9, 1], 10**6)
-    assert made.adjacency.tolist() == [0, 2]
-    assert made.features.tolist() == [0, 1]
+    assert made.adjacency.tolist() == made.features.tolist() == [0, 1, 2]
     assert made.saved_bytes == pytest.approx(made.read_bytes)
     assert made.gap == 0
+    assert made.num_bytes == lookups(3) + 14 * 4 + 3 * ROW_BYTES
 
 
-def test_no_budget_keeps_nothing():
-    """Nor does it divide by it."""
-    made = plan([5, 1], [1, 1], [4, 9], 0)
+def test_rows_that_nobody_read_fill_what_is_left_by_the_lists_they_are_in():
+    """Room for two more feature rows: those of the vertices that most others may draw, behind the one that was read."""
+    budget_bytes = lookups(4, adjacency=False) + 3 * ROW_BYTES
+    made = plan([0] * 4, [0, 0, 5, 0], [1000] * 4, budget_bytes, out_degrees=[3, 1, 0, 7])
+    assert made.features.tolist() == [0, 2, 3]
+    assert len(made.adjacency) == 0
+
+
+def test_a_kind_whose_lookup_costs_more_than_it_saves_is_left_out():
+    """Starts of two thousand vertices take what a hundred feature rows need."""
+    num_vertices = 2000
+    reads = np.zeros(num_vertices, np.int64)
+    reads[:100] = 1
+    budget_bytes = lookups(num_vertices, adjacency=False) + 100 * ROW_BYTES
+    made = plan(reads, reads, np.ones(num_vertices, np.int64), budget_bytes)
+    assert len(made.adjacency) == 0
+    assert made.features.tolist() == list(range(100))
+
+
+@pytest.mark.parametrize("budget_bytes", [0, 20])
+def test_no_budget_keeps_nothing(budget_bytes):
+    """Nor does it divide by it; the pointers lie on the device all the same."""
+    made = plan([5, 1], [1, 1], [4, 9], budget_bytes)
     assert len(made.adjacency) == len(made.features) == 0
     assert made.saved_bytes == 0
+    assert made.num_bytes == 3 * POINTER_BYTES

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from planner.minibatch.dispatch import dispatch, paper_loop
 from planner.minibatch.policy import Buffers
 from planner.minibatch.simulate import simulate
+from planner.minibatch.stages import StageTimes
 from tests.planner.minibatch.test_simulate import TIMES, times
 
 BREAKING = [times(40, 30, 20, 10), times(8.4, 30.2, 6.1, 4.0), times(100, 11, 10, 5)]
@@ -49,6 +50,24 @@ def test_everything_on_the_device_wins_where_it_fits():
     assert (resident.route, resident.epoch_s) == ("resident", pytest.approx(1.5))
     slow = dispatch(stage.model_copy(update={"resident_batching_s": 1.0}), 100)
     assert slow.route == "collective"
+
+
+def test_everything_on_the_device_wins_where_it_is_as_good():
+    """Where all of the GPU's batches come from there: the same route and time, but for the simulator's rounding."""
+    stage = StageTimes(cpu_batching_s=1.0, gpu_batching_s=0.001 / 3, dma_s=1.0, model_s=0.002 / 3)
+    assert dispatch(stage, 100).route == "GPU only"
+    assert dispatch(stage.model_copy(update={"resident_batching_s": stage.gpu_batching_s}), 100).route == "resident"
+
+
+@settings(max_examples=20, deadline=None)
+@given(TIMES, st.integers(1, 16), st.integers(1, 5))
+def test_plans_are_made_for_the_threads_that_there_are(stage, num_batches, num_cpu_threads):
+    """Simulated with them, and no worse than either extreme with them."""
+    plan = dispatch(stage, num_batches, num_cpu_threads=num_cpu_threads)
+    assert plan.buffers is not None
+    assert simulate(stage, plan.buffers, num_batches, num_cpu_threads).epoch_s == plan.epoch_s
+    for extreme in (Buffers(0, 1), Buffers(10, 10, 0)):
+        assert plan.epoch_s <= simulate(stage, extreme, num_batches, num_cpu_threads).epoch_s * 1.0011
 
 
 def test_routes_have_names():

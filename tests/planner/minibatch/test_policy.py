@@ -110,3 +110,10 @@ def test_settings_that_cannot_be_are_refused(wrong):
     """A buffer without a slot can hold nothing."""
     with pytest.raises(AssertionError):
         Buffers(**({"cpu_slots": 1, "gpu_slots": 1} | wrong))
+
+
+def test_every_thread_has_a_slot_to_work_in():
+    """Beside the plan's slots, one of which is its one batch in work; where the CPU makes none there are none."""
+    assert Buffers(3, 2, 4).for_threads(4) == Buffers(6, 2, 4)
+    assert Buffers(3, 2).for_threads(1) == Buffers(3, 2)
+    assert Buffers(0, 1).for_threads(4) == Buffers(0, 1)

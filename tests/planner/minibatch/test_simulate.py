@@ -67,3 +67,27 @@ def test_blocking_tells_which_side_is_too_slow():
     assert slow_cpu.gpu_waiting_s > slow_cpu.cpu_blocked_s == 0
     slow_gpu = simulate(times(1, 50, 1, 50), Buffers(2, 2, 5), 10)
     assert slow_gpu.cpu_blocked_s > slow_gpu.gpu_waiting_s
+
+
+def test_threads_bring_their_batches_together():
+    """Four threads with 10 ms a batch between them: eight come four and four, 40 and 80 ms in, and are trained then."""
+    stage = times(10, 1e6, 0, 2)
+    assert simulate(stage, Buffers(4, 4, 0), 8, num_cpu_threads=4).epoch_s == pytest.approx((80 + 4 * 2) / 1e3)
+    assert simulate(stage, Buffers(4, 4, 0), 8).epoch_s == pytest.approx((80 + 2) / 1e3)
+    # Nine: the last one is made by one thread alone, in its own time.
+    assert simulate(stage, Buffers(4, 4, 0), 9, num_cpu_threads=4).epoch_s == pytest.approx((120 + 2) / 1e3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    TIMES, st.integers(1, 4), st.integers(1, 4), st.none() | st.integers(0, 20), st.integers(1, 5), st.integers(1, 20)
+)
+def test_threads_change_neither_the_work_nor_the_bound(
+    stage, cpu_slots, gpu_slots, num_gpu, num_cpu_threads, num_batches
+):
+    """The CPU's work is as much as one maker's, no thread is busier than the epoch, the bound holds."""
+    played = simulate(stage, Buffers(cpu_slots, gpu_slots, num_gpu), num_batches, num_cpu_threads)
+    made = played.num_gpu_made
+    assert played.epoch_s >= epoch_bound(stage, num_batches).seconds - 1e-6
+    assert played.cpu_busy_s == pytest.approx((num_batches - made) * stage.cpu_batching_s)
+    assert played.cpu_busy_s + played.cpu_blocked_s <= played.epoch_s + 1e-9

@@ -153,9 +153,26 @@ def test_a_stale_plan_says_so():
     """Its fidelity, how many halo rows are kept, and what is sent in an epoch on average."""
     link = Link(bytes_per_s=1e6)
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
-    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=PinnedDecisions(refresh_interval=4))
+    pin = PinnedDecisions(refresh_interval=4, balance="speed")
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=pin)
     plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
     text = shown(plan_table(plan))
     assert "fidelity stale(4)" in text
     assert "100% of the halo rows kept, refreshed every 4 epochs; pays from" in text
     assert size(plan.prediction.workers[0].sent_bytes / 4) in text
+
+
+def test_shares_and_overlap_are_said():
+    """In the line of the plan."""
+    link = Link(bytes_per_s=1e6)
+    cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
+    for pin, words in (
+        ({"balance": "speed", "overlap": True}, ("shares by speed", "exchanges overlapped, fidelity exact")),
+        (
+            {"balance": "concentrated", "overlap": False},
+            ("concentrated on 1 of 2 workers", "features, fidelity"),
+        ),
+    ):
+        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=PinnedDecisions(**pin))
+        text = " ".join(shown(plan_table(make_plan(job, cluster, generate_sbm(SPEC))[0])).split())
+        assert all(word in text for word in words)

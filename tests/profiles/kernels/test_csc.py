@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels.csc import csc_from_edges
+from profiles.kernels.csc import csc_from_edges, in_neighbours_of, out_degrees
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,3 +38,20 @@ def test_neighbours_are_kept_as_int32(dtype):
     """Both index types become int64 pointers and int32 neighbours."""
     graph = csc_from_edges(np.array([[1, 0], [0, 1]], dtype), 2)
     assert (graph.indptr.dtype, graph.indices.dtype) == (np.int64, np.int32)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 8), st.data())
+def test_lists_of_some_vertices_lie_side_by_side(num_vertices, data):
+    """Each where it is said to begin, of any vertices in ascending order; the others have no place."""
+    vertex = st.integers(0, num_vertices - 1)
+    edges = data.draw(st.lists(st.tuples(vertex, vertex), max_size=30))
+    graph = csc_from_edges(np.array(edges, np.int64).reshape(-1, 2).T, num_vertices)
+    chosen = sorted(data.draw(st.sets(vertex)))
+    lists, starts = in_neighbours_of(graph, np.array(chosen, np.int64))
+    assert np.flatnonzero(starts >= 0).tolist() == chosen
+    for v in chosen:
+        expected = graph.indices[graph.indptr[v] : graph.indptr[v + 1]]
+        assert lists[starts[v] : starts[v] + len(expected)].tolist() == expected.tolist()
+    assert len(lists) == sum(graph.indptr[v + 1] - graph.indptr[v] for v in chosen)
+    assert out_degrees(graph).tolist() == [sum(source == v for source, _ in edges) for v in range(num_vertices)]

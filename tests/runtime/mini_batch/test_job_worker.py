@@ -1,12 +1,14 @@
 """A mini-batch job from its file to its record, through torchrun, with one worker and with two."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from planner.job import Job, MiniBatchSpec, ModelSpec, SbmGraph, TrainingSpec
+from planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
 from planner.minibatch.record import MiniBatchRun
 from planner.minibatch.run import run_mini_batches
-from profiles.errors import RunFailedError
+from profiles.errors import UserError
 from runtime.reference import build_pyg_model
 
 
@@ -41,20 +43,16 @@ def test_a_job_is_trained(tmp_path, num_workers):
 
 
 @pytest.mark.distributed
-def test_a_failure_names_the_worker_and_the_cause(tmp_path):
-    """A graph file that went away between planning and running."""
-    from planner.job import NpzGraph
-
-    gone = job().model_copy(update={"graph": NpzGraph(source="npz", path=tmp_path / "gone.npz")})
-    with pytest.raises(RunFailedError, match=r"worker 0.*gone\.npz"):
-        run_mini_batches(gone, tmp_path, timeout_s=60)
-
-
-@pytest.mark.distributed
-def test_fewer_batches_than_workers_are_refused(tmp_path):
-    """In one line."""
-    if torch.cuda.device_count() == 1:
-        pytest.skip("2 workers need as many CUDA devices")
-    one_batch = job(mini_batch=MiniBatchSpec(fan_outs=(5, 3), batch_size=1000))
-    with pytest.raises(RunFailedError, match="2 workers for 1 batches"):
-        run_mini_batches(one_batch, tmp_path, num_workers=2, timeout_s=60)
+@pytest.mark.parametrize(
+    ("changes", "num_workers", "message"),
+    [
+        ({"graph": NpzGraph(source="npz", path=Path("/gone.npz"))}, 1, r"^/gone\.npz: no such file"),
+        ({"mini_batch": MiniBatchSpec(fan_outs=(5, 3), batch_size=1000)}, 2, "^2 workers for 1 batches; take fewer"),
+    ],
+)
+def test_a_users_mistake_that_a_worker_finds_is_told_as_such(tmp_path, changes, num_workers, message):
+    """A graph file that is not there, and fewer batches than workers: the worker's own line, and nothing around it."""
+    if 0 < torch.cuda.device_count() < num_workers:
+        pytest.skip(f"{num_workers} workers need as many CUDA devices")
+    with pytest.raises(UserError, match=message):
+        run_mini_batches(job().model_copy(update=changes), tmp_path, num_workers=num_workers, timeout_s=60)

@@ -26,6 +26,23 @@ def test_what_was_measured_moves_the_estimate_half_way():
     assert again.cpu_batching_s == pytest.approx(0.04)
     assert again.model_s == pytest.approx(0.02)
     assert (again.gpu_batching_s, again.dma_s) == (TIMES.gpu_batching_s, TIMES.dma_s)
+    assert again.resident_batching_s is None
+
+
+def test_batches_from_the_device_alone_are_the_gpus_in_every_plan():
+    """Both estimates move together."""
+    epoch = Epoch(spans=[StageSpan("gpu_batch", 0, 0.0, 0.05)])
+    again = updated(TIMES.model_copy(update={"resident_batching_s": 0.03}), epoch, num_cpu_threads=1)
+    assert again.resident_batching_s == again.gpu_batching_s == pytest.approx(0.04)
+
+
+def test_an_epoch_with_everything_on_the_device_is_the_gpus_alone():
+    """Where that is planned, no batch is made by the CPU and none transferred."""
+    times = TIMES.model_copy(update={"resident_batching_s": 1e-4})
+    (only,) = train(Recorded(), times, 5, 1, timeout_s=30)
+    assert (only.plan.route, only.plan.buffers) == ("resident", None)
+    assert only.epoch.made_by_gpu == only.epoch.order == [0, 1, 2, 3, 4]
+    assert {span.stage for span in only.epoch.spans} == {"gpu_batch", "train"}
 
 
 def test_a_drift_moves_the_split():

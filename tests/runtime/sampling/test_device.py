@@ -1,18 +1,19 @@
 """Batches made by a GPU's kernels are the CPU's, attribute for attribute: interpreted where there is no GPU."""
 
-import numpy as np
+import gc
+
 import pytest
 import torch
 from torch_geometric.data import Data
 
-from planner.minibatch.cache import plan_cache
 from profiles.errors import UserError
 from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.presample import presample
+from runtime.sampling.page_lock import PageLocks
+from tests.runtime.sampling.test_page_lock import FakeRegistrar
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from runtime.sampling.device import DeviceSource
+from runtime.sampling.device import DeviceSource, cached_source, resident_bytes, source_within
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -32,22 +33,93 @@ def loader(fan_outs=(4, 3), **options):
     return NeighborLoader(data, fan_outs, batch_size=20, shuffle=True, **options)
 
 
-@pytest.mark.parametrize("budget_bytes", [None, 0, 2000, 10**6])
-def test_gpu_makes_the_cpus_batches(budget_bytes):
-    """Every attribute of every batch is equal, with no cache, an empty one, some rows, and all."""
-    batches = loader()
-    cache = None
-    if budget_bytes is not None:
-        degrees = np.diff(batches.graph.indptr)
-        cache = plan_cache(presample(batches, 2), degrees, index_bytes=4, row_bytes=36, budget_bytes=budget_bytes)
-    source = DeviceSource(batches.graph, DEVICE, cache=cache, cached=None if cache is None else batches.data.x)
-    for epoch, index in ((0, 0), (0, 3), (1, 1)):
+def assert_same_batches(batches, source, which=((0, 0), (0, 3), (1, 1))):
+    """Of some (epoch, index): every attribute is the CPU's and lies on the device."""
+    for epoch, index in which:
         cpu, gpu = batches.batch(epoch, index), batches.batch(epoch, index, source)
         assert gpu.x.device.type == gpu.across.device.type == DEVICE.type
         assert cpu.keys() == gpu.keys()
         for key in cpu.keys():  # noqa: SIM118 - of the batch, not of a dict
             same = torch.equal(cpu[key], gpu[key].cpu()) if torch.is_tensor(cpu[key]) else cpu[key] == gpu[key]
             assert same, key
+
+
+@pytest.mark.parametrize("budget_bytes", [None, 0, 6000, 10**6])
+def test_gpu_makes_the_cpus_batches(budget_bytes):
+    """Every attribute of every batch is equal, with no cache, an empty one, some rows, and all."""
+    batches = loader()
+    if budget_bytes is None:
+        assert_same_batches(batches, DeviceSource(batches.graph, DEVICE))
+        return
+    kept = cached_source(batches, DEVICE, budget_bytes)
+    assert kept.num_bytes == kept.cache.num_bytes <= max(budget_bytes, 81 * 8)
+    num_kept = len(kept.cache.features)
+    assert num_kept == {0: 0, 10**6: 80}.get(budget_bytes, num_kept)
+    assert 0 < num_kept < 80 or budget_bytes != 6000
+    assert_same_batches(batches, kept.source)
+
+
+def test_batches_from_the_device_alone_are_the_cpus():
+    """With everything resident no host memory is locked, for none is read."""
+    batches, registrar = large_loader(), FakeRegistrar()
+    locks = PageLocks(registrar, copied=torch.clone)
+    source = DeviceSource(batches.graph, DEVICE, resident=True, locks=locks)
+    assert_same_batches(batches, source, [(0, 1)])
+    assert source.is_resident
+    assert not registrar.log
+
+
+def large_loader():
+    """Tables that are large enough to be locked where they lie."""
+    generator = torch.Generator().manual_seed(0)
+    data = Data(
+        x=torch.randn(20_000, 9, generator=generator),
+        across=torch.randn(5, 20_000, generator=generator).t(),
+        edge_index=torch.randint(0, 20_000, (2, 50_000), generator=generator),
+    )
+    return NeighborLoader(data, [4, 3], batch_size=20)
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="a device cannot read what only a fake has locked")
+@pytest.mark.parametrize("refusal", [None, "not here"])
+def test_host_memory_is_locked_where_it_lies_and_let_go_with_the_source(refusal):
+    """Edges, their ids and features, without a copy; where that is refused batches come from copies, and are equal."""
+    batches, registrar, said = large_loader(), FakeRegistrar(refusal), []
+    source = DeviceSource(batches.graph, DEVICE, locks=PageLocks(registrar, copied=torch.clone, say=said.append))
+    assert not source.is_resident
+    assert_same_batches(batches, source, [(0, 2)])
+    arrays = [batches.graph.indices, batches.graph.edge_ids, batches.data.x.numpy()]
+    assert registrar.ranges == ({} if refusal else {array.ctypes.data: array.nbytes for array in arrays})
+    assert len(said) == (3 if refusal else 0)
+    del source
+    gc.collect()
+    assert registrar.ranges == {}
+
+
+def test_everything_lies_on_the_device_where_it_fits():
+    """Just within the budget it is resident; with a byte less only what is read most is kept."""
+    batches = loader()
+    del batches.data.across
+    batches = NeighborLoader(batches.data, [4, 3], batch_size=20)
+    whole_bytes = resident_bytes(batches)
+    tensors = [batches.data.x, batches.data.y, batches.data.half, batches.data.edge_attr]
+    assert whole_bytes == 81 * 8 + 900 * (4 + 8) + sum(tensor.nbytes for tensor in tensors)
+    fits, lacks = (source_within(batches, DEVICE, whole_bytes - less) for less in (0, 1))
+    assert (fits.source.is_resident, fits.num_bytes, fits.cache) == (True, whole_bytes, None)
+    assert not lacks.source.is_resident
+    assert 0 < lacks.num_bytes < whole_bytes
+
+
+def test_an_attribute_that_only_the_host_can_pick_from_keeps_a_graph_from_being_resident():
+    """`across` lies column by column."""
+    assert resident_bytes(loader()) is None
+    assert not source_within(loader(), DEVICE, 10**9).source.is_resident
+
+
+def test_what_is_to_be_kept_must_be_there():
+    """Named in one line where it is not."""
+    with pytest.raises(UserError, match="no tensor z with a row a vertex"):
+        cached_source(loader(), DEVICE, 1000, cached="z")
 
 
 def test_all_neighbours_are_refused():

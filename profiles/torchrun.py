@@ -1,0 +1,64 @@
+"""What workers that torchrun starts have in common: their command line, error reports, device and process group."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiles.launch import reporting_errors
+
+if TYPE_CHECKING:
+    import torch
+
+
+def worker_parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """For the arguments of `torchrun -m module` that come before the folder."""
+    return argparse.ArgumentParser(prog=f"torchrun -m {module}", description=description)
+
+
+def start_worker(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]) -> None:
+    """Parses what `parser` has, `folder` and `--timeout-s`, and runs; errors go to the folder, for the launcher.
+
+    Args:
+        run: imports what it needs itself, so that a failing import is reported too.
+    """
+    parser.add_argument("folder", type=Path, help="folder of the run, which receives error reports")
+    parser.add_argument("--timeout-s", type=float, default=300.0, help="longest wait for another worker, seconds")
+    arguments = parser.parse_args()
+    with reporting_errors(arguments.folder, int(os.environ["RANK"])):
+        run(arguments)
+
+
+def local_device() -> torch.device:
+    """This worker's CUDA device, made the current one; the CPU on a machine without."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    return device
+
+
+@contextmanager
+def process_group(device: torch.device, timeout_s: float) -> Iterator[None]:
+    """The default group of torchrun's workers, over NCCL on CUDA devices, else gloo; one alone needs none.
+
+    Args:
+        timeout_s: longest wait in a collective.
+    """
+    import torch.distributed as dist
+
+    if int(os.environ["WORLD_SIZE"]) > 1:
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+    try:
+        yield
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()

@@ -1,0 +1,29 @@
+"""Stage times are seconds that can be planned with."""
+
+import pytest
+from pydantic import ValidationError
+
+from planner.minibatch.stages import StageTimes
+
+MEASURED = {"cpu_batching_s": 0.04, "gpu_batching_s": 0.03, "dma_s": 0.02, "model_s": 0.01}
+
+
+def test_what_does_not_fit_the_device_has_no_time():
+    """Unless it was measured; copies may take no time, as without a device."""
+    assert StageTimes(**MEASURED).resident_batching_s is None
+    assert StageTimes(**(MEASURED | {"dma_s": 0.0})).dma_s == 0
+
+
+@pytest.mark.parametrize("name", [*MEASURED, "resident_batching_s"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "soon"])
+def test_times_that_cannot_be_are_refused(name, value):
+    """Nothing is planned from them."""
+    with pytest.raises(ValidationError, match=name):
+        StageTimes(**(MEASURED | {name: value}))
+
+
+@pytest.mark.parametrize("name", ["cpu_batching_s", "gpu_batching_s", "model_s", "resident_batching_s"])
+def test_only_a_copy_takes_no_time(name):
+    """The relaxed problem divides by the others."""
+    with pytest.raises(ValidationError, match=name):
+        StageTimes(**(MEASURED | {name: 0.0}))

@@ -1,0 +1,128 @@
+"""What a batch takes of a device is measured, and the source for the GPU's batches fits what is left."""
+
+import copy
+
+import pytest
+import torch
+from torch_geometric.nn.models import GraphSAGE
+
+from planner.minibatch.policy import Buffers
+from planner.minibatch.room import BatchNeeds
+from profiles.errors import UserError
+from runtime.mini_batch.device_memory import CudaMemory, bytes_of, fill_device, measure_needs
+from runtime.mini_batch.executor import run_epoch
+from runtime.mini_batch.profile import profile_stages
+from runtime.mini_batch.train import train
+from tests.runtime.mini_batch.test_loader_stages import data, stages_of
+
+ON_CUDA = torch.cuda.is_available()
+ONE_BY_ONE = Buffers(0, 1)
+
+
+class FakeMemory:
+    """Counts nothing: says what it is told."""
+
+    def __init__(self, free_bytes, peak_bytes=0):
+        self.free, self.peak, self.began = free_bytes, peak_bytes, 0
+
+    def free_bytes(self):
+        return self.free
+
+    def begin(self):
+        self.began += 1
+
+    def peak_bytes(self):
+        assert self.began == 1
+        return self.peak
+
+
+@pytest.fixture
+def stages():
+    """A small SAGE on thirteen batches of a graph of 400 vertices."""
+    torch.manual_seed(0)
+    return stages_of(GraphSAGE(12, 16, 2, 4))
+
+
+def test_a_batch_is_as_large_as_its_tensors():
+    """Features, labels, edges, ids."""
+    graph = data()
+    assert bytes_of(graph) == graph.x.nbytes + graph.y.nbytes + graph.edge_index.nbytes
+
+
+def test_needs_are_the_most_of_a_few_batches(stages):
+    """The largest batch, and the peak that the memory counted, where that is more than making a batch takes."""
+    largest = max(bytes_of(stages.cpu_batch(0, index)) for index in range(3))
+    assert measure_needs(stages, FakeMemory(0, peak_bytes=10**9), num_distinct=13) == BatchNeeds(largest, 10**9)
+    needs = measure_needs(stages, FakeMemory(0), num_distinct=1)
+    batch = stages.cpu_batch(0, 0)
+    assert needs.batch_bytes == bytes_of(batch)
+    assert needs.step_bytes == bytes_of(batch) + 128 * (batch.num_nodes + batch.num_edges)
+
+
+def test_measuring_leaves_the_model_as_it_was(stages):
+    """Batches are trained, and that is undone."""
+    before = copy.deepcopy(stages.model.state_dict())
+    fill_device(stages, FakeMemory(10**8))
+    assert all(torch.equal(before[name], value) for name, value in stages.model.state_dict().items())
+    assert not stages.optimizer.state_dict()["state"]
+
+
+def test_a_device_with_room_keeps_everything_and_trains_from_there(stages):
+    """Measured, planned as resident where that is fastest, and trained with the losses of the CPU's batches."""
+    num_slots, kept_bytes = fill_device(stages, FakeMemory(10**8))
+    assert num_slots == 10
+    assert stages.is_resident
+    assert kept_bytes > data().x.nbytes + 3000 * 4
+    if not ON_CUDA:  # the kernels are compiled there, for CUDA tensors only
+        with stages.undone():
+            profile = profile_stages(stages, 2, num_distinct=13, is_resident=stages.is_resident, timeout_s=60)
+        assert profile.times.resident_batching_s == profile.times.gpu_batching_s > 0
+        slow_cpu = profile.times.model_copy(update={"cpu_batching_s": 100.0})
+        (trained,) = train(stages, slow_cpu, 13, 1, timeout_s=60)
+        assert trained.plan.route == "resident"
+        torch.manual_seed(0)
+        alone = run_epoch(stages_of(GraphSAGE(12, 16, 2, 4)), ONE_BY_ONE, 13, 0, timeout_s=60)
+        assert trained.epoch.losses == pytest.approx(alone.losses, rel=1e-5)
+
+
+def test_a_tight_device_keeps_a_part(stages):
+    """What is kept fits beside batches and steps."""
+    needs = measure_needs(stages, FakeMemory(0), num_distinct=13)
+    left = 60_000  # the whole graph takes 62 thousand
+    num_slots, kept_bytes = fill_device(stages, FakeMemory(round((needs.step_bytes + left) / 0.9)))
+    assert stages.gpu_source is not None
+    assert not stages.is_resident
+    assert 0 < kept_bytes <= left - num_slots * needs.batch_bytes
+
+
+def test_a_limit_keeps_the_rest_of_the_device_free(stages):
+    """With a hundred megabytes free, a quarter of one for the job."""
+    _, kept_bytes = fill_device(stages, FakeMemory(10**8), limit_bytes=250_000)
+    assert 0 < kept_bytes < 250_000
+
+
+def test_a_device_without_room_is_refused(stages):
+    """In one line, before anything is kept."""
+    with pytest.raises(UserError, match=r"batches need \d+ bytes of the device's memory, 1000 are free"):
+        fill_device(stages, FakeMemory(1000))
+    assert stages.gpu_source is None
+
+
+def test_all_neighbours_leave_the_batches_to_the_cpu(stages):
+    """The GPU's kernels do not take them."""
+    stages.loader.num_neighbors = [5, -1]
+    assert fill_device(stages, FakeMemory(10**8)) == (10, 0)
+    assert stages.gpu_source is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not ON_CUDA, reason="needs a CUDA device")
+def test_torchs_allocator_is_counted():
+    """A block that lives and dies in between is the peak; what the allocator only holds is free."""
+    memory = CudaMemory(torch.device("cuda", 0))
+    memory.begin()
+    block = torch.ones(2**24, device="cuda")
+    free_bytes = memory.free_bytes()
+    del block
+    assert memory.peak_bytes() >= 2**26
+    assert memory.free_bytes() >= free_bytes + 2**26
