@@ -27,6 +27,7 @@ from planner.shard import cut_shard
 from profiles.kernels.activation import dropout_key, keep_mask
 from profiles.launch import reporting_errors
 from runtime.full_batch import FullBatchTrainer
+from runtime.hybrid.trainer import HybridTrainer
 from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
 
 NUM_STEPS, NUM_STEPS_A_SPLIT = 20, 5
@@ -145,8 +146,10 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
             graph, matrix, halo.blocks[rank], levels, program, masks[0], np.any(masks, axis=0), adjusts=False,
             sparse_features=case.sparse_features,
         )  # fmt: skip
-    trainer = FullBatchTrainer(
-        job, program, shard, torch.device("cpu"), staged=staged, adjusts=case.dependencies == "moving"
+    trainer = (
+        HybridTrainer(job, program, shard, torch.device("cpu"), staged, adjusts=case.dependencies == "moving")
+        if staged
+        else FullBatchTrainer(job, program, shard, torch.device("cpu"))
     )
     losses, logits = [], None
     for epoch in range(NUM_STEPS):

@@ -11,8 +11,8 @@ from planner.partial.decision import Absent
 from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
-_MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 Fraction = Annotated[float, Field(ge=0, le=1)]
+_MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined", "concentrated"]
@@ -235,14 +235,14 @@ class PinnedDecisions(Contract):
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
             (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
-        overlap: whether local rows are aggregated while halo rows travel.
-        partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
-            with it the plan is `stale`, unless max_staleness is 0).
         dependencies: how workers come by the rows of their halos: `communicate` them in every epoch, `cache` what they
             are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. All exact.
         staged_bytes: the most that a hybrid worker may hold to make rows from, whether cached or only staged so that
             they may be cached while it runs (None: what is left of its memory).
         adjust: `online` lets hybrid workers decide again between epochs, from what these took.
+        overlap: whether local rows are aggregated while halo rows travel.
+        partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
+            with it the plan is `stale`, unless max_staleness is 0).
     """
 
     num_workers: PositiveInt | None = None
@@ -254,11 +254,26 @@ class PinnedDecisions(Contract):
     sparse_features: bool | None = None
     refresh_interval: PositiveInt = 1
     feature_cache: bool = True
-    overlap: bool | None = None
-    partial_reduce: PartialReducePin | None = None
     dependencies: DependencyMode = "communicate"
     staged_bytes: NonNegativeInt | None = None
     adjust: Adjust = "none"
+    overlap: bool | None = None
+    partial_reduce: PartialReducePin | None = None
+
+    @model_validator(mode="after")
+    def _dependencies_stand_alone(self) -> Self:
+        others = {
+            "prune": self.prune != "none",
+            "refresh_interval": self.refresh_interval > 1,
+            "overlap": bool(self.overlap),
+            "partial_reduce": self.partial_reduce is not None,
+        }
+        beside = ", ".join(name for name, is_pinned in others.items() if is_pinned)
+        if self.dependencies != "communicate" and beside:
+            raise ValueError(f"dependencies {self.dependencies!r} does not combine with {beside} yet; leave one out")
+        if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
+            raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
+        return self
 
     @property
     def needs(self) -> Fidelity:
@@ -267,21 +282,6 @@ class PinnedDecisions(Contract):
             return "approximate"
         goes_on = self.partial_reduce is not None and self.partial_reduce.max_staleness != 0
         return "stale" if self.refresh_interval > 1 or goes_on else "exact"
-
-    @model_validator(mode="after")
-    def _dependencies_stand_alone(self) -> Self:
-        if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
-            raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
-        others = {
-            f"prune {self.prune!r}": self.prune != "none",
-            f"refresh_interval {self.refresh_interval}": self.refresh_interval > 1,
-            "overlap": bool(self.overlap),
-            "partial_reduce": self.partial_reduce is not None,
-        }
-        for name, is_pinned in others.items():
-            if self.dependencies != "communicate" and is_pinned:
-                raise ValueError(f"dependencies {self.dependencies!r} and {name} do not combine yet; pin one")
-        return self
 
 
 class Job(Document):

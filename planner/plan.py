@@ -63,9 +63,9 @@ class FullBatchDecision(Contract):
         balance: what the shares follow.
         prune: by what halo vertices were left out.
         cache: halo rows kept between epochs.
+        dependencies: which halo rows workers make themselves.
         overlap: local rows are aggregated while halo rows travel.
         partial: how workers go on without those that lag behind (None: they never do).
-        dependencies: which halo rows workers make themselves.
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -76,9 +76,9 @@ class FullBatchDecision(Contract):
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
     cache: CacheDecision = NO_CACHE
+    dependencies: DependencyDecision = COMMUNICATE_ALL
     overlap: bool = False
     partial: PartialReduceDecision | None = None
-    dependencies: DependencyDecision = COMMUNICATE_ALL
 
     @property
     def is_stale(self) -> bool:
@@ -222,9 +222,8 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
-        cannot = self.job.model.kind == "gat" or self.decision.partial or self.decision.dependencies.replicates
-        if self.decision.overlap and cannot:
-            raise ValueError("decision.overlap: not with gat, partial reduce or cached dependencies")
+        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
+            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
         self._check_partial()
         self._check_replicas()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
@@ -264,8 +263,10 @@ class Plan(Document):
         if any((np.array(counts) > np.array(self.send_counts)).any() for counts in self.replicas.row_counts):
             raise ValueError("replicas: more rows are sent than send_counts has")
         fault = why_not(self.job.model, self.decision.layers)
-        if fault or self.decision.cache.is_stale or self.drops_edges:
-            raise ValueError(f"decision.dependencies: {fault or 'kept or pruned halo rows cannot be replicated'}")
+        decision = self.decision
+        if fault or decision.cache.keeps_any or decision.overlap or decision.partial or self.drops_edges:
+            what = fault or "no kept or pruned halo rows, overlap or partial reduce beside it"
+            raise ValueError(f"decision.dependencies: {what}")
         facts = self.graph
         levels = levels_of(self.job.model, self.decision.layers, facts.num_features, facts.num_classes)
         if (self.replicas.first, len(self.replicas.row_counts)) != (levels.first, levels.count - levels.first):

@@ -61,11 +61,11 @@ class Trace(Document):
         losses: of every epoch run (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
+        adjustments: what workers decided between epochs (empty where nothing is decided online).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
             machine where it is largest.
         num_members: workers that took part in each epoch's step, under partial reduce.
         oldest: epochs, age of the oldest halo rows or gradients used in each epoch, under partial reduce.
-        adjustments: what workers decided between epochs (empty where nothing is decided online).
     """
 
     KIND: ClassVar[str] = "trace"
@@ -82,10 +82,10 @@ class Trace(Document):
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
+    adjustments: tuple[Adjusted, ...] = ()
     stolen_share: float = 0.0
     num_members: tuple[int, ...] = ()
     oldest: tuple[int, ...] = ()
-    adjustments: tuple[Adjusted, ...] = ()
 
     @property
     def median_epoch_s(self) -> float:

@@ -54,6 +54,9 @@ class HaloExchanger:
         """Rows received in one exchange."""
         return sum(self.recv_counts)
 
+    def begin(self, epoch: int | None) -> None:
+        """Says which epoch is trained (None: it is an evaluation); here nothing depends on it."""
+
     def fetch(self, x: Tensor, name: str) -> Tensor:
         """The halo rows [h, width] of `x` [n, width]. Every worker of the group must call it."""
         return self.end_fetch(self.begin_fetch(x, name, beside=False), name)

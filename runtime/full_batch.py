@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.hybrid.staging import Staged
 from planner.job import Job
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program
@@ -19,7 +19,6 @@ from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
 from runtime.host_region import HostRegion
-from runtime.hybrid.model import HybridModel
 from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -52,6 +51,7 @@ class EpochRecord:
         begun: the epoch it computed, an earlier one where the others went on without it (None: the same).
         num_members: workers that took part (0: all).
         oldest: epochs, age of the oldest halo rows or gradients used.
+        adjusted: what was decided after it about the rows to make, fields of `planner.trace.Adjusted` (None: nothing).
     """
 
     epoch: int
@@ -63,6 +63,7 @@ class EpochRecord:
     begun: int | None = None
     num_members: int = 0
     oldest: int = 0
+    adjusted: dict[str, Any] | None = None
 
 
 class FullBatchTrainer:
@@ -75,8 +76,6 @@ class FullBatchTrainer:
         region: of the host, where the cache has any.
         overlap: local rows are aggregated while halo rows travel.
         sleeps_s: seconds that the weather has this worker sleep in each epoch, half before each pass.
-        staged: what rows of the halo may be made from here (None: all are fetched).
-        adjusts: whether which of them are made changes between epochs.
     """
 
     def __init__(
@@ -90,15 +89,9 @@ class FullBatchTrainer:
         *,
         overlap: bool = False,
         sleeps_s: np.ndarray | None = None,
-        staged: Staged | None = None,
-        adjusts: bool = False,
     ) -> None:
         self.recorder = Recorder(device)
-        self.model: WorkerModel = (
-            HybridModel(job, program, shard, self.recorder, staged, adjusts=adjusts)
-            if staged
-            else WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
-        )
+        self.model = self._model_of(job, program, shard, cache, region, overlap)
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers
@@ -112,6 +105,17 @@ class FullBatchTrainer:
         self.train_rows = self.masks["train"].nonzero()[:, 0]
         self.train_y = self.y[self.train_rows]
         self.denominator = shard.num_train * (shard.num_classes if y.dim() == 2 else 1)
+
+    def _model_of(
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        cache: CacheDecision,
+        region: HostRegion | None,
+        overlap: bool,
+    ) -> WorkerModel:
+        return WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""

@@ -17,7 +17,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
     tasks that it began in an earlier one are left out, since they lie outside that epoch.
 
     Args:
-        gathered: of every worker, `records`, `adjusted`, `peak_bytes`, `setup_s` and `stolen_share`.
+        gathered: of every worker, `records`, `peak_bytes`, `setup_s` and `stolen_share`.
     """
     by_worker = [{record["epoch"]: EpochRecord(**record) for record in entry["records"]} for entry in gathered]
     cache = plan.decision.cache
@@ -39,9 +39,9 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),
         stolen_share=max(entry["stolen_share"] for entry in gathered),
-        adjustments=tuple(Adjusted(**each) for entry in gathered for each in entry["adjusted"]),
         num_members=tuple(record.num_members for record in firsts) if is_partial else (),
         oldest=tuple(max(r.oldest for r in records.values()) for records in by_epoch) if is_partial else (),
+        adjustments=tuple(Adjusted(**r.adjusted) for of in by_worker for r in of.values() if r.adjusted),
     )
 
 

@@ -18,7 +18,6 @@ from profiles.kernels.sparse import csr_tensor
 from runtime.comm import HaloExchange, HaloExchanger
 from runtime.halo_cache import CachingExchanger
 from runtime.host_region import HostRegion
-from runtime.hybrid.exchanger import LevelExchanger
 from runtime.operators import (
     Activate,
     Aggregate,
@@ -66,21 +65,23 @@ class WorkerModel:
         self.vertices = torch.from_numpy(shard.vertices).to(device)
         self.block: Block | None = None
         self.edges: EdgeBlock | None = None
-        self._overlap = overlap
         self.inputs: dict[str, Any] = {}
         self._last_use = {value: index for index, step in enumerate(program.steps) for value in _uses(step)}
-        self.exchanger = self._load(shard, cache, region)
+        self.exchanger = self._exchanger(shard, cache, region)
+        self._load(shard, overlap)
         self._fetch_fixed(cache)
 
-    def _load(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> CachingExchanger | LevelExchanger:
-        """Puts the shard on the device; returns what exchanges its halo."""
-        program, exchanger = self.program, CachingExchanger.of(shard, self.program, cache, self.recorder, region)
+    def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> HaloExchanger:
+        """What fetches the halo of a shard."""
+        return CachingExchanger.of(shard, self.program, cache, self.recorder, region)
+
+    def _load(self, shard: Shard, overlap: bool) -> None:
+        """Puts the shard on the device."""
         if self.job.model.kind == "gat":
             self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), self.recorder.device)
         else:
-            self.block = block_of(shard, exchanger, overlap=self._overlap)
-        self.inputs = own_inputs(shard, program, self.block, self.recorder.device)
-        return exchanger
+            self.block = block_of(shard, self.exchanger, overlap)
+        self.inputs = own_inputs(shard, self.program, self.block, self.recorder.device)
 
     def rows_of(self, step: Step) -> Tensor:
         """Global ids of the rows that a step works on."""
@@ -182,7 +183,7 @@ def own_inputs(shard: Shard, program: Program, block: Block | None, device: torc
     return {name: hops[name] for name in program.precomputed}
 
 
-def block_of(shard: Shard, exchanger: HaloExchanger, *, overlap: bool = False) -> Block:
+def block_of(shard: Shard, exchanger: HaloExchanger, overlap: bool = False) -> Block:
     """A shard's rows of the aggregation matrix on the device of an exchanger."""
     device = exchanger.send_rows.device
     return Block(

@@ -15,11 +15,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.hybrid.levels import levels_of
 from planner.hybrid.staging import Staged
 from planner.plan import Plan
 from planner.shard import Shard
-from planner.trace import Adjusted
 from planner.weather.sleeps import planned_sleeps_s
 from profiles.contract import replacing
 from profiles.kernels import pool
@@ -28,8 +26,7 @@ from profiles.launch import emit
 from profiles.steal import StealWatch
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
-from runtime.hybrid.adjusting import Adjusting
-from runtime.hybrid.model import HybridModel
+from runtime.hybrid.trainer import HybridTrainer
 from runtime.measured import WARM_UP_EPOCHS, measured_trace
 from runtime.partial.trainer import PartialReduceTrainer
 from runtime.room import check_room
@@ -71,7 +68,7 @@ def _pick_device(plan: Plan) -> torch.device:
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> None:
     setup_start_s = time.monotonic()
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    trainer, adjusting = _set_up(plan, shard, folder, device, timeout_s)
+    trainer = _trainer_of(plan, shard, folder / "shards", device, timeout_s)
     del shard
     with closing(trainer):
         pool.release()
@@ -84,13 +81,12 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         watch = StealWatch.begin()
-        records, adjusted = _run_epochs(trainer, adjusting, epochs, traced, rank)
+        records = _run_epochs(trainer, epochs, traced, rank)
         stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
         accuracy = trainer.evaluate()
     gathered = _gather(
         {
             "records": [asdict(r) for r in records],
-            "adjusted": [each.model_dump() for each in adjusted],
             "peak_bytes": peak_bytes,
             "setup_s": setup_s,
             "stolen_share": stolen_share,
@@ -103,64 +99,37 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
             torch.save(trainer.model.net.cpu().state_dict(), temporary)
 
 
-def _set_up(
-    plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float
-) -> tuple[FullBatchTrainer, Adjusting | None]:
-    """The trainer, and where dependencies are decided online what decides between epochs."""
+def _trainer_of(plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float) -> FullBatchTrainer:
     program, decision, sleeps_s = plan.program(), plan.decision, planned_sleeps_s(plan, shard.rank)
     if decision.dependencies.replicates:
-        return _set_up_hybrid(plan, shard, folder, device, sleeps_s)
+        staged = Staged.load(folder / f"staged_{shard.rank}.npz")
+        return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
     if decision.partial:
-        trainer: FullBatchTrainer = PartialReduceTrainer(
+        return PartialReduceTrainer(
             plan.job, program, shard, device, decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s
         )
-        return trainer, None
     region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
-    trainer = FullBatchTrainer(
+    return FullBatchTrainer(
         plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap, sleeps_s=sleeps_s
     )
-    return trainer, None
 
 
-def _set_up_hybrid(
-    plan: Plan, shard: Shard, folder: Path, device: torch.device, sleeps_s: np.ndarray | None
-) -> tuple[FullBatchTrainer, Adjusting | None]:
-    decided, rank = plan.decision.dependencies, shard.rank
-    staged, adjusts = Staged.load(folder / "shards" / f"staged_{rank}.npz"), decided.adjust == "online"
-    trainer = FullBatchTrainer(
-        plan.job, plan.program(), shard, device, sleeps_s=sleeps_s, staged=staged, adjusts=adjusts
-    )
-    if not adjusts:
-        return trainer, None
-    assert isinstance(trainer.model, HybridModel)
-    levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
-    return trainer, Adjusting(trainer.model, staged, levels, decided.workers[rank].rates, decided.latency_s)
-
-
-def _run_epochs(
-    trainer: FullBatchTrainer, adjusting: Adjusting | None, epochs: int, traced: set[int], rank: int
-) -> tuple[list[EpochRecord], list[Adjusted]]:
+def _run_epochs(trainer: FullBatchTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
-    adjusted: list[Adjusted] = []
     epoch, said_s = 0, 0.0
     while epoch < epochs:
-        records.append(trainer.train_epoch(epoch, traced=adjusting is not None or epoch in traced))
-        if adjusting and epoch < epochs - 1:
-            adjusted.append(adjusting.after(records[-1]))
-        if epoch not in traced:
-            records[-1].spans = []
+        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
         epoch = records[-1].epoch + 1
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
         if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs):
             said_s = records[-1].end_s
             emit({"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": records[-1].loss})
-    return records, adjusted
+    return records
 
 
 def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED_EPOCHS) -> list[int]:
     """Up to `most` epochs, evenly spread after the warm-up.
-
 
     With a refresh interval also the one that begins each one's interval and the one after, for both kinds.
     """

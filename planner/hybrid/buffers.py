@@ -14,7 +14,7 @@ from planner.shapes import WorkerShape
 
 def hybrid_buffers(program: Program, shape: WorkerShape, num_classes: int, replicas: Replicas, rank: int) -> Buffers:
     """The buffers of one epoch of the worker `rank`, whose own share has `shape`; every epoch has the same."""
-    epoch = HybridEpoch(program, shape, num_classes, len(replicas.workers), NO_CACHE, rank, replicas=replicas)
+    epoch = HybridEpoch(program, shape, num_classes, len(replicas.workers), NO_CACHE, rank, False, replicas=replicas)
     epoch.play()
     return epoch.buffers
 

@@ -106,6 +106,8 @@ class HybridLowering(FullBatchLowering):
             super()._exchange(key, rows, width, beside)
         else:
             self._each(key, lambda w: ZERO, "communicate")
+            if beside:
+                beside()
 
 
 def lower_hybrid(plan: Plan) -> HybridLowering:

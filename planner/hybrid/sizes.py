@@ -142,6 +142,25 @@ def replica_sizes(
     )
 
 
+def most_sizes(union: Replicas, none: Replicas) -> Replicas:
+    """No fewer rows and entries of any kind than any split between caching nothing and caching all of a union."""
+    workers = []
+    for ours, theirs in zip(union.workers, none.workers, strict=True):
+        levels = tuple(
+            LevelSize(
+                num_replicas=most.num_replicas,
+                num_fetched=least.num_fetched,
+                num_sent=least.num_sent,
+                near_edges=most.near_edges,
+                made_edges=most.made_edges + most.far_edges,
+                far_edges=least.far_edges + most.made_edges + most.far_edges,
+            )
+            for most, least in zip(ours.levels, theirs.levels, strict=True)
+        )
+        workers.append(ReplicaSizes(levels=levels, input_entries=ours.input_entries))
+    return Replicas(first=none.first, workers=tuple(workers), row_counts=none.row_counts)
+
+
 def _level_size(gathered: np.ndarray, rows: sp.csr_matrix, split: Split, level: int, num_sent: int) -> LevelSize:
     """`gathered` int64 [h]: entries of the own rows over each halo vertex."""
     cached = split.cached[level - split.first]

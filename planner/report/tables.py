@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from statistics import median
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -100,10 +101,10 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
     if decision.cache.keeps_any:
         head.add_row("cache", _cache_words(plan))
-    if decision.partial is not None:
-        head.add_row("partial", _partial_words(plan))
     if decision.dependencies.replicates:
         head.add_row("dependencies", _dependency_words(plan))
+    if decision.partial is not None:
+        head.add_row("partial", _partial_words(plan))
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
@@ -229,7 +230,21 @@ def trace_table(trace: Trace) -> RenderableType:
     for category in ("compute", "communicate", "host"):
         value = trace.category_s(category)
         table.add_row(category, seconds(value), f"{value / trace.median_epoch_s:.0%}")
+    if trace.adjustments:
+        table.caption = _adjustment_words(trace)
     return table
+
+
+def _adjustment_words(trace: Trace) -> str:
+    """How often workers changed what they cache, what deciding took, and the gaps of the last decisions."""
+    num_changes = len({adjusted.epoch for adjusted in trace.adjustments if adjusted.changed})
+    last = [adjusted for adjusted in trace.adjustments if adjusted.epoch == trace.adjustments[-1].epoch]
+    taken_s = median(adjusted.seconds for adjusted in trace.adjustments)
+    gaps = ", ".join(f"{adjusted.gap:.0%}" for adjusted in last)
+    return (
+        f"what is cached changed after {num_changes} of {len(trace.adjustments) // trace.num_workers} epochs; deciding "
+        f"took {seconds(taken_s)} (median); gaps of the last decisions: {gaps}"
+    )
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:

@@ -261,8 +261,8 @@ def _summary(decision: FullBatchDecision) -> str:
     if decision.cache.region:
         cache += ", hosts share halo rows"
     overlap = "; exchanges overlapped" if decision.overlap else ""
-    cached = _dependencies(decision)
-    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}{cached}"
+    words = f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}"
+    return f"{words}{_dependencies(decision)}"
 
 
 def _dependencies(decision: FullBatchDecision) -> str:

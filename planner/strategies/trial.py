@@ -32,8 +32,8 @@ class Trial:
     Args:
         halo: what is left of it where vertices are `pruned`, int32 [2, P].
         scaled: shapes to take instead of the halo's.
-        overlap: local rows are aggregated while halo rows travel.
         replicated: what workers make of each other's vertices (None: all halo rows are communicated).
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     problem: Problem
@@ -42,8 +42,8 @@ class Trial:
     sparse: bool
     scaled: tuple[WorkerShape, ...] | None = None
     pruned: np.ndarray = field(default_factory=nothing_pruned)
-    overlap: bool = False
     replicated: Replicated | None = None
+    overlap: bool = False
     _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
 
     @cached_property

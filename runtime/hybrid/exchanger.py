@@ -49,9 +49,6 @@ class LevelExchanger(HaloExchanger):
             times_arrivals and _is_gloo(),
         )
 
-    def begin(self, epoch: int | None) -> None:
-        """Nothing depends on the epoch."""
-
     def agree(self, wanted: np.ndarray) -> np.ndarray:
         """bool [l, s]: what the receivers want of the rows sent, from what this worker wants, bool [l, h].
 

@@ -74,33 +74,34 @@ class HybridModel(WorkerModel):
         if not adjusts:
             self._staged = self._own = None
 
-    def _load(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> LevelExchanger:
-        whole, device = LevelExchanger.whole(shard, self.recorder), self.recorder.device
+    def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> LevelExchanger:
+        assert not cache.keeps_any, "kept rows are no replicas"
+        self.whole = LevelExchanger.whole(shard, self.recorder)
+        return self.whole
+
+    def _load(self, shard: Shard, overlap: bool) -> None:
+        device = self.recorder.device
         if self.job.model.kind == "gat":
             self._own = _Own(shard.local, shard.remote, None)  # its edges are made anew with every split
             self.inputs = own_inputs(shard, self.program, None, device)
-            return whole
-        block = block_of(shard, whole)
+            return
+        block = block_of(shard, self.whole)
         self.inputs = own_inputs(shard, self.program, block, device)
         self._own = _Own(None, shard.remote, Pair(block.local, block.local_t))
-        return whole
 
     def apply(self, cached: np.ndarray) -> None:
         """Makes the rows of these dependencies from now on, bool [l, h]. Every worker must call it at the same time."""
         assert self._staged is not None, "the split of this model never changes"
         assert self._own is not None
-        assert isinstance(self.exchanger, LevelExchanger)
-        self.recorder.active = False
-        split = self._staged.split(cached)
-        told = self.exchanger.agree(~cached)
-        self.split, self.sent = split, told
+        split = self.split = self._staged.split(cached)
+        told = self.whole.agree(~cached)
         # Rows come in other numbers now: buffers of the old sizes would only lie there.
         self.blocks.clear()
         pool.release()
         later = self._later()
         for level in range(split.first, self.steps.count):
             index = level - split.first
-            part = self.exchanger.part(told[index], ~cached[index], times_arrivals=self._adjusts)
+            part = self.whole.part(told[index], ~cached[index], times_arrivals=self._adjusts)
             self.blocks[level] = self._own.block(self._staged.rows, split, level, later.get(level), part)
         self._place_rows(self._staged, split)
 

@@ -57,7 +57,7 @@ class PartialReduceTrainer(FullBatchTrainer):
         slots = slots_of(program, shard.recv_counts.tolist(), shard.send_counts.tolist())
         self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=device.type == "cuda")
         self.exchanger = PartialExchanger.over(self.model.exchanger, self.mailbox, decision, timeout_s=timeout_s)
-        self.model.exchanger = self.exchanger  # type: ignore[assignment]
+        self.model.exchanger = self.exchanger
         if self.model.block is not None:
             self.model.block = replace(self.model.block, exchanger=self.exchanger)
         store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())

@@ -21,8 +21,8 @@ from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.launch import reporting_errors
 from runtime.comm import HaloExchanger
-from runtime.full_batch import FullBatchTrainer
 from runtime.hybrid.adjusting import Adjusting
+from runtime.hybrid.trainer import HybridTrainer
 
 PLANNED = {"vertex_s": 1e-9, "edge_s": 1e-9}
 
@@ -71,9 +71,7 @@ def train(case, rank):
     is_online, counts_buffers = "online" in case.name, "pooled" in case.name
     if counts_buffers:
         gc.collect()
-    trainer = FullBatchTrainer(
-        job, program, shard, torch.device("cpu"), staged=staged, adjusts=is_online or bool(moves)
-    )
+    trainer = HybridTrainer(job, program, shard, torch.device("cpu"), staged, adjusts=is_online or bool(moves))
     adjusting = None
     if is_online:
         levels = levels_of(job.model, decision.layers, shard.x.shape[1], shard.num_classes)

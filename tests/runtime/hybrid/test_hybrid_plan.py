@@ -33,11 +33,11 @@ def trained(request, tmp_path_factory):
     host = HostSpec(name="here", devices=(DeviceSpec(profile=folder / "here.json", count=2),))
     cluster = Cluster(hosts=(host,), device_link=Link(bytes_per_s=3e7))
     pin = PinnedDecisions(
-        balance="speed",
         dependencies="hybrid",
         adjust=request.param,
         staged_bytes=BUDGET,
         partitioner="metis",
+        balance="speed",
         op_order="multiply_first",
     )
     model = ModelSpec(num_layers=3, hidden_channels=8)
