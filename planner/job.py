@@ -214,13 +214,13 @@ class PartialReducePin(Contract):
         alpha: peers are waited for until (1 + alpha) times what is usual (paper: 0.5).
         max_staleness: K. Rows, gradients and absences are at most K epochs old (paper: 3; 0 is exact).
         min_group: fewest workers that step without the others (paper: a majority, which is also the least).
-        absent: `reuse` the last gradients of who is missing, or `scale` up the group's own (as the paper does).
+        absent: `scale` up the gradients of who is there (as the paper does), or `reuse` the last of who is not.
     """
 
     alpha: Annotated[float, Field(ge=0)] | None = None
     max_staleness: NonNegativeInt | None = None
     min_group: PositiveInt | None = None
-    absent: Absent = "reuse"
+    absent: Absent = "scale"
 
 
 class PinnedDecisions(Contract):

@@ -20,14 +20,14 @@ class PartialReduceDecision(Contract):
         max_staleness: K. No halo row or gradient used is older than K epochs, and no worker is missing from more
             than K steps on end; 0: all wait for all, which is exact.
         min_group: fewest workers that may step without the others, at least a majority.
-        absent: `reuse` their last gradients, or `scale` up the group's own (equations 13 and 14).
+        absent: `scale` up the gradients of who is there (equations 13 and 14), or `reuse` the last of who is not.
         contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
     """
 
     alpha: Annotated[float, Field(ge=0)] = 0.5
     max_staleness: NonNegativeInt = 3
     min_group: PositiveInt
-    absent: Absent = "reuse"
+    absent: Absent = "scale"
     contributing: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
 
     @property

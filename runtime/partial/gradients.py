@@ -18,13 +18,13 @@ Sum = Callable[[Tensor], Tensor]
 class GroupGradient:
     """Makes the gradient of every round out of the members' own, and with `reuse` of the missing ones' last.
 
-    Reused, a gradient differs from the full one by how much the missing ones' have changed since: it vanishes where
-    the full one does. Scaled up (equations 13 and 14 of NeutronCloud) it is right only on average over groups: where
-    the full gradient has vanished the parts of the workers have not, since their vertices differ, so the weights never
-    come to rest.
+    Scaled up (equations 13 and 14 of NeutronCloud) it is right on average over groups only: where the full gradient
+    has vanished the workers' parts of it have not, since their vertices differ, and the weights never come quite to
+    rest. Reused, it is off by how much the missing ones' gradients have changed since, which vanishes at rest; but
+    where a step changes much, what is old points the wrong way, and training may become unstable.
 
-    What is missing is never sent again: members send by how much theirs has changed, and all add that to the sum that
-    they share. It is part of the state that a worker which comes back takes over.
+    Reused gradients are never sent again: members send by how much theirs have changed, and all add that to the sum
+    that they share. It is part of the state that a worker which comes back takes over.
 
     Args:
         sizes: numbers of each parameter, and 1 for the loss.

@@ -123,6 +123,16 @@ MISTAKES = {
     "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", 'write the line fidelity = "approximate"'),
     "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
+    "two ways to reuse": (
+        f"{GRAPH}[pin]\nrefresh_interval = 2\n[pin.partial_reduce]\n",
+        "both reuse halo rows; set one of them only",
+    ),
+    "impatient": (f"{GRAPH}[pin.partial_reduce]\nalpha = -0.1\n", "pin.partial_reduce.alpha"),
+    "unknown weather": (f"{GRAPH}[training.weather]\nkind = 'hail'\n", "training.weather"),
+    "weather of mini-batches": (
+        f"{GRAPH}[mini_batch]\nfan_outs = [2, 2]\n[training.weather]\nkind = 'sleep'\n",
+        "mini-batches have neither pin.partial_reduce nor training.weather",
+    ),
     "section as value": (f"model = 3\n{GRAPH}", "model"),
     "not TOML": ("schema_version = = 1\n", "not valid TOML"),
 }

@@ -179,6 +179,11 @@ def cases(tmp_path_factory):
     for kind, order in MODELS:
         made[f"exact-{kind}"] = Case(SMALL, kind, order)
         made[f"zero-{kind}"] = Case(SMALL, kind, order, partial=(0.0, 0), sleeps={(1, 4): 0.05})
+    # Steps so small that the weights stay where they are: whatever is old is then what is new.
+    resting = {"epochs": EPOCHS, "optimizer": "sgd", "learning_rate": 1e-30}
+    naps = {(2, 5): 0.2, (1, 8): 0.2, (0, 10): 0.2}
+    for kind, order in MODELS:
+        made[f"resting-{kind}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, **resting)
     made["patient"] = Case(SMALL, partial=(1e6, K))
     made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0})
     made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0}, optimizer="sgd")
@@ -188,7 +193,7 @@ def cases(tmp_path_factory):
     rng = np.random.default_rng(0)
     often = {(rank, epoch): 0.05 for rank in range(NUM_WORKERS) for epoch in range(3, 80) if rng.random() < 0.1}
     made["learning"] = Case(NOISY, epochs=80)
-    made["learning-stale"] = Case(NOISY, partial=(0.5, K), sleeps=often, epochs=80)
+    made["learning-stale"] = Case(NOISY, partial=(0.5, K), absent="scale", sleeps=often, epochs=80)
     start(folder, made)
     for name, case in made.items():
         case.read(folder / name)
@@ -202,6 +207,16 @@ def test_k_0_is_halo_exchange_bit_for_bit(cases, kind):
         for what in ("loss", "grad", "state", "epoch", "sent", "keys", "score"):
             np.testing.assert_array_equal(ours[what], theirs[what])
         assert not ours["oldest"].any()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in MODELS])
+def test_where_weights_rest_what_is_old_is_exact(cases, kind):
+    """Every gradient is that of halo exchange: right rows in right places, nothing lost or counted twice."""
+    exact, resting = cases[f"exact-{kind}"].results[0]["grad"][0], cases[f"resting-{kind}"].results
+    assert max(result["oldest"].max() for result in resting) > 0
+    for result in resting:
+        for grad in result["grad"]:
+            np.testing.assert_allclose(grad, exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
 
 
 def test_with_patience_every_step_is_everybodys(cases):
