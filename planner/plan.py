@@ -81,9 +81,14 @@ class FullBatchDecision(Contract):
     partial: PartialReduceDecision | None = None
 
     @property
+    def is_partial(self) -> bool:
+        """Whether workers may go on without those that lag behind."""
+        return self.partial is not None and self.partial.is_stale
+
+    @property
     def is_stale(self) -> bool:
         """Whether embeddings or gradients may be older than the epoch."""
-        return self.cache.is_stale or (self.partial is not None and self.partial.is_stale)
+        return self.cache.is_stale or self.is_partial
 
     @property
     def fidelity(self) -> str:

@@ -15,11 +15,12 @@ from planner.calibrate import HOST_OVERHEAD, calibrate, load_run
 from planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, SbmGraph
+from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from planner.lowering import lower_plan
 from planner.report.tables import calibration_table
 from planner.search import make_plan
 from planner.trace import Span, Trace
+from planner.weather.model import SleepWeather
 from profiles.catalog import catalog_profile
 from profiles.errors import UserError
 from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
@@ -379,6 +380,12 @@ def test_bad_input_is_named(folder, tmp_path):
     with pytest.raises(UserError, match="run 1: calibrate needs a measured trace"):
         calibrate([(plan, trace.model_copy(update={"origin": "predicted"}))])
     stranger = trace.spans[0].model_copy(update={"worker": 2})
+    sleeps = plan.model_copy(
+        update={"job": plan.job.model_copy(update={"training": TrainingSpec(weather=SleepWeather())})}
+    )
+    slept = trace.model_copy(update={"plan_fingerprint": sleeps.fingerprint()})
+    with pytest.raises(UserError, match="run 1: runs under weather or partial reduce"):
+        calibrate([(sleeps, slept)])
     with pytest.raises(UserError, match="run 1: the trace has spans of workers"):
         calibrate([(plan, trace.model_copy(update={"spans": (*trace.spans, stranger)}))])
     cpu_profile(step_overhead_s=1.0).save(tmp_path / "here.json")

@@ -14,7 +14,7 @@ from planner.search import make_plan
 from planner.simulator.engine import compile_schedule
 from planner.simulator.engine import play as play_tasks
 from planner.weather.conditions import Conditions, fair
-from planner.weather.model import MarkovWeather, SleepWeather, WorkerWeather
+from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
 from planner.weather.play import Waiting, aligned_sections, figures, play, replicas_of
 from planner.weather.sections import Sections, sections_of
 from profiles.errors import UserError
@@ -149,3 +149,12 @@ def test_a_model_of_other_workers_is_refused():
     """It was fitted on another cluster."""
     with pytest.raises(UserError, match="describes 2 workers, the plan has 3"):
         replicas_of(MarkovWeather(workers=(WorkerWeather(),) * 2), 3, 10, 1.0)
+
+
+def test_a_two_state_model_slows_what_it_is_of():
+    """A worker at half its rate for ever takes twice as long, and all wait for it."""
+    for_ever = TwoState(share=0.5, fair_s=1e-9, slow_s=1e12)
+    weather = MarkovWeather(workers=(WorkerWeather(compute=for_ever), WorkerWeather(), WorkerWeather()))
+    found = figures(simple(), replicas_of(weather, 3, 20, 2.0), None, 3)
+    assert found.mean_epoch_s == pytest.approx(4.0, rel=1e-6)
+    assert found.delay_s == pytest.approx(2.0, rel=1e-6)
