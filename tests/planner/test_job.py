@@ -124,7 +124,7 @@ MISTAKES = {
     "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
     "two ways to reuse": (
-        f"{GRAPH}[pin]\nrefresh_interval = 2\n[pin.partial_reduce]\n",
+        f"fidelity = 'stale'\n{GRAPH}[pin]\nrefresh_interval = 2\n[pin.partial_reduce]\n",
         "both reuse halo rows; set one of them only",
     ),
     "impatient": (f"{GRAPH}[pin.partial_reduce]\nalpha = -0.1\n", "pin.partial_reduce.alpha"),

@@ -175,6 +175,7 @@ def partial_of(**changes):
 def pin_partial(raw, **changes):
     """Pins partial reduce in a decoded plan, and decides it otherwise than it may be."""
     at(raw, "job", "pin").update(partial_reduce={})
+    at(raw, "job").update(fidelity="stale")
     at(raw, "decision").update(partial=partial_of(**changes))
 
 
@@ -208,7 +209,7 @@ EDITS = {
         "decision.cache.refresh_interval",
     ),
     "partial reduce not pinned": (
-        lambda raw: at(raw, "decision").update(partial=partial_of()),
+        lambda raw: (at(raw, "decision").update(partial=partial_of()), at(raw, "job").update(fidelity="stale")),
         "decision.partial: the job does not pin partial_reduce",
     ),
     "contributing vertices of another model": (

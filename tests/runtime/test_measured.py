@@ -22,7 +22,9 @@ def trace_of(by_worker, *, partial=None, cache=NO_CACHE):
         decision=SimpleNamespace(cache=cache, partial=partial),
         fingerprint=lambda: "f" * 16,
     )
-    gathered = [{"records": r, "peak_bytes": 7, "setup_s": float(i)} for i, r in enumerate(by_worker)]
+    gathered = [
+        {"records": r, "peak_bytes": 7, "setup_s": float(i), "stolen_share": i / 100} for i, r in enumerate(by_worker)
+    ]
     return measured_trace(plan, gathered, {"test": 0.5})
 
 
@@ -36,6 +38,7 @@ def test_epochs_last_from_the_first_begin_to_the_last_end():
     assert trace.epoch_s == (4.0,) * (5 - WARM_UP_EPOCHS)
     assert trace.losses == (1.0,) * 5
     assert [(s.epoch, s.worker, s.start_s, s.end_s) for s in trace.spans[2:4]] == [(1, 0, 0.0, 3.0), (1, 1, 1.0, 4.0)]
+    assert trace.stolen_share == 0.01
     assert (trace.peak_bytes, trace.setup_s, trace.num_members, trace.oldest) == ((7, 7), 1.0, (), ())
 
 

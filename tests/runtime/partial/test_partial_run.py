@@ -31,8 +31,12 @@ def ran(tmp_path_factory):
         training=TrainingSpec(
             epochs=EPOCHS, weather=SleepWeather(probability=0.15, sleep_s=0.4, seed=1), traced_epochs=EPOCHS
         ),
+        fidelity="stale",
         pin=PinnedDecisions(
-            partial_reduce=PartialReducePin(alpha=0.5, max_staleness=K), op_order="multiply_first", precompute=False
+            partial_reduce=PartialReducePin(alpha=0.5, max_staleness=K),
+            op_order="multiply_first",
+            precompute=False,
+            balance="speed",
         ),
     )
     api.plan(job, cluster, folder / "plan.json")
