@@ -227,10 +227,10 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
-        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
-            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
         self._check_partial()
         self._check_replicas()
+        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
+            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")

@@ -82,6 +82,17 @@ def test_memory_is_the_profiles_unless_the_device_says_otherwise(mixed):
     assert workers[6].memory_bytes == catalog_profile("t4").memory_bytes
 
 
+def test_workers_of_a_host_share_its_region(mixed):
+    """Each worker knows its host and the region it has there; a host that says nothing has none."""
+    big, small = mixed.hosts
+    with_region = mixed.model_copy(update={"hosts": (big.model_copy(update={"region_bytes": 500}), small)})
+    placement = resolve(with_region)
+    assert placement.host_of == (0, 0, 0, 1, 1, 1, 2)
+    assert placement.region_bytes == (500, 500, 0)
+    assert placement.take(2).region_bytes == (500,)
+    assert [worker.region_bytes for worker in placement.workers] == [500] * 6 + [0]
+
+
 def test_hosts_without_a_link_use_the_network(mixed):
     """A host's own link wins over the cluster's network."""
     placement = resolve(mixed)

@@ -146,3 +146,12 @@ def test_operator_that_was_not_profiled_is_a_user_error():
     profile = COST.profile.model_copy(update={"operators": {}})
     with pytest.raises(UserError, match=r"rtx-3090: operator 'loss' was not profiled; profile again"):
         OperatorCosts.of(profile)("loss", 10, 2)
+
+
+def test_rows_in_memory_of_the_host_are_gathered_or_copied():
+    """A CPU gathers them where they are; a GPU's pass its bus, as pageable memory does; none cost nothing."""
+    cpu = OperatorCosts.of(catalog_profile("rtx-3090").model_copy(update={"device_kind": "cpu"}))
+    assert cpu.to_region(100, 8) == cpu.from_region(100, 8) == cpu("gather_rows", 100, 8)
+    assert COST.to_region(100, 8) == COST("d2h_pageable", 3200)
+    assert COST.from_region(100, 8) == COST("h2d_pageable", 3200)
+    assert COST.to_region(0, 8) == COST.from_region(0, 8) == ZERO

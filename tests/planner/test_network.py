@@ -206,3 +206,12 @@ def test_an_exchange_of_nothing_is_allowed(measured, tmp_path):
     """A partition without cut edges has no rows to send; the collective costs its latency at most."""
     net = measured_network(tmp_path, 2, 2) if measured else network(1, 1)
     assert 0 <= net.all_to_all(sent(2)).seconds <= 1.1e-3
+
+
+def test_workers_of_a_host_meet_as_fast_as_a_small_sum(tmp_path):
+    """Where one was measured among them alone; else two messages between devices, marked, whatever the hosts' links."""
+    measured = measured_network(tmp_path, 2, 2)
+    assert measured.meet().seconds == measured.all_reduce(4).seconds > 0
+    assert (measured.meet().parts, measured.meet().unprofiled) == ((), measured.all_reduce(4).unprofiled)
+    for net in (network(2, 2), network(3)):
+        assert net.meet() == Estimate(2e-6, 0.0, True)

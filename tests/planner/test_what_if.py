@@ -10,7 +10,7 @@ from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from planner.what_if import one_host, plan_variants, prune_partition, staged_link
 from profiles.catalog.devices import rates
 
-SPEC = SbmGraph(source="sbm", num_nodes=600, average_degree=8, num_classes=4, num_features=16)
+SPEC = SbmGraph(source="sbm", num_nodes=3000, average_degree=15, num_classes=4, num_features=64)
 GRAPH = generate_sbm(SPEC)
 UNEVEN = ("rtx-3090", "gtx-1660ti")
 
@@ -18,7 +18,7 @@ UNEVEN = ("rtx-3090", "gtx-1660ti")
 def job_of(**pins):
     """A small GCN on METIS parts."""
     pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", **pins)
-    return Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity=pin.needs, pin=pin)
+    return Job(graph=SPEC, model=ModelSpec(hidden_channels=128), fidelity=pin.needs, pin=pin)
 
 
 def test_rows_pass_through_the_hosts_memory():

@@ -11,6 +11,7 @@ from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.compare import compare
 from planner.generate import generate_sbm
 from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.joint_cache.capacity import RESERVE_BYTES
 from planner.report.tables import comparison_table, plan_table, profile_table, seconds, size, trace_table
 from planner.search import make_plan, simulate_plan
 from planner.weather.model import SleepWeather
@@ -148,6 +149,30 @@ def test_plan_table_says_what_is_pruned(plan, pruned_plan):
     assert "fidelity approximate" in text
     assert f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges" in text
     assert "pruned" not in shown(plan_table(plan))
+
+
+def test_a_plan_with_regions_says_where_rows_are():
+    """How much of them is on devices, and how much memory every host shares."""
+    link = Link(bytes_per_s=1e6)
+    job = Job(
+        graph=SPEC,
+        model=ModelSpec(hidden_channels=16),
+        fidelity="stale",
+        pin=PinnedDecisions(refresh_interval=4, balance="equal"),
+    )
+    exact = job.model_copy(update={"pin": PinnedDecisions(balance="equal")})
+
+    def plan_with(job, memory_bytes=None):
+        devices = (DeviceSpec(catalog="t4", count=2, memory_bytes=memory_bytes),)
+        host = HostSpec(name="box", devices=devices, region_bytes=2**24)
+        return make_plan(job, Cluster(hosts=(host,), device_link=link), generate_sbm(SPEC))[0]
+
+    tight = max(load.peak_bytes for load in plan_with(exact).prediction.workers) + RESERVE_BYTES // 2
+    plan = plan_with(job, tight)
+    needed = size(plan.region_layouts()["box"].num_bytes)
+    text = shown(plan_table(plan))
+    assert "100% of the halo rows kept, refreshed every 4 epochs; 0% on devices, the others where a host's" in text
+    assert f"workers share them: box {needed}" in text
 
 
 def test_a_stale_plan_says_so():

@@ -193,6 +193,16 @@ def test_hosts_keep_what_devices_have_no_room_for():
         assert load.sent_bytes == 4 * width * (sum(cache.region.sent_counts[rank]) + shape.num_halo)
 
 
+def test_only_the_workers_of_a_host_wait_for_each_other():
+    """The meeting at a filled region is a group of each host's workers; between refreshes there is none."""
+    plan = tight_pairs(region_bytes=2**24)
+    meetings = [task for task in lower_plan(plan).tasks if task.key.endswith("region/meet/forward")]
+    groups = {task.group: {t.worker for t in meetings if t.group == task.group} for task in meetings}
+    steps = [step for step in plan.program().steps if step.op == "aggregate"]
+    assert sorted(map(sorted, groups.values())) == [[0, 1]] * len(steps) + [[2, 3]] * len(steps)
+    assert not any("region" in task.key for task in lower_plan(plan, refresh=False).tasks)
+
+
 def test_a_host_keeps_as_many_rows_as_its_region_has_room_for():
     """To the byte it says; the others travel in every epoch."""
     whole = tight_pairs(region_bytes=2**24)
