@@ -17,7 +17,9 @@ from torch import Tensor
 
 from planner.adjacency import aggregation_matrix
 from planner.graph import Graph
-from planner.halo import build_halo
+from planner.halo import Halo, build_halo
+from planner.hybrid.levels import Levels, levels_of, why_not
+from planner.hybrid.staging import cut_staged
 from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from planner.partition import partition
 from planner.program import LayerDecision, build_program
@@ -25,9 +27,11 @@ from planner.shard import cut_shard
 from profiles.kernels.activation import dropout_key, keep_mask
 from profiles.launch import reporting_errors
 from runtime.full_batch import FullBatchTrainer
+from runtime.hybrid.trainer import HybridTrainer
 from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
 
-NUM_STEPS = 20
+NUM_STEPS, NUM_STEPS_A_SPLIT = 20, 5
+NUM_LAYERS = 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 ORDERS = (("multiply_first", False), ("aggregate_first", False), ("aggregate_first", True))
 
@@ -44,6 +48,7 @@ class Case:
     multilabel: bool = False
     dropout: float = 0.0
     input_dropout: float = 0.0
+    dependencies: str = "communicate"  # of halo rows: which are made by who needs them
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -60,6 +65,20 @@ def cases(quick: bool) -> Iterator[Case]:
             yield Case(model, "metis", "multiply_first", False, sparse, dropout=0.5, input_dropout=0.3)
         if model != "gat":
             yield Case(model, "metis", "aggregate_first", False, dropout=0.5, input_dropout=0.3)
+        yield from _replicating_cases(model, orders, quick)
+
+
+def _replicating_cases(model: str, orders: tuple[tuple[str, bool], ...], quick: bool) -> Iterator[Case]:
+    """Everything cached, a random part of the dependencies, and another part every few epochs, with dropout too."""
+    layers = {order: (LayerDecision(op_order=order),) * NUM_LAYERS for order, _ in orders}
+    model_spec = ModelSpec(kind=model, num_layers=NUM_LAYERS)
+    possible = [(order, once) for order, once in orders if why_not(model_spec, layers[order]) is None]
+    for number, (order, precompute) in enumerate(possible):
+        for dependencies in ("moving",) if quick and number else ("moving", "random", "cache"):
+            yield Case(model, "metis", order, precompute, dependencies=dependencies)
+        if not precompute and not (quick and number):
+            dropped = {"dropout": 0.5, "input_dropout": 0.3}
+            yield Case(model, "metis", order, precompute, **dropped, dependencies="moving")
 
 
 def hard_graph(multilabel: bool, num_nodes: int = 240, num_classes: int = 5) -> Graph:
@@ -92,7 +111,7 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
     graph = without_training_in_last_part(graph, part, num_workers)
     model = ModelSpec(
         kind=case.model,
-        num_layers=3,
+        num_layers=NUM_LAYERS,
         hidden_channels=16,
         heads=4,
         dropout=case.dropout,
@@ -116,11 +135,26 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
         num_classes=graph.num_classes,
         sparse_input=case.sparse_features,
     )
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind), part, num_workers)
+    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind)
+    halo = build_halo(matrix, part, num_workers)
     shard = cut_shard(graph, halo, rank, sparse_features=case.sparse_features)
-    trainer = FullBatchTrainer(job, program, shard, torch.device("cpu"))
+    staged, masks = None, []
+    if case.dependencies != "communicate":
+        levels = levels_of(model, layers, graph.num_features, graph.num_classes)
+        masks = cached_masks(case, halo, levels, rank)
+        staged = cut_staged(
+            graph, matrix, halo.blocks[rank], levels, program, masks[0], np.any(masks, axis=0), adjusts=False,
+            sparse_features=case.sparse_features,
+        )  # fmt: skip
+    trainer = (
+        HybridTrainer(job, program, shard, torch.device("cpu"), staged, adjusts=case.dependencies == "moving")
+        if staged
+        else FullBatchTrainer(job, program, shard, torch.device("cpu"))
+    )
     losses, logits = [], None
     for epoch in range(NUM_STEPS):
+        if epoch % NUM_STEPS_A_SPLIT == 0 and 0 < epoch // NUM_STEPS_A_SPLIT < len(masks):
+            trainer.model.apply(masks[epoch // NUM_STEPS_A_SPLIT])
         losses.append(trainer.train_epoch(epoch, traced=False).loss)
         if epoch == 0:
             logits = _whole(trainer.logits(), trainer.model.vertices, graph.num_nodes, num_workers)
@@ -133,6 +167,15 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
         "num_workers": num_workers,
         **differences(graph, job, logits, losses[-1]),
     }
+
+
+def cached_masks(case: Case, halo: Halo, levels: Levels, rank: int) -> list[np.ndarray]:
+    """bool [levels, h] for every split in turn: of everything, of a random part, or of several."""
+    shape = (levels.count - levels.first, len(halo.blocks[rank].halo))
+    if case.dependencies == "cache":
+        return [np.ones(shape, bool)]
+    rng = np.random.default_rng(rank)
+    return [rng.random(shape) < share for share in ((0.5,) if case.dependencies == "random" else (0.5, 1.0, 0.2, 0.0))]
 
 
 def _whole(logits: Tensor, vertices: Tensor, num_nodes: int, num_workers: int) -> Tensor:
@@ -177,7 +220,8 @@ def main() -> None:
     with reporting_errors(arguments.folder, rank):
         torch.set_num_threads(1)
         dist.init_process_group("gloo", timeout=timedelta(seconds=120))
-        rows = [run_case(case, rank, size) for case in cases(arguments.quick)]
+        chosen = [case for case in cases(arguments.quick) if size > 1 or case.dependencies == "communicate"]
+        rows = [run_case(case, rank, size) for case in chosen]
         if rank == 0:
             (arguments.folder / "rows.json").write_text(json.dumps(rows))
         dist.destroy_process_group()

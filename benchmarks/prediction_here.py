@@ -9,9 +9,10 @@ from __future__ import annotations
 from benchmarks._common import OUT, this_machine
 from benchmarks._prediction_table import predict_and_run
 from planner.demo import demo_job
-from planner.job import Job, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
+from planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
 
 NUM_WORKERS = 2
+_EVERYONE = PinnedDecisions(balance="refined")  # all on one worker would be the easier plan to predict
 
 
 def settings(quick: bool) -> dict[str, Job]:
@@ -32,7 +33,9 @@ def settings(quick: bool) -> dict[str, Job]:
     }
     jobs = {"demo": demo_job()}
     for name, (graph, model) in chosen.items():
-        jobs[name] = Job(schema_version=1, name=name, graph=graph, model=model, training=TrainingSpec(epochs=30))
+        jobs[name] = Job(
+            schema_version=1, name=name, graph=graph, model=model, training=TrainingSpec(epochs=30), pin=_EVERYONE
+        )
     return dict(list(jobs.items())[: 2 if quick else None])
 
 

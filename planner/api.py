@@ -28,6 +28,8 @@ from planner.search import fluctuate_plan as fluctuate
 from planner.search import make_plan, named
 from planner.search import simulate_plan as simulate
 from planner.strategies.base import OnStep
+from planner.weather.fit import fit_weather
+from planner.weather.simulate import simulate_weather
 from profiles.contract import check_writable
 from profiles.machine import MachineProfile
 from profiles.profiler import profile_hosts, profile_machine
@@ -35,6 +37,7 @@ from profiles.profiler import profile_hosts, profile_machine
 __all__ = [
     "calibrate",
     "compare",
+    "fit_weather",
     "fluctuate",
     "load_graph",
     "minibatch",
@@ -43,6 +46,7 @@ __all__ = [
     "profile_machine",
     "run",
     "simulate",
+    "simulate_weather",
 ]
 
 

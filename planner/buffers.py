@@ -77,12 +77,14 @@ def epoch_buffers(
     num_workers: int,
     cache: CacheDecision = NO_CACHE,
     rank: int = 0,
+    *,
+    overlap: bool = False,
 ) -> Buffers:
     """The buffers of training on one of `num_workers` workers: every epoch makes and drops the same.
 
     Where some epochs reuse embeddings: of a first one, one that reuses, and one that refreshes what was kept.
     """
-    epoch = _Epoch(program, shape, num_classes, num_workers, cache, rank)
+    epoch = Epoch(program, shape, num_classes, num_workers, cache, rank, overlap)
     epoch.halo.fetch_fixed(program)
     for refresh in (True, False, True) if cache.is_stale else (True,):
         epoch.halo.refresh = refresh
@@ -92,13 +94,16 @@ def epoch_buffers(
 
 
 @dataclass
-class _Epoch:
+class Epoch:
+    """Plays the epochs of one worker."""
+
     program: Program
     shape: WorkerShape
     num_classes: int
     num_workers: int
     cache: CacheDecision
     rank: int
+    overlap: bool = False
     buffers: Buffers = field(default_factory=Buffers)
     values: dict[str, int | None] = field(default_factory=dict)
     saved: dict[str, list[int | None]] = field(default_factory=dict)
@@ -134,12 +139,9 @@ class _Epoch:
                         self.buffers.drop(self._make(step.in_width, width))
                 self.saved[step.name] = [hold(buffer) for buffer in inputs]
             case "aggregate":
-                halo = self.halo.fetch(step) if self.num_workers > 1 else None
-                base = self.values[step.base] if step.base else None
-                self.values[step.outputs[0]] = hold(base) if step.base else self._make(n, step.in_width)
+                self._aggregate(step)
                 if step.keep:
                     self.values[step.keep] = hold(inputs[0])
-                self.buffers.drop(halo)
             case "exchange":
                 if self.num_workers == 1:
                     self.values[step.outputs[0]] = hold(inputs[0])
@@ -152,6 +154,22 @@ class _Epoch:
             case "activate":
                 self.values[step.outputs[0]] = hold(inputs[0])
                 self.saved[step.name] = [hold(inputs[0])] if step.relu else []
+
+    def _aggregate(self, step: Step) -> None:
+        """With overlap what was packed lives on beside the output, until it is sent."""
+        exchanges, halo = self.num_workers > 1, None
+        if exchanges:
+            self.halo.begin_fetch(step)
+        if exchanges and not self.overlap:
+            halo = self.halo.end_fetch(step)
+        if step.base:
+            out = self.buffers.hold(self.values[step.base])
+        else:
+            out = self._make(self.shape.num_local, step.in_width)
+        self.values[step.outputs[0]] = out
+        if exchanges and self.overlap:
+            halo = self.halo.end_fetch(step)
+        self.buffers.drop(halo)
 
     def _attend(self, step: Step, q: int | None) -> None:
         n, m = self.shape.num_local, self.shape.num_local + self._num_halo

@@ -83,8 +83,12 @@ def _check_run(plan: Plan, trace: Trace, name: str) -> None:
         )
     if any(span.worker >= plan.num_workers for span in trace.spans):
         raise UserError(f"{name}: the trace has spans of workers the plan does not have; run the plan again")
+    if plan.job.training.weather or plan.decision.is_partial:
+        raise UserError(f"{name}: runs under weather or partial reduce do not show what operators take; leave both out")
     if not trace.spans:
         raise UserError(f"{name}: the trace holds no traced epochs; run the plan again with more epochs")
+    if any(adjusted.changed for adjusted in trace.adjustments):
+        raise UserError(f"{name}: workers made other rows than planned; run a plan without pin.adjust to calibrate")
 
 
 def _profiles_of(plans: Sequence[Plan], names: Sequence[str]) -> dict[str, MachineProfile]:

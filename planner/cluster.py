@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from profiles.catalog import catalog_profile
 from profiles.contract import Contract, Document
@@ -40,6 +40,7 @@ class HostSpec(Contract):
         link: its network interface; hosts without one use the cluster's `network`.
         price_per_hour: in any one currency.
         cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate` (None: no limit).
+        region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
     """
 
     name: str = Field(min_length=1)
@@ -47,6 +48,7 @@ class HostSpec(Contract):
     link: Link | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
     cpu_cores: PositiveFloat | None = None
+    region_bytes: NonNegativeInt = 0
     count: PositiveInt = 1
 
 
@@ -84,7 +86,12 @@ class Cluster(Document):
 
 
 class WorkerPlace(Contract):
-    """One worker of a plan: a device on a host, with the profile it is predicted by."""
+    """One worker of a plan: a device on a host, with the profile it is predicted by.
+
+    Args:
+        memory_bytes: of the device.
+        region_bytes: of the host's memory, for the halo rows that all its workers keep together.
+    """
 
     host: str
     host_index: int
@@ -92,6 +99,7 @@ class WorkerPlace(Contract):
     profile: str
     link: Link
     memory_bytes: PositiveInt
+    region_bytes: NonNegativeInt = 0
 
 
 class Placement(Contract):
@@ -100,6 +108,16 @@ class Placement(Contract):
     workers: tuple[WorkerPlace, ...]
     profiles: dict[str, MachineProfile]
     device_link: Link
+
+    @property
+    def host_of(self) -> tuple[int, ...]:
+        """Index of each worker's host."""
+        return tuple(worker.host_index for worker in self.workers)
+
+    @property
+    def region_bytes(self) -> tuple[int, ...]:
+        """Of each host, by its index: memory for the halo rows that its workers keep together."""
+        return tuple({worker.host_index: worker.region_bytes for worker in self.workers}.values())
 
     def profile_of(self, worker: int) -> MachineProfile:
         """The profile of a worker by its rank."""
@@ -143,6 +161,7 @@ def resolve(cluster: Cluster) -> Placement:
                         profile=key,
                         link=host.link or cluster.network,
                         memory_bytes=device.memory_bytes or profile.memory_bytes,
+                        region_bytes=host.region_bytes,
                     )
                 )
                 device_index += 1

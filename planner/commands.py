@@ -105,6 +105,8 @@ def run(arguments: argparse.Namespace) -> None:
         "epoch_s": trace.median_epoch_s,
         "epoch_spread_s": trace.epoch_spread_s,
         "stolen_share": trace.stolen_share,
+        "epoch_mean_s": trace.mean_epoch_s,
+        "epoch_p95_s": trace.p95_epoch_s,
         "peak_bytes": trace.peak_bytes,
         "accuracy": trace.accuracy,
         "final_loss": trace.losses[-1],

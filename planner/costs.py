@@ -69,6 +69,19 @@ class OperatorCosts:
         """A float32 copy within the device."""
         return self("idt", num_elements * FLOAT_BYTES)
 
+    def to_region(self, num_rows: int, width: int) -> Estimate:
+        """Rows gathered into memory of the host, from a GPU as a copy of pageable memory is."""
+        return self._hosted("d2h_pageable", num_rows, width)
+
+    def from_region(self, num_rows: int, width: int) -> Estimate:
+        """Rows gathered from memory of the host; to a GPU the gathering is what staging a pageable copy is."""
+        return self._hosted("h2d_pageable", num_rows, width)
+
+    def _hosted(self, transfer: str, num_rows: int, width: int) -> Estimate:
+        if self.profile.device_kind == "cuda":
+            return self(transfer, num_rows * width * FLOAT_BYTES)
+        return self("gather_rows", num_rows, width)
+
 
 def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
     """Seconds of a step's own computation forward (packing and exchange are tasks of their own)."""
@@ -77,8 +90,7 @@ def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimat
         case "multiply" | "combine":
             return total(_product_forward(step, k, shape, cost) for k in range(len(step.weights)))
         case "aggregate":
-            near = cost.spmm(n, shape.local_edges, width)
-            return total([near, cost.spmm(n, shape.remote_edges, width)])
+            return total(aggregate_forward_costs(step, shape, cost))
         case "exchange":
             return cost.copy((n + shape.num_halo) * width)
         case "attend":
@@ -102,10 +114,8 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_hal
         case "aggregate":
             if step.constant:
                 return None
-            near = cost.spmm_transposed(n, shape.local_edges, width)
-            if not to_halo:
-                return near
-            return total([near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, width)])
+            near, far = aggregate_backward_costs(step, shape, cost)
+            return total([near, far]) if to_halo else near
         case "exchange":
             return None
         case "attend":
@@ -116,6 +126,18 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_hal
                 return cost.copy(n * width / 2)  # the bias gradient only reads
             operator = "dropout_backward" if step.dropout else "activation_backward"
             return cost(operator, n * step.out_widths[0])
+
+
+def aggregate_forward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts) -> tuple[Estimate, Estimate]:
+    """Seconds of an aggregation's parts over local and over halo rows."""
+    near, far = (cost.spmm(shape.num_local, edges, step.in_width) for edges in (shape.local_edges, shape.remote_edges))
+    return near, far
+
+
+def aggregate_backward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts) -> tuple[Estimate, Estimate]:
+    """Seconds of the gradients at local and at halo rows."""
+    near = cost.spmm_transposed(shape.num_local, shape.local_edges, step.in_width)
+    return near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, step.in_width)
 
 
 def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:

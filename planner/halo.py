@@ -94,7 +94,7 @@ def _keep_columns(block: LocalBlock, keep: np.ndarray) -> LocalBlock:
         block,
         halo=block.halo[keep],
         halo_owner=block.halo_owner[keep],
-        remote=_select(block.remote, keep[block.remote.indices], new_id, int(keep.sum())),
+        remote=select_columns(block.remote, keep[block.remote.indices], new_id, int(keep.sum())),
     )
 
 
@@ -111,12 +111,12 @@ def _cut(
         vertices=vertices,
         halo=halo,
         halo_owner=part[halo].astype(np.int32),
-        local=_select(rows, is_local, local_id, len(vertices)),
-        remote=_select(rows, ~is_local, halo_id, len(halo)),
+        local=select_columns(rows, is_local, local_id, len(vertices)),
+        remote=select_columns(rows, ~is_local, halo_id, len(halo)),
     )
 
 
-def _select(rows: sp.csr_matrix, keep: np.ndarray, new_id: np.ndarray, num_columns: int) -> sp.csr_matrix:
+def select_columns(rows: sp.csr_matrix, keep: np.ndarray, new_id: np.ndarray, num_columns: int) -> sp.csr_matrix:
     """The kept entries with renumbered columns; repeated entries stay repeated."""
     kept_before = np.concatenate([[0], np.cumsum(keep)])
     indptr = kept_before[rows.indptr].astype(np.int32)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from planner.partial.decision import Absent
+from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
-_MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 Fraction = Annotated[float, Field(ge=0, le=1)]
+_MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
-Balance = Literal["equal", "speed", "refined"]
+Balance = Literal["equal", "speed", "refined", "concentrated"]
 Prune = Literal["none", "rapa"]
-Fidelity = Literal["exact", "approximate"]
+DependencyMode = Literal["communicate", "cache", "hybrid"]
+Adjust = Literal["none", "online"]
+Fidelity = Literal["exact", "stale", "approximate"]
+"""The most a plan may do, each what stands before it too: one device's numbers, reused rows, dropped edges."""
 OpOrder = Literal["aggregate_first", "multiply_first"]
 
 
@@ -163,13 +168,20 @@ class ModelSpec(Contract):
 
 
 class TrainingSpec(Contract):
-    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices."""
+    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
+
+    Args:
+        weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
+        traced_epochs: epochs whose tasks are measured one by one, spread over the run.
+    """
 
     epochs: PositiveInt = 100
     learning_rate: PositiveFloat = 0.01
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     optimizer: Literal["adam", "sgd"] = "adam"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    weather: ModelledWeather | None = None
+    traced_epochs: PositiveInt = 10
 
 
 class MiniBatchSpec(Contract):
@@ -194,17 +206,43 @@ class MiniBatchSpec(Contract):
         return self
 
 
+class PartialReducePin(Contract):
+    """Workers go on without those that lag behind (NeutronCloud, section 5): what is left out is chosen for the
+    weather of the job, or as in the paper without one.
+
+    Args:
+        alpha: peers are waited for until (1 + alpha) times what is usual (paper: 0.5).
+        max_staleness: K. Rows, gradients and absences are at most K epochs old (paper: 3; 0 is exact).
+        min_group: fewest workers that step without the others (paper: a majority, which is also the least).
+        absent: `scale` up the gradients of who is there (as the paper does), or `reuse` the last of who is not.
+    """
+
+    alpha: Annotated[float, Field(ge=0)] | None = None
+    max_staleness: NonNegativeInt | None = None
+    min_group: PositiveInt | None = None
+    absent: Absent = "scale"
+
+
 class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. Anything left out is the planner's to choose.
 
     Args:
-        balance: `equal` shares of the graph, by `speed` of the devices alone, or `refined` until all
-            workers are predicted to be busy alike.
+        balance: `equal` shares of the graph, by `speed` of the devices alone, `refined` until all
+            workers are predicted to be busy alike, or `concentrated` on the fastest ones, where the others'
+            exchanges cost more than their computing saves.
         prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
-            least (approximate: aggregation edges are dropped); the planner never chooses it by itself.
+            least (drops aggregation edges: asks for fidelity `approximate`); the planner never chooses it by itself.
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
-            (1: exact; above, the plan is `stale(r)` where that is faster).
+            (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
+        dependencies: how workers come by the rows of their halos: `communicate` them in every epoch, `cache` what they
+            are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. All exact.
+        staged_bytes: the most that a hybrid worker may hold to make rows from, whether cached or only staged so that
+            they may be cached while it runs (None: what is left of its memory).
+        adjust: `online` lets hybrid workers decide again between epochs, from what these took.
+        overlap: whether local rows are aggregated while halo rows travel.
+        partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
+            with it the plan is `stale`, unless max_staleness is 0).
     """
 
     num_workers: PositiveInt | None = None
@@ -216,13 +254,42 @@ class PinnedDecisions(Contract):
     sparse_features: bool | None = None
     refresh_interval: PositiveInt = 1
     feature_cache: bool = True
+    dependencies: DependencyMode = "communicate"
+    staged_bytes: NonNegativeInt | None = None
+    adjust: Adjust = "none"
+    overlap: bool | None = None
+    partial_reduce: PartialReducePin | None = None
+
+    @model_validator(mode="after")
+    def _dependencies_stand_alone(self) -> Self:
+        others = {
+            "prune": self.prune != "none",
+            "refresh_interval": self.refresh_interval > 1,
+            "overlap": bool(self.overlap),
+            "partial_reduce": self.partial_reduce is not None,
+        }
+        beside = ", ".join(name for name, is_pinned in others.items() if is_pinned)
+        if self.dependencies != "communicate" and beside:
+            raise ValueError(f"dependencies {self.dependencies!r} does not combine with {beside} yet; leave one out")
+        if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
+            raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
+        return self
+
+    @property
+    def needs(self) -> Fidelity:
+        """The least fidelity that allows what is pinned."""
+        if self.prune != "none":
+            return "approximate"
+        goes_on = self.partial_reduce is not None and self.partial_reduce.max_staleness != 0
+        return "stale" if self.refresh_interval > 1 or goes_on else "exact"
 
 
 class Job(Document):
     """What to train.
 
     Args:
-        fidelity: `exact` gives the numbers of one device up to rounding; `approximate` also allows what drops edges.
+        fidelity: the most that a plan may do. `exact` gives the numbers of one device up to rounding, `stale` also
+            allows rows and gradients of earlier epochs, `approximate` these and what drops edges.
         mini_batch: None: full batch.
     """
 
@@ -245,13 +312,39 @@ class Job(Document):
             raise ValueError(f"mini_batch.fan_outs has {hops} hops, the model {self.model.num_layers} layers")
         if self.model.input_dropout:
             raise ValueError("mini-batches have no input_dropout; set it to 0")
+        if self.pin.partial_reduce or self.training.weather:
+            raise ValueError("mini-batches have neither pin.partial_reduce nor training.weather; leave them out")
         return self
 
     @model_validator(mode="after")
     def _pins_are_allowed(self) -> Self:
-        if self.pin.prune != "none" and self.fidelity == "exact":
-            raise ValueError(f"pin.prune {self.pin.prune!r} drops edges; set fidelity to 'approximate' to allow it")
+        pin, needs = self.pin, self.pin.needs
+        if not self.allows(needs):
+            what = f"prune {pin.prune!r} drops edges"
+            if needs == "stale":
+                what = f"refresh_interval {pin.refresh_interval} reuses rows of earlier epochs"
+                if pin.refresh_interval == 1:
+                    what = "partial_reduce goes on with rows of earlier epochs"
+            raise ValueError(
+                f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
+                f'write the line fidelity = "{needs}" above the first [section] of the job'
+            )
+        if pin.partial_reduce and pin.refresh_interval > 1:
+            raise ValueError("pin.partial_reduce and pin.refresh_interval both reuse halo rows; set one of them only")
+        if pin.partial_reduce and pin.overlap:
+            raise ValueError("pin.partial_reduce waits for each exchange by itself; leave out pin.overlap")
         return self
+
+    @model_validator(mode="after")
+    def _can_overlap(self) -> Self:
+        if self.pin.overlap and self.model.kind == "gat":
+            raise ValueError("gat attends to local and halo rows at once: pin.overlap cannot be true; leave it out")
+        return self
+
+    def allows(self, needs: Fidelity) -> bool:
+        """Whether a plan that does as much as `needs` may be made."""
+        order = get_args(Fidelity)
+        return order.index(needs) <= order.index(self.fidelity)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

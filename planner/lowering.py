@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from planner.cluster import Placement
-from planner.costs import FLOAT_BYTES, ZERO, OperatorCosts, backward_cost, forward_cost, total
+from planner.costs import (
+    FLOAT_BYTES,
+    ZERO,
+    OperatorCosts,
+    aggregate_backward_costs,
+    aggregate_forward_costs,
+    backward_cost,
+    forward_cost,
+    total,
+)
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.network import Network
 from planner.plan import Plan
@@ -18,16 +27,20 @@ from planner.shapes import WorkerShape
 from profiles.curves import Estimate
 from profiles.machine import MachineProfile
 
+# No limit; but what an exchange uses of the processor's time, computing beside it lacks.
+_WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
+
 
 @dataclass
 class FullBatchLowering:
-    """Lowers one epoch of full-batch training with blocking halo exchange.
+    """Lowers one epoch of full-batch training with halo exchange.
 
     Args:
         shapes: per worker.
         send_counts: int64 [W, W], rows p sends to q in one exchange.
         cache: halo rows kept between epochs.
         refresh: whether it is an epoch in which all embeddings are sent.
+        overlap: whether local rows are aggregated while halo rows travel.
     """
 
     program: Program
@@ -38,14 +51,17 @@ class FullBatchLowering:
     num_classes: int
     cache: CacheDecision = NO_CACHE
     refresh: bool = True
+    overlap: bool = False
     schedule: Schedule = field(init=False)
     sent_bytes: np.ndarray = field(init=False)
+    exchanges_bytes: list[np.ndarray] = field(init=False)  # [W, W] of every exchange
 
     def __post_init__(self) -> None:
         size = len(self.shapes)
         self.network = Network(self.placement)
         self.schedule = Schedule(size, quotas=self._quotas())
         self.sent_bytes = np.zeros(size, np.int64)
+        self.exchanges_bytes = []
         self._last: list[tuple[int, ...]] = [()] * size
         self._num_groups = 0
         self._fresh = np.array(self.cache.fresh_counts or np.zeros((size, size)), np.int64)
@@ -62,6 +78,14 @@ class FullBatchLowering:
         self._each("optimizer", self._optimizer)
         return self.schedule
 
+    def ports_s(self) -> list[float]:
+        """Seconds in which every worker's own port, whatever the others do, moves the rows that were lowered."""
+        of_workers = [np.maximum(sent.sum(0), sent.sum(1)) for sent in self.exchanges_bytes]
+        return [
+            sum(self.network.port_s(worker, float(num_bytes[worker])) for num_bytes in of_workers)
+            for worker in range(len(self.shapes))
+        ]
+
     def _loss(self, worker: int) -> Estimate:
         # The operator's training rows are every other one; the gradient is cleared everywhere.
         shape, cost = self.shapes[worker], self._cost(worker)
@@ -74,25 +98,41 @@ class FullBatchLowering:
         return replace(step, seconds=step.seconds + cost.profile.step_overhead_s)
 
     def _quotas(self) -> dict[int, Quota]:
-        limits = {worker: self.placement.profile_of(worker).cpu_quota for worker in range(len(self.shapes))}
-        # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
-        return {
-            worker: Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / len(limits))
-            for worker, limit in limits.items()
-            if limit
-        }
+        found, size = {}, len(self.shapes)
+        for worker in range(size):
+            profile = self.placement.profile_of(worker)
+            if limit := profile.cpu_quota:
+                # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
+                found[worker] = Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / size)
+            elif self.overlap and profile.device_kind == "cpu":
+                found[worker] = _WHOLE_TIME
+        return found
 
     def _cost(self, worker: int) -> OperatorCosts:
         return self.costs[self.placement.workers[worker].profile]
 
     def _forward(self, step: Step) -> None:
+        if self._is_overlapped(step):
+            costs = [aggregate_forward_costs(step, shape, self._cost(w)) for w, shape in enumerate(self.shapes)]
+            self._fetch(step, beside=lambda: self._each(f"{step.name}/near/forward", lambda w: costs[w][0]))
+            self._each(f"{step.name}/far/forward", lambda w: costs[w][1])
+            return
         if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
             self._fetch(step)
         if step.op == "exchange" and len(self.shapes) == 1:
             return
         self._each(f"{step.name}/forward", lambda w: forward_cost(step, self.shapes[w], self._cost(w)))
 
+    def _is_overlapped(self, step: Step) -> bool:
+        travels = len(self.shapes) > 1 and self.cache.lets_overlap(step, refresh=self.refresh)
+        return self.overlap and step.op == "aggregate" and travels
+
     def _backward(self, step: Step) -> None:
+        if self._is_overlapped(step) and not step.constant:
+            parts = [aggregate_backward_costs(step, shape, self._cost(w)) for w, shape in enumerate(self.shapes)]
+            self._each(f"{step.name}/far/backward", lambda w: parts[w][1])
+            self._give_back(step, beside=lambda: self._each(f"{step.name}/near/backward", lambda w: parts[w][0]))
+            return
         to_halo = len(self.shapes) == 1 or self.cache.travel(step, refresh=self.refresh) != "none"
         costs = [backward_cost(step, shape, self._cost(w), to_halo=to_halo) for w, shape in enumerate(self.shapes)]
         if costs[0] is not None:
@@ -103,33 +143,68 @@ class FullBatchLowering:
         if step.op in ("aggregate", "exchange") and len(self.shapes) > 1:
             self._give_back(step)
 
-    def _fetch(self, step: Step) -> None:
+    def _fetch(self, step: Step, beside: Callable[[], None] | None = None) -> None:
         """Packs and exchanges the halo rows that travel, and puts them together with those that are kept."""
-        width, travel = step.in_width, self.cache.travel(step, refresh=self.refresh)
+        width, travel, shares = step.in_width, self.cache.travel(step, refresh=self.refresh), self.cache.shares(step)
         if travel == "all":
-            self._rows(f"{step.name}/pack/forward", "gather_rows", self.send_counts.sum(1), width)
-            self._exchange(f"{step.name}/exchange/forward", self.send_counts, width)
-            if self._keeps_some(step):
-                self._rows(f"{step.name}/keep/forward", "gather_rows", self._kept.sum(0), width)
-        elif travel == "fresh":
+            counts = self._once_a_host if shares else self.send_counts
+            self._rows(f"{step.name}/pack/forward", "gather_rows", counts.sum(1), width)
+            self._exchange(f"{step.name}/exchange/forward", counts, width, beside)
+            if shares:
+                self._fill_regions(step, counts.sum(0))
+            if self._keeps_some(step) or shares:
+                self._rows(f"{step.name}/keep/forward", "gather_rows", np.array(self.cache.num_rows), width)
+            return
+        if travel == "fresh":
             self._rows(f"{step.name}/fresh/pack/forward", "gather_rows", self._fresh.sum(1), width)
-            self._exchange(f"{step.name}/fresh/exchange/forward", self._fresh, width)
-            self._each(f"{step.name}/reuse/forward", lambda w: self._cost(w).copy(self.shapes[w].num_halo * width))
+            self._exchange(f"{step.name}/fresh/exchange/forward", self._fresh, width, beside)
+        if travel == "fresh" or shares:
+            found = self.send_counts.sum(0) - self._fresh.sum(0) - np.array(self.cache.num_rows)
+            self._each(f"{step.name}/reuse/forward", lambda w: self._put_together(w, width, int(found[w])))
 
-    def _give_back(self, step: Step) -> None:
+    def _fill_regions(self, step: Step, received: np.ndarray) -> None:
+        """Writers put their rows where their hosts' other workers read them."""
+        assert self.cache.region is not None
+        width, written = step.in_width, self.cache.region.written_rows
+        self._each(f"{step.name}/region/write/forward", lambda w: self._cost(w).to_region(written[w], width))
+        self._meet(f"{step.name}/region/meet/forward")
+        found = self.send_counts.sum(0) - received
+        self._each(f"{step.name}/region/read/forward", lambda w: self._put_together(w, width, int(found[w])))
+
+    def _put_together(self, worker: int, width: int, num_found: int) -> Estimate:
+        """A worker's halo, copied row by row, with the rows it finds in its host's region."""
+        cost = self._cost(worker)
+        return total([cost.copy(self.shapes[worker].num_halo * width), cost.from_region(num_found, width)])
+
+    def _meet(self, key: str) -> None:
+        """The workers of each host wait for each other."""
+        estimate = self.network.meet()
+        for host in sorted(set(self.placement.host_of)):
+            for worker in (w for w, its in enumerate(self.placement.host_of) if its == host):
+                task = self._task(key, worker, "communicate", estimate, resource=len(self.shapes) + worker)
+                self._add(replace(task, group=self._num_groups))
+            self._num_groups += 1
+
+    def _give_back(self, step: Step, beside: Callable[[], None] | None = None) -> None:
         """Returns the gradients of the halo rows that travelled; owners add those kept of the others."""
         width, travel = step.in_width, self.cache.travel(step, refresh=self.refresh)
         if travel == "all":
-            self._exchange(f"{step.name}/exchange/backward", self.send_counts.T, width)
+            self._exchange(f"{step.name}/exchange/backward", self.send_counts.T, width, beside)
             self._rows(f"{step.name}/unpack/backward", "scatter_add_rows", self.send_counts.sum(1), width)
             if self._keeps_some(step):
                 self._rows(f"{step.name}/keep/backward", "gather_rows", self._kept.sum(1), width)
             return
         if travel == "fresh":
             self._rows(f"{step.name}/fresh/pack/backward", "gather_rows", self._fresh.sum(0), width)
-            self._exchange(f"{step.name}/fresh/exchange/backward", self._fresh.T, width)
+            self._exchange(f"{step.name}/fresh/exchange/backward", self._fresh.T, width, beside)
             self._rows(f"{step.name}/fresh/unpack/backward", "scatter_add_rows", self._fresh.sum(1), width)
         self._rows(f"{step.name}/reuse/backward", "scatter_add_rows", self._kept.sum(1), width)
+
+    @property
+    def _once_a_host(self) -> np.ndarray:
+        """int64 [W, W]: rows sent where all travel and a host's workers share what one of them receives."""
+        assert self.cache.region is not None
+        return np.array(self.cache.region.sent_counts, np.int64)
 
     @property
     def _kept(self) -> np.ndarray:
@@ -151,10 +226,17 @@ class FullBatchLowering:
         self._collective("reduce", self.network.all_reduce(num_bytes), self.network.all_reduce_processor_s(num_bytes))
         self._each("reduce/unflatten", lambda w: Estimate(0.0, 0.0, False))
 
-    def _exchange(self, key: str, rows: np.ndarray, width: int) -> None:
+    def _exchange(self, key: str, rows: np.ndarray, width: int, beside: Callable[[], None] | None = None) -> None:
+        """Adds an exchange, and tasks that are done `beside` it; what comes after waits for both."""
         sent_bytes = rows * (width * FLOAT_BYTES)
         self.sent_bytes += sent_bytes.sum(1)
+        self.exchanges_bytes.append(sent_bytes)
+        before = list(self._last)
         self._collective(key, self.network.all_to_all(sent_bytes), self.network.all_to_all_processor_s(sent_bytes))
+        if beside:
+            exchanged, self._last = self._last, before
+            beside()
+            self._last = [(*one, *other) for one, other in zip(exchanged, self._last)]
 
     def _collective(self, key: str, estimate: Estimate, processor_s: list[float]) -> None:
         for worker, charge_s in enumerate(processor_s):
@@ -199,6 +281,10 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
 
     With `refresh` false it is an epoch that reuses halo embeddings, where the plan has such epochs.
     """
+    if plan.replicas is not None:
+        from planner.hybrid.lowering import lower_hybrid  # which builds on this module
+
+        return lower_hybrid(plan).lower()
     costs = {name: OperatorCosts.of(profile) for name, profile in plan.placement.profiles.items()}
     counts = np.array(plan.send_counts, dtype=np.int64)
     return FullBatchLowering(
@@ -210,4 +296,5 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
         plan.graph.num_classes,
         plan.decision.cache,
         refresh,
+        plan.decision.overlap,
     ).lower()

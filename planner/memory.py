@@ -53,6 +53,7 @@ def estimate_memory(
     has_optimizer_state: bool,
     cache: CacheDecision = NO_CACHE,
     rank: int = 0,
+    overlap: bool = False,
 ) -> MemoryEstimate:
     """Peak memory of one worker on the device of `profile`; `rank` says which row of the cache is its own."""
     sparse = any(step.sparse for step in program.steps)
@@ -64,7 +65,7 @@ def estimate_memory(
     )
     copies = 3 if has_optimizer_state else 1  # weight; two moments
     labels = shape.num_local * (num_classes * FLOAT_BYTES + 2 * _LONG_BYTES + 3)
-    buffers = epoch_buffers(program, shape, num_classes, num_workers, cache, rank)
+    buffers = epoch_buffers(program, shape, num_classes, num_workers, cache, rank, overlap=overlap)
     epoch_bytes = buffers.peak_bytes if profile.device_kind == "cuda" else buffers.held_bytes
     return MemoryEstimate(
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(program) else 0),

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.cluster import Placement
+from planner.costs import FLOAT_BYTES
 from profiles.curves import Estimate, collective_processor_s, collective_seconds
 from profiles.machine import Link
 
@@ -108,6 +109,16 @@ class Network:
     def all_reduce_processor_s(self, num_bytes: float) -> list[float]:
         """Processor seconds of each worker."""
         return [self._processor_s(rank, "all_reduce", num_bytes) for rank in range(self.num_workers)]
+
+    def meet(self) -> Estimate:
+        """The workers of one host waiting for each other, from the last one's coming on.
+
+        As long as a sum of one float where that was measured among workers of one host, else two messages over the
+        link between its devices.
+        """
+        if self._was_measured and len(set(self._host_of)) == 1:
+            return replace(self.all_reduce(FLOAT_BYTES), parts=())
+        return Estimate(2 * self.placement.device_link.latency_s, 0.0, True)
 
     def _links(self) -> list[Link]:
         if len(set(self._host_of)) == 1:

@@ -13,11 +13,19 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import nothing_pruned
+from planner.hybrid.decision import COMMUNICATE_ALL, DependencyDecision
+from planner.hybrid.levels import levels_of, why_not
+from planner.hybrid.sizes import Replicas
 from planner.job import Balance, Job, Partitioner, Prune
+from planner.joint_cache.consistency import cache_fault
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.layout import RegionLayout
 from planner.loaders.read import reading
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import majority
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
+from planner.weather.model import WeatherFigures
 from profiles.contract import Contract, Document, replacing
 from profiles.errors import UserError
 
@@ -55,6 +63,9 @@ class FullBatchDecision(Contract):
         balance: what the shares follow.
         prune: by what halo vertices were left out.
         cache: halo rows kept between epochs.
+        dependencies: which halo rows workers make themselves.
+        overlap: local rows are aggregated while halo rows travel.
+        partial: how workers go on without those that lag behind (None: they never do).
     """
 
     strategy: Literal["halo_exchange"] = "halo_exchange"
@@ -65,10 +76,25 @@ class FullBatchDecision(Contract):
     layers: tuple[LayerDecision, ...] = Field(min_length=1)
     sparse_features: bool = False
     cache: CacheDecision = NO_CACHE
+    dependencies: DependencyDecision = COMMUNICATE_ALL
+    overlap: bool = False
+    partial: PartialReduceDecision | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether workers may go on without those that lag behind."""
+        return self.partial is not None and self.partial.is_stale
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether embeddings or gradients may be older than the epoch."""
+        return self.cache.is_stale or self.is_partial
 
     @property
     def fidelity(self) -> str:
         """`exact`, or `stale(r)` where embeddings are up to r - 1 epochs old."""
+        if self.partial is not None and self.partial.is_stale:
+            return f"stale({self.partial.max_staleness + 1})"
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
@@ -101,6 +127,7 @@ class Prediction(Contract):
             peer counts as communication.
         bound_s: no schedule of this decision is faster; `bound_resource` sets it.
         unprofiled: task keys whose shapes lie outside the profile.
+        weather: epochs under the job's weather (None: it names none).
     """
 
     epoch_s: float = Field(gt=0)
@@ -111,6 +138,7 @@ class Prediction(Contract):
     bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
+    weather: WeatherFigures | None = None
 
     @property
     def gap(self) -> float:
@@ -133,6 +161,7 @@ class Plan(Document):
         shapes: of each worker's share, so that the plan can be simulated without its graph.
         send_counts: `send_counts[p][q]` rows go from worker p to q in one exchange.
         pruned: of each worker; empty where nothing is.
+        replicas: sizes of what workers make of others' vertices (None: all halo rows are communicated).
         partition_file: `.npz` beside the plan, with the arrays of `Partition`.
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
@@ -147,6 +176,7 @@ class Plan(Document):
     shapes: tuple[WorkerShape, ...] = Field(min_length=1)
     send_counts: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
     pruned: tuple[PrunedHalo, ...] = ()
+    replicas: Replicas | None = None
     prediction: Prediction
     partition_file: str
     partition_sha256: str
@@ -165,7 +195,7 @@ class Plan(Document):
     @property
     def fidelity(self) -> str:
         """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
-        stale = (self.decision.fidelity,) if self.decision.cache.is_stale else ()
+        stale = (self.decision.fidelity,) if self.decision.is_stale else ()
         return ", ".join((("approximate",) if self.drops_edges else ()) + stale) or "exact"
 
     def program(self) -> Program:
@@ -186,8 +216,10 @@ class Plan(Document):
             raise ValueError(f"shapes, send_counts and prediction.workers must each have {size} workers")
         if len(self.pruned) not in (0, size):
             raise ValueError(f"pruned must have {size} workers, or none where nothing is pruned")
-        if self.drops_edges and (self.job.fidelity == "exact" or self.decision.prune == "none"):
-            raise ValueError("pruned: edges are dropped, which neither the job's fidelity nor decision.prune allows")
+        if self.drops_edges and not (self.job.allows("approximate") and self.decision.prune != "none"):
+            raise ValueError("pruned: edges are dropped, which the job's fidelity or decision.prune does not allow")
+        if self.decision.is_stale and not self.job.allows("stale"):
+            raise ValueError("decision.cache: rows are reused, which the job's fidelity does not allow")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
         first = self.decision.layers[0]
@@ -195,21 +227,55 @@ class Plan(Document):
             raise ValueError("decision.layers.0: sparse features are aggregated once (precompute) or multiplied first")
         if any(len(shape.hop_entries) != num_hops(self.job.model) + 1 for shape in self.shapes):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
-        self._check_cache()
+        if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
+            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
+        self._check_partial()
+        self._check_replicas()
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
+        fault = cache_fault(self.decision.cache, self.send_counts, self.placement, self.program())
+        if fault:
+            raise ValueError(fault)
         return self
 
-    def _check_cache(self) -> None:
-        cache, size = self.decision.cache, self.num_workers
-        if not cache.num_rows and not cache.fresh_counts:
+    def region_layouts(self) -> dict[str, RegionLayout]:
+        """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
+        cache, place = self.decision.cache, self.placement
+        names = {worker.host: worker.host_index for worker in place.workers}
+        layouts = {name: RegionLayout.of(self.program(), cache, place.host_of, host) for name, host in names.items()}
+        return {name: layout for name, layout in layouts.items() if layout.num_rows}
+
+    def _check_partial(self) -> None:
+        partial, size = self.decision.partial, self.num_workers
+        if partial is None:
             return
-        if len(cache.num_rows) != size or [len(row) for row in cache.fresh_counts] != [size] * size:
-            raise ValueError(f"decision.cache: num_rows and fresh_counts must each have {size} workers")
-        kept = np.array(self.send_counts) - np.array(cache.fresh_counts)
-        if (kept < 0).any() or tuple(kept.sum(0).tolist()) != cache.num_rows:
-            raise ValueError("decision.cache: send_counts less fresh_counts must be the num_rows each worker keeps")
+        if self.job.pin.partial_reduce is None or any(self.decision.cache.num_rows):
+            raise ValueError("decision.partial: the job does not pin partial_reduce, or halo rows are kept beside it")
+        if [len(row) for row in partial.contributing] != [size] * self.job.model.num_layers:
+            raise ValueError(f"decision.partial: contributing must have a row a layer, of {size} workers")
+        if not majority(size) <= partial.min_group <= size:
+            raise ValueError(f"decision.partial: min_group must be {majority(size)} to {size}, a majority")
+
+    def _check_replicas(self) -> None:
+        decided = self.decision.dependencies
+        if decided.replicates != (self.replicas is not None):
+            raise ValueError("replicas must be there where decision.dependencies is not 'communicate', and only there")
+        if self.replicas is None:
+            return
+        if {len(self.replicas.workers), len(decided.workers)} != {self.num_workers}:
+            raise ValueError(f"replicas and decision.dependencies must each have {self.num_workers} workers")
+        if any((np.array(counts) > np.array(self.send_counts)).any() for counts in self.replicas.row_counts):
+            raise ValueError("replicas: more rows are sent than send_counts has")
+        fault = why_not(self.job.model, self.decision.layers)
+        decision = self.decision
+        if fault or decision.cache.keeps_any or decision.overlap or decision.partial or self.drops_edges:
+            what = fault or "no kept or pruned halo rows, overlap or partial reduce beside it"
+            raise ValueError(f"decision.dependencies: {what}")
+        facts = self.graph
+        levels = levels_of(self.job.model, self.decision.layers, facts.num_features, facts.num_classes)
+        if (self.replicas.first, len(self.replicas.row_counts)) != (levels.first, levels.count - levels.first):
+            raise ValueError(f"replicas: levels {levels.first} to {levels.count - 1} must be there")
 
     def check_graph(self, graph: Graph) -> None:
         """`UserError` where the plan was made for another graph."""
@@ -220,22 +286,33 @@ class Plan(Document):
             )
 
 
+def no_dependencies() -> np.ndarray:
+    """int32 [3, 0]: the dependencies that a plan caches where it communicates all."""
+    return np.empty((3, 0), np.int32)
+
+
+_PAIRS = {"pruned": 2, "cached": 3, "staged": 3}  # rows of the arrays that a partition may do without
+
+
 @dataclass(frozen=True)
 class Partition:
-    """Who owns every vertex, and which halo vertices the workers do without.
+    """Who owns every vertex, which halo vertices the workers do without, and which dependencies they cache.
 
     Args:
         part: int32 [N].
         pruned: int32 [2, P], (worker, vertex).
+        cached, staged: int32 [3, C] and [3, S], (worker, level, vertex): what is cached, and what may be.
     """
 
     part: np.ndarray
     pruned: np.ndarray = field(default_factory=nothing_pruned)
+    cached: np.ndarray = field(default_factory=no_dependencies)
+    staged: np.ndarray = field(default_factory=no_dependencies)
 
     def digest(self) -> str:
-        """SHA-256 of the bytes of both as int32."""
+        """SHA-256 of the bytes of all as int32."""
         digest = hashlib.sha256()
-        for array in (self.part, self.pruned):
+        for array in (self.part, self.pruned, self.cached, self.staged):
             digest.update(np.ascontiguousarray(array, dtype=np.int32).tobytes())
         return digest.hexdigest()
 
@@ -243,8 +320,9 @@ class Partition:
 def save_plan(plan: Plan, partition: Partition, path: Path) -> Path:
     """Writes the partition beside the plan, then the plan; a plan on disk is never half there."""
     arrays = {"part": partition.part.astype(np.int32)}
-    if partition.pruned.size:
-        arrays["pruned"] = partition.pruned.astype(np.int32)
+    for name in _PAIRS:
+        if getattr(partition, name).size:
+            arrays[name] = getattr(partition, name).astype(np.int32)
     with replacing(path.parent / plan.partition_file) as temporary:
         np.savez_compressed(temporary, **arrays)  # type: ignore[arg-type]
     return plan.save(path)
@@ -256,8 +334,9 @@ def load_partition(plan: Plan, plan_path: Path) -> Partition:
     if not path.exists():
         raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan")
     with reading(path, "a partition file"), np.load(path, allow_pickle=False) as file:
-        found = Partition(file["part"], file["pruned"] if "pruned" in file else nothing_pruned())
-    has_shape = found.part.shape == (plan.graph.num_nodes,) and found.pruned.shape[:-1] == (2,)
+        found = Partition(file["part"], **{name: file[name] for name in _PAIRS if name in file})
+    has_shape = found.part.shape == (plan.graph.num_nodes,)
+    has_shape &= all(getattr(found, name).shape[:-1] == (rows,) for name, rows in _PAIRS.items())
     if not has_shape or found.digest() != plan.partition_sha256:
         raise UserError(f"{path}: not the partition this plan was made with; make the plan again")
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from planner.adjacency import aggregation_matrix
 from planner.graph import Graph
 from planner.halo import build_halo, prune_halo
+from planner.hybrid.staging import write_staged
 from planner.loaders import load_graph
 from planner.plan import Partition, Plan, load_partition
 from planner.shard import cut_shard
@@ -66,7 +67,7 @@ def run_plan(
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
-    """Cuts and writes every worker's share as `worker_{rank}.npz`."""
+    """Cuts and writes every worker's share as `worker_{rank}.npz`; where it replicates also `staged_{rank}.npz`."""
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
     halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
     for rank in range(plan.num_workers):
@@ -75,9 +76,11 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
             halo,
             rank,
             sparse_features=plan.decision.sparse_features,
-            num_kept=plan.decision.cache.num_rows,
+            cache=plan.decision.cache,
+            host_of=plan.placement.host_of,
         )
         shard.save(folder / f"worker_{rank}.npz")
+    write_staged(plan, graph, matrix, halo, partition, folder)
 
 
 def _check_devices(plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from planner.graph import Graph
 from planner.job import Job
 from planner.joint_cache.decision import CacheDecision
 from planner.lowering import lower_plan
+from planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
 from planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
 from planner.schedule import Schedule
 from planner.simulator.bounds import Bound
@@ -36,7 +38,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     if job.pin.num_workers:
         placement = placement.take(job.pin.num_workers)
     placement = _only_used_profiles(placement)
-    problem = Problem(graph, job, placement)
+    problem = Problem(graph, without_kept_rows(job), placement)
     strategy = HaloExchangeStrategy()
     reason = strategy.applicable(problem)
     if reason:
@@ -45,23 +47,29 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     on_step("simulating the chosen plan")
     cache, loads = decided.decision.cache, strategy.memory(problem, decided)
     schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
-    partition = Partition(decided.part, decided.pruned)
-    counts = strategy.halo(problem, decided.part, decided.pruned).send_counts()
+    partition, made = Partition(decided.part, decided.pruned), decided.replicated
+    if made:
+        partition = replace(partition, cached=made.cached, staged=made.staged)
+    halo = strategy.halo(problem, decided.part, decided.pruned)
+    prediction = _prediction(schedules, loads, strategy.bound(problem), cache)
+    partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
+    weather = None if cache.is_stale else under_weather(job, schedules[0], prediction.epoch_s, partial)
     plan = Plan(
         schema_version=Plan.VERSION,
         job=job,
         placement=placement,
         graph=GraphFacts.of(graph),
-        decision=decided.decision,
+        decision=decided.decision.model_copy(update={"partial": partial}),
         shapes=strategy.shapes(problem, decided),
-        send_counts=tuple(tuple(row) for row in counts.tolist()),
+        send_counts=tuple(tuple(row) for row in halo.send_counts().tolist()),
         pruned=strategy.pruned(problem, decided),
-        prediction=_prediction(schedules, loads, strategy.bound(problem), cache),
+        replicas=made.replicas if made else None,
+        prediction=prediction.model_copy(update={"weather": weather}),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=decided.considered,
     )
-    return plan, partition
+    return with_mailboxes(plan), partition
 
 
 def named(plan: Plan, path: Path) -> Plan:

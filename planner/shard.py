@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
+from planner.array_file import ArrayFile
 from planner.graph import Graph
 from planner.halo import Halo
-from planner.joint_cache.overlap import kept_rows, kept_sent
-from planner.loaders.read import reading
-from profiles.contract import replacing
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.overlap import as_sent
+from planner.joint_cache.region import NO_ROWS, kept_halo
 
 
 @dataclass(frozen=True)
-class Shard:
+class Shard(ArrayFile):
     """One worker's share of a job.
 
     Shapes: n local vertices, h halo vertices, W workers, F features.
@@ -32,9 +31,18 @@ class Shard:
         y: int64 [n], or float32 [n, C].
         train_mask, val_mask, test_mask: bool [n].
         num_train: training vertices of the WHOLE graph, which the loss is divided by.
-        kept_halo: bool [h], halo rows that are kept between epochs.
-        kept_sent: bool, of the rows sent those that their receiver keeps.
+        host_of: int64 [W], index of each worker's host.
+        kept_halo: bool [h], halo rows that are kept between epochs, on the device or by the host.
+        kept_sent: bool [s], of the rows sent those that their receiver keeps.
+        shared_halo: int64 [h], the halo row's place in the host's region, -1 where it has none.
+        received_halo, received_sent: bool [h] and [s], rows received and sent where all travel: the others are found
+            in the region.
+        shared_rows: int64, local rows that this worker writes to the region, in the order in which they lie there.
+        shared_first: where in the region the rows begin that this worker writes.
+        shared_total: rows of the region.
     """
+
+    WHAT = "a shard"
 
     rank: int
     num_workers: int
@@ -52,43 +60,38 @@ class Shard:
     train_mask: np.ndarray
     val_mask: np.ndarray
     test_mask: np.ndarray
+    host_of: np.ndarray
     kept_halo: np.ndarray
     kept_sent: np.ndarray
-
-    def save(self, path: Path) -> None:
-        """Writes plain arrays under a temporary name, then renames."""
-        arrays: dict[str, np.ndarray] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if sp.issparse(value):
-                for part in ("data", "indices", "indptr"):
-                    arrays[f"{field.name}.{part}"] = getattr(value, part)
-                arrays[f"{field.name}.shape"] = np.array(value.shape)
-            else:
-                arrays[field.name] = np.asarray(value)
-        with replacing(path) as temporary:
-            np.savez(temporary, **arrays)  # type: ignore[arg-type]
-
-    @classmethod
-    def load(cls, path: Path) -> Shard:
-        """Reads what `save` wrote; `UserError` where the file is missing or damaged."""
-        values: dict[str, Any] = {}
-        with reading(path, "a shard"), np.load(path, allow_pickle=False) as stored:
-            for field in fields(cls):
-                if field.name in stored:
-                    array = stored[field.name]
-                    values[field.name] = int(array) if array.ndim == 0 else array
-                else:
-                    parts = tuple(stored[f"{field.name}.{part}"] for part in ("data", "indices", "indptr"))
-                    values[field.name] = sp.csr_matrix(parts, shape=tuple(stored[f"{field.name}.shape"]))
-        return cls(**values)
+    shared_halo: np.ndarray
+    received_halo: np.ndarray
+    received_sent: np.ndarray
+    shared_rows: np.ndarray
+    shared_first: int
+    shared_total: int
 
 
-def cut_shard(graph: Graph, halo: Halo, rank: int, *, sparse_features: bool, num_kept: Sequence[int] = ()) -> Shard:
-    """The share of one worker; features dense or CSR and `num_kept` halo rows of each worker kept, as was decided."""
+def cut_shard(
+    graph: Graph,
+    halo: Halo,
+    rank: int,
+    *,
+    sparse_features: bool,
+    cache: CacheDecision = NO_CACHE,
+    host_of: Sequence[int] = (),
+) -> Shard:
+    """The share of one worker; features dense or CSR, and halo rows kept where it was decided.
+
+    Args:
+        host_of: index of each worker's host (none given: all on one).
+    """
     block = halo.blocks[rank]
     counts = halo.send_counts()
-    kept = kept_rows(halo, num_kept or (0,) * halo.num_workers)
+    hosts = tuple(host_of) or (0,) * halo.num_workers
+    kept = kept_halo(halo, cache, hosts)
+    region = kept.hosts[hosts[rank]] if kept.hosts else NO_ROWS
+    written = region.written_by(rank)
+    owned = region.vertices[written[region.is_owned[written]]]
     x = graph.x[block.vertices]
     if sparse_features and not sp.issparse(x):
         x = sp.csr_matrix(x)
@@ -111,6 +114,13 @@ def cut_shard(graph: Graph, halo: Halo, rank: int, *, sparse_features: bool, num
         train_mask=graph.train_mask[block.vertices],
         val_mask=graph.val_mask[block.vertices],
         test_mask=graph.test_mask[block.vertices],
-        kept_halo=kept[rank],
-        kept_sent=kept_sent(halo, kept, rank),
+        host_of=np.array(hosts, np.int64),
+        kept_halo=kept.kept[rank],
+        kept_sent=as_sent(halo, kept.kept, rank),
+        shared_halo=kept.place[rank],
+        received_halo=kept.received[rank],
+        received_sent=as_sent(halo, kept.received, rank),
+        shared_rows=np.searchsorted(block.vertices, owned),
+        shared_first=int(written[0]) if len(written) else 0,
+        shared_total=len(region.vertices),
     )

@@ -23,6 +23,31 @@ class Span(Contract):
     unprofiled: bool = False
 
 
+class Adjusted(Contract):
+    """What one worker decided after an epoch about the rows it makes itself.
+
+    Args:
+        num_cached: dependencies cached from the next epoch on.
+        changed: whether they are others than before.
+        saved_s: seconds an epoch by the rates measured, against communicating everything.
+        bound_s: no choice among what is staged saves more.
+        seconds: that deciding took, and setting up where any worker changed.
+    """
+
+    epoch: int = Field(ge=0)
+    worker: int = Field(ge=0)
+    num_cached: int = Field(ge=0)
+    changed: bool
+    saved_s: float
+    bound_s: float
+    seconds: float = Field(ge=0)
+
+    @property
+    def gap(self) -> float:
+        """Share of the bound that is not saved."""
+        return 1 - self.saved_s / self.bound_s if self.bound_s > 0 else 0.0
+
+
 class Trace(Document):
     """Spans of a few epochs, and the figures of the whole run.
 
@@ -36,8 +61,11 @@ class Trace(Document):
         losses: of every epoch run (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
+        adjustments: what workers decided between epochs (empty where nothing is decided online).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
             machine where it is largest.
+        num_members: workers that took part in each epoch's step, under partial reduce.
+        oldest: epochs, age of the oldest halo rows or gradients used in each epoch, under partial reduce.
     """
 
     KIND: ClassVar[str] = "trace"
@@ -54,12 +82,25 @@ class Trace(Document):
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
+    adjustments: tuple[Adjusted, ...] = ()
     stolen_share: float = 0.0
+    num_members: tuple[int, ...] = ()
+    oldest: tuple[int, ...] = ()
 
     @property
     def median_epoch_s(self) -> float:
         """Median seconds of an epoch; with a refresh interval, of means over whole intervals."""
         return float(np.median(self._interval_means_s))
+
+    @property
+    def mean_epoch_s(self) -> float:
+        """Mean seconds of an epoch: what a run under weather takes an epoch."""
+        return float(np.mean(self.epoch_s))
+
+    @property
+    def p95_epoch_s(self) -> float:
+        """Seconds that one in twenty epochs takes longer than."""
+        return float(np.percentile(self.epoch_s, 95))
 
     @property
     def epoch_spread_s(self) -> float:

@@ -32,6 +32,7 @@ class HostEntry(TypedDict):
 
 Event = dict[str, Any]
 _EVENT_MARK = "@gnnplan "
+_TAIL_LINES = 1000  # torchrun says first which worker failed, and then seven lines on every other one
 
 
 def emit(event: Event) -> None:
@@ -105,7 +106,7 @@ def launch(
     folder.mkdir(parents=True, exist_ok=True)
     for stale in _reports(folder):
         stale.unlink()
-    tail: deque[str] = deque(maxlen=40)
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
     with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
         for rank, line in agents.lines():
             words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come

@@ -18,10 +18,13 @@ from profiles.errors import UserError
 from profiles.grids import GRIDS, Grid
 from profiles.launch import Event, emit, hosts_here, launch
 from profiles.machine import MachineProfile
+from profiles.measure import Timing
+from profiles.memory import worker_memory_bytes
 from profiles.operators import OPERATORS
 from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
-from profiles.passes import in_passes
-from profiles.probes import Probes, any_worker, largest, workers_of_this_host
+from profiles.pace import Paced, PaceMaker, at_mean_pace
+from profiles.passes import Probe, in_passes
+from profiles.probes import Probes, Workers, any_worker, largest, workers_of_this_host
 from profiles.quota import find_cpu_quota
 from profiles.steal import Patience
 from profiles.torchrun import local_device
@@ -117,7 +120,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
     quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
     patience = Patience(lambda share: largest(share, device))
-    operators = probes.operator_tables([patience(probe) for probe in operator_probes])
+    operators = probes.operator_tables(_paced(operator_probes, patience, beside, device))
     patient_probes = [partial(patience, probe) for probe in collective_probes]
     collectives = probes.collective_tables(
         in_passes(patient_probes, grid.num_collective_passes, lambda flags: any_worker(flags, device))
@@ -134,7 +137,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         device_name=label,
         num_threads=threads,
         num_workers_beside=local_size,
-        memory_bytes=_memory_bytes(device, local_size),
+        memory_bytes=worker_memory_bytes(device, local_size),
         process_base_bytes=base_bytes,
         compiled_kernel_bytes=compiled_bytes,
         host_overhead_s=overheads[0] / share,
@@ -147,6 +150,18 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
     )
+
+
+def _paced(
+    probes: Sequence[Probe], patience: Patience, beside: Workers, device: torch.device
+) -> list[tuple[Timing, ...]]:
+    """Timings of operators as at the mean pace of this host's processors; a GPU has its own."""
+    if device.type == "cuda":
+        return [patience(probe) for probe in probes]
+    maker = PaceMaker()
+    taken = [patience(partial(maker.beside, probe)) for probe in probes]
+    paces_s = beside.mean([paced.pace_s for paced in taken], device)
+    return at_mean_pace([Paced(paced.timings, pace_s) for paced, pace_s in zip(taken, paces_s, strict=True)])
 
 
 def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> tuple[int, int]:
@@ -186,20 +201,3 @@ def _device_name(device: torch.device) -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
-
-
-def _memory_bytes(device: torch.device, num_workers: int) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _cgroup_limit_bytes()
-    return int(min(physical, limit or physical) // num_workers)
-
-
-def _cgroup_limit_bytes() -> int | None:
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            return int(Path(path).read_text())
-        except (OSError, ValueError):
-            continue  # not this cgroup version, or "max"
-    return None

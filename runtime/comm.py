@@ -12,6 +12,7 @@ from profiles.exchange import all_to_all
 from profiles.kernels import pool
 from profiles.kernels.dense import gather_rows, stack_rows
 from runtime.recorder import Recorder
+from runtime.transfer import Transfer, exchanged, exchanging
 
 
 @dataclass
@@ -53,35 +54,58 @@ class HaloExchanger:
         """Rows received in one exchange."""
         return sum(self.recv_counts)
 
+    def begin(self, epoch: int | None) -> None:
+        """Says which epoch is trained (None: it is an evaluation); here nothing depends on it."""
+
     def fetch(self, x: Tensor, name: str) -> Tensor:
         """The halo rows [h, width] of `x` [n, width]. Every worker of the group must call it."""
+        return self.end_fetch(self.begin_fetch(x, name, beside=False), name)
+
+    def begin_fetch(self, x: Tensor, name: str, *, beside: bool = True) -> Transfer:
+        """Packs and sends the rows that others need; with `beside` it does not wait for those that come."""
         with self.recorder.span(f"{name}/pack/forward"):
             rows = gather_rows(x, self.send_rows)
-        with self.recorder.span(f"{name}/exchange/forward", "communicate"):
-            return self._all_to_all(rows, self.recv_counts, self.send_counts)
+        return self._exchange(f"{name}/exchange/forward", rows, self.recv_counts, self.send_counts, beside=beside)
 
-    def sends_back(self, name: str) -> bool:
-        """Whether halo gradients of this exchange are to be computed, to be given back."""
+    def end_fetch(self, transfer: Transfer, name: str) -> Tensor:
+        """The halo rows of a fetch that was begun."""
+        return transfer.wait()
+
+    def sends(self, name: str) -> bool:
+        """Whether any rows of this exchange travel, forward and back."""
         return not self.is_alone
+
+    def lets_overlap(self, name: str) -> bool:
+        """Whether something else can be done while they do."""
+        return self.sends(name)
 
     def give_back_(self, grad_halo: Tensor | None, grad: Tensor, name: str) -> Tensor:
         """Adds every halo row's gradient [h, width] to its owner's `grad` [n, width], in place."""
+        return self.end_give_back_(self.begin_give_back(grad_halo, name, beside=False), grad, name)
+
+    def begin_give_back(self, grad_halo: Tensor | None, name: str, *, beside: bool = True) -> Transfer:
+        """Sends the gradients [h, width]; with `beside` it does not wait for those of the rows sent."""
         assert grad_halo is not None
-        rows = self.fetch_gradients(grad_halo, name)
+        return self._exchange(f"{name}/exchange/backward", grad_halo, self.send_counts, self.recv_counts, beside=beside)
+
+    def end_give_back_(self, transfer: Transfer, grad: Tensor, name: str) -> Tensor:
+        """Adds the gradients received to `grad` [n, width], in place."""
+        return self._unpack_(transfer.wait(), grad, name)
+
+    def _unpack_(self, rows: Tensor, grad: Tensor, name: str) -> Tensor:
         with self.recorder.span(f"{name}/unpack/backward"):
             return grad.index_add_(0, self.send_rows, rows)
 
-    def fetch_gradients(self, grad_halo: Tensor, name: str) -> Tensor:
-        """The gradients [s, width] that the receivers' halos have of the rows sent."""
-        with self.recorder.span(f"{name}/exchange/backward", "communicate"):
-            return self._all_to_all(grad_halo, self.send_counts, self.recv_counts)
+    def _exchange(
+        self, key: str, rows: Tensor, recv_counts: list[int], send_counts: list[int], *, beside: bool
+    ) -> Transfer:
+        out = pool.empty(rows.device, sum(recv_counts), *rows.shape[1:])
+        self.recorder.sent_bytes += rows.nbytes
+        exchange = exchanging if beside else exchanged
+        return exchange(out, rows, recv_counts, send_counts, self.recorder, key)
 
     def _all_to_all(self, rows: Tensor, recv_counts: list[int], send_counts: list[int]) -> Tensor:
-        num_rows = sum(recv_counts)
-        if rows.dtype == torch.float32:
-            out = pool.empty(rows.device, num_rows, *rows.shape[1:])
-        else:
-            out = rows.new_empty(num_rows, *rows.shape[1:])
+        out = rows.new_empty(sum(recv_counts), *rows.shape[1:])
         all_to_all(out, rows, recv_counts, send_counts)
         self.recorder.sent_bytes += rows.nbytes
         return out

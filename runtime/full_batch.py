@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -15,6 +18,7 @@ from planner.schedule import Category
 from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
+from runtime.host_region import HostRegion
 from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -40,7 +44,15 @@ class MaskedLoss(torch.autograd.Function):
 
 @dataclass
 class EpochRecord:
-    """One measured epoch of one worker, seconds on its clock."""
+    """One measured epoch of one worker, seconds on its clock.
+
+    Args:
+        epoch: whose step it took part in.
+        begun: the epoch it computed, an earlier one where the others went on without it (None: the same).
+        num_members: workers that took part (0: all).
+        oldest: epochs, age of the oldest halo rows or gradients used.
+        adjusted: what was decided after it about the rows to make, fields of `planner.trace.Adjusted` (None: nothing).
+    """
 
     epoch: int
     start_s: float
@@ -48,6 +60,10 @@ class EpochRecord:
     loss: float
     spans: list[tuple[str, Category, float, float]] = field(default_factory=list)
     sent_bytes: int = 0
+    begun: int | None = None
+    num_members: int = 0
+    oldest: int = 0
+    adjusted: dict[str, Any] | None = None
 
 
 class FullBatchTrainer:
@@ -57,16 +73,29 @@ class FullBatchTrainer:
         job, program, shard: what to train, how, and on which rows.
         device: where.
         cache: halo rows kept between epochs; the shard is cut along it.
+        region: of the host, where the cache has any.
+        overlap: local rows are aggregated while halo rows travel.
+        sleeps_s: seconds that the weather has this worker sleep in each epoch, half before each pass.
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, device: torch.device, cache: CacheDecision = NO_CACHE
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        device: torch.device,
+        cache: CacheDecision = NO_CACHE,
+        region: HostRegion | None = None,
+        *,
+        overlap: bool = False,
+        sleeps_s: np.ndarray | None = None,
     ) -> None:
         self.recorder = Recorder(device)
-        self.model = WorkerModel(job, program, shard, self.recorder, cache)
+        self.model = self._model_of(job, program, shard, cache, region, overlap)
         self.parameters = list(self.model.net.parameters())
         self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
         self.num_workers = shard.num_workers
+        self.sleeps_s = sleeps_s
         self.num_parameters = sum(map(torch.Tensor.numel, self.parameters))
         y = torch.from_numpy(shard.y)
         self.y = y.to(device)
@@ -77,14 +106,27 @@ class FullBatchTrainer:
         self.train_y = self.y[self.train_rows]
         self.denominator = shard.num_train * (shard.num_classes if y.dim() == 2 else 1)
 
+    def _model_of(
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        cache: CacheDecision,
+        region: HostRegion | None,
+        overlap: bool,
+    ) -> WorkerModel:
+        return WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
+
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""
         start_s = self.recorder.begin(traced)
         with self.recorder.span("zero_grad", "host"):
             self.optimizer.zero_grad(set_to_none=True)
+        self._sleep(epoch)
         logits = self.model.forward(epoch=epoch, training=True)
         loss = MaskedLoss.apply(self.recorder, logits, self.train_rows, self.train_y, self.denominator)
         del logits
+        self._sleep(epoch)
         loss.backward()
         loss = self._reduce(loss.detach())
         with self.recorder.span("optimizer"):
@@ -92,18 +134,34 @@ class FullBatchTrainer:
         end_s = self.recorder.end()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.recorder.sent_bytes)
 
+    def close(self) -> None:
+        """Ends what training needed; nothing, where workers are always in step."""
+
+    def _sleep(self, epoch: int) -> None:
+        """Half of what the weather has this worker sleep in an epoch."""
+        if self.sleeps_s is not None and self.sleeps_s[epoch]:
+            time.sleep(float(self.sleeps_s[epoch]) / 2)
+
     def _reduce(self, loss: Tensor) -> Tensor:
         """Sums gradients and loss over the workers in one all-reduce."""
         if self.num_workers == 1:
             return loss
         with self.recorder.span("reduce/flatten"):
-            parts = [(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in self.parameters]
-            flat = torch.cat([*parts, loss.reshape(1)], out=pool.empty(loss.device, self.num_parameters + 1))
+            flat = self._flattened(loss)
         with self.recorder.span("reduce", "communicate"):
             dist.all_reduce(flat)
         with self.recorder.span("reduce/unflatten"):
-            for parameter, part in zip(self.parameters, flat.split([*map(torch.Tensor.numel, self.parameters), 1])):
-                parameter.grad = part.view_as(parameter)
+            return self._unflattened(flat)
+
+    def _flattened(self, loss: Tensor) -> Tensor:
+        """All gradients and the loss behind them, [P + 1]."""
+        parts = [(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in self.parameters]
+        return torch.cat([*parts, loss.reshape(1)], out=pool.empty(loss.device, self.num_parameters + 1))
+
+    def _unflattened(self, flat: Tensor) -> Tensor:
+        """Takes the gradients out of what `_flattened` gave, and returns the loss."""
+        for parameter, part in zip(self.parameters, flat.split([*map(torch.Tensor.numel, self.parameters), 1])):
+            parameter.grad = part.view_as(parameter)
         return flat[-1]
 
     @torch.no_grad()

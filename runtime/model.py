@@ -17,6 +17,7 @@ from profiles.kernels.attention import EdgeBlock
 from profiles.kernels.sparse import csr_tensor
 from runtime.comm import HaloExchange, HaloExchanger
 from runtime.halo_cache import CachingExchanger
+from runtime.host_region import HostRegion
 from runtime.operators import (
     Activate,
     Aggregate,
@@ -42,33 +43,53 @@ class WorkerModel:
         shard: this worker's rows.
         recorder: times the tasks; its device is where everything lives.
         cache: halo rows kept between epochs; the shard is cut along it.
+        region: of the host, where the cache has any.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, recorder: Recorder, cache: CacheDecision = NO_CACHE
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        recorder: Recorder,
+        cache: CacheDecision = NO_CACHE,
+        region: HostRegion | None = None,
+        *,
+        overlap: bool = False,
     ) -> None:
         device = recorder.device
         self.job, self.program, self.recorder = job, program, recorder
         self.net = build_pyg_model(job.model, shard.x.shape[1], shard.num_classes, job.training.seed).to(device)
         self.weights = dict(self.net.named_parameters())
         self.vertices = torch.from_numpy(shard.vertices).to(device)
-        exchanger = CachingExchanger.of(shard, program, cache, recorder)
         self.block: Block | None = None
         self.edges: EdgeBlock | None = None
-        self.exchanger = exchanger
-        if job.model.kind == "gat":
-            self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), device)
-        else:
-            self.block = _block(shard, exchanger)
         self.inputs: dict[str, Any] = {}
-        if program.num_hops_precomputed:
-            assert self.block is not None
-            hops = precompute_hops(shard, self.block, program.num_hops_precomputed)
-            self.inputs = {name: hops[name] for name in program.precomputed}
-        else:
-            self.inputs["x"] = input_value(shard.x, device)
         self._last_use = {value: index for index, step in enumerate(program.steps) for value in _uses(step)}
+        self.exchanger = self._exchanger(shard, cache, region)
+        self._load(shard, overlap)
         self._fetch_fixed(cache)
+
+    def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> HaloExchanger:
+        """What fetches the halo of a shard."""
+        return CachingExchanger.of(shard, self.program, cache, self.recorder, region)
+
+    def _load(self, shard: Shard, overlap: bool) -> None:
+        """Puts the shard on the device."""
+        if self.job.model.kind == "gat":
+            self.edges = EdgeBlock.from_csr(_with_halo_columns(shard), self.recorder.device)
+        else:
+            self.block = block_of(shard, self.exchanger, overlap)
+        self.inputs = own_inputs(shard, self.program, self.block, self.recorder.device)
+
+    def rows_of(self, step: Step) -> Tensor:
+        """Global ids of the rows that a step works on."""
+        return self.vertices
+
+    def input_rows(self) -> Tensor:
+        """Global ids of the rows of the input."""
+        return self.vertices
 
     def forward(self, *, epoch: int, training: bool) -> Tensor:
         """Logits [n, C] of the local rows; `epoch` picks the dropout masks."""
@@ -117,19 +138,19 @@ class WorkerModel:
                 dropout = step.dropout if training else 0.0
                 key = dropout_key(self.job.training.seed, epoch, step.layer) if dropout else 0
                 bias = self.weights[step.bias]
-                return (Activate.apply(step, self.recorder, first, bias, dropout, key, self.vertices),)
+                return (Activate.apply(step, self.recorder, first, bias, dropout, key, self.rows_of(step)),)
 
     def _drop_input(self, x: Tensor | SparseInput, epoch: int) -> Tensor | SparseInput:
         probability = self.job.model.input_dropout
         key = dropout_key(self.job.training.seed, epoch, INPUT_LAYER)
-        scale = 1.0 / (1.0 - probability)
+        scale, vertices = 1.0 / (1.0 - probability), self.input_rows()
         if isinstance(x, SparseInput):
             return SparseInput(
-                _drop_values(x.rows, self.vertices, key, probability, scale, transposed=False),
-                _drop_values(x.columns, self.vertices, key, probability, scale, transposed=True),
+                _drop_values(x.rows, vertices, key, probability, scale, transposed=False),
+                _drop_values(x.columns, vertices, key, probability, scale, transposed=True),
             )
         columns = torch.arange(x.shape[1], device=x.device)
-        return x * keep_mask(key, self.vertices[:, None], columns, x.shape[1], probability) * scale
+        return x * keep_mask(key, vertices[:, None], columns, x.shape[1], probability) * scale
 
 
 def _drop_values(
@@ -153,7 +174,17 @@ def _results(step: Step) -> tuple[str, ...]:
     return (*step.outputs, step.keep) if step.keep else step.outputs
 
 
-def _block(shard: Shard, exchanger: HaloExchanger) -> Block:
+def own_inputs(shard: Shard, program: Program, block: Block | None, device: torch.device) -> dict[str, Any]:
+    """What a program starts from, for the rows of a shard: features, or what is precomputed of them."""
+    if not program.num_hops_precomputed:
+        return {"x": input_value(shard.x, device)}
+    assert block is not None
+    hops = precompute_hops(shard, block, program.num_hops_precomputed)
+    return {name: hops[name] for name in program.precomputed}
+
+
+def block_of(shard: Shard, exchanger: HaloExchanger, overlap: bool = False) -> Block:
+    """A shard's rows of the aggregation matrix on the device of an exchanger."""
     device = exchanger.send_rows.device
     return Block(
         local=csr_tensor(shard.local, device),
@@ -161,6 +192,7 @@ def _block(shard: Shard, exchanger: HaloExchanger) -> Block:
         remote=csr_tensor(shard.remote, device),
         remote_t=csr_tensor(shard.remote.T.tocsr(), device),
         exchanger=exchanger,
+        overlap=overlap,
     )
 
 

@@ -27,6 +27,7 @@ class Block:
 
     Args:
         local: CSR [n, n]; remote: CSR [n, h]; `_t` their transposes.
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     local: Tensor
@@ -34,6 +35,11 @@ class Block:
     remote: Tensor
     remote_t: Tensor
     exchanger: HaloExchanger
+    overlap: bool = False
+
+    def splits(self, name: str) -> bool:
+        """Whether an aggregation is in two parts, the local one beside its exchange."""
+        return self.overlap and self.exchanger.lets_overlap(name)
 
 
 @dataclass(frozen=True)
@@ -145,34 +151,69 @@ class Aggregate(torch.autograd.Function):
     def forward(ctx, step: Step, block: Block, x: Tensor, base: Tensor | None):
         """x [n, width], base [n, width] (overwritten) -> [n, width], and x again with `keep`."""
         ctx.step, ctx.block = step, block
-        exchanger = block.exchanger
-        halo = None if exchanger.is_alone else exchanger.fetch(x, step.name)
-        with exchanger.recorder.span(f"{step.name}/forward"):
-            if base is None:
-                out = spmm(block.local, x)
-            else:
-                ctx.mark_dirty(base)
-                out = spmm_add_(base, block.local, x)
-            if halo is not None:
-                spmm_add_(out, block.remote, halo)
+        if base is not None:
+            ctx.mark_dirty(base)
+        forward = _aggregate_in_parts if block.splits(step.name) else _aggregate
+        out = forward(step, block, x, base)
         return (out, x.view_as(x)) if step.keep else out
 
     @staticmethod
     def backward(ctx, grad: Tensor, grad_kept: Tensor | None = None):
         """Transposed aggregation; halo gradients go back to their owners."""
-        step, block, exchanger = ctx.step, ctx.block, ctx.block.exchanger
+        step, block = ctx.step, ctx.block
         grad_base = grad if step.base else None
         if not ctx.needs_input_grad[2]:
             return None, None, None, grad_base
-        grad_halo, sends = None, exchanger.sends_back(step.name)
-        name = step.name if sends or exchanger.is_alone else f"{step.name}/local"
-        with exchanger.recorder.span(f"{name}/backward"):
-            if sends:
-                grad_halo = spmm(block.remote_t, grad)
-            grad_x = spmm(block.local_t, grad) if grad_kept is None else spmm_add_(grad_kept, block.local_t, grad)
-        if not exchanger.is_alone:
-            exchanger.give_back_(grad_halo, grad_x, step.name)
-        return None, None, grad_x, grad_base
+        backward = _give_back_in_parts if block.splits(step.name) else _give_back
+        return None, None, backward(step, block, grad, grad_kept), grad_base
+
+
+def _aggregate(step: Step, block: Block, x: Tensor, base: Tensor | None) -> Tensor:
+    exchanger = block.exchanger
+    halo = None if exchanger.is_alone else exchanger.fetch(x, step.name)
+    with exchanger.recorder.span(f"{step.name}/forward"):
+        out = _add_product(base, block.local, x)
+        if halo is not None:
+            spmm_add_(out, block.remote, halo)
+    return out
+
+
+def _aggregate_in_parts(step: Step, block: Block, x: Tensor, base: Tensor | None) -> Tensor:
+    """The same sums in the same order."""
+    exchanger = block.exchanger
+    transfer = exchanger.begin_fetch(x, step.name)
+    with exchanger.recorder.span(f"{step.name}/near/forward"):
+        out = _add_product(base, block.local, x)
+    halo = exchanger.end_fetch(transfer, step.name)
+    with exchanger.recorder.span(f"{step.name}/far/forward"):
+        return spmm_add_(out, block.remote, halo)
+
+
+def _give_back(step: Step, block: Block, grad: Tensor, grad_kept: Tensor | None) -> Tensor:
+    exchanger, grad_halo = block.exchanger, None
+    sends = exchanger.sends(step.name)
+    name = step.name if sends or exchanger.is_alone else f"{step.name}/local"
+    with exchanger.recorder.span(f"{name}/backward"):
+        if sends:
+            grad_halo = spmm(block.remote_t, grad)
+        grad_x = _add_product(grad_kept, block.local_t, grad)
+    return grad_x if exchanger.is_alone else exchanger.give_back_(grad_halo, grad_x, step.name)
+
+
+def _give_back_in_parts(step: Step, block: Block, grad: Tensor, grad_kept: Tensor | None) -> Tensor:
+    """The same sums in the same order."""
+    exchanger = block.exchanger
+    with exchanger.recorder.span(f"{step.name}/far/backward"):
+        grad_halo = spmm(block.remote_t, grad)
+    transfer = exchanger.begin_give_back(grad_halo, step.name)
+    with exchanger.recorder.span(f"{step.name}/near/backward"):
+        grad_x = _add_product(grad_kept, block.local_t, grad)
+    return exchanger.end_give_back_(transfer, grad_x, step.name)
+
+
+def _add_product(base: Tensor | None, matrix: Tensor, dense: Tensor) -> Tensor:
+    """`base + matrix @ dense`, in place on `base` where it is given."""
+    return spmm(matrix, dense) if base is None else spmm_add_(base, matrix, dense)
 
 
 class Attend(torch.autograd.Function):

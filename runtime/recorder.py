@@ -48,6 +48,10 @@ class Recorder:
                 self.spans.append((key, category, self._origin_s + begin, self._origin_s + end))
         return time.monotonic()
 
+    def add(self, key: str, category: Category, start_s: float, end_s: float) -> None:
+        """A task that was timed elsewhere, seconds on this worker's clock."""
+        self.spans.append((key, category, start_s, end_s))
+
     @contextmanager
     def span(self, key: str, category: Category = "compute") -> Iterator[None]:
         """Times the body as task `key`."""

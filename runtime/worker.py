@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import time
+from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -14,19 +15,23 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.joint_cache.decision import CacheDecision
+from planner.hybrid.staging import Staged
 from planner.plan import Plan
 from planner.shard import Shard
-from planner.trace import Span, Trace
+from planner.weather.sleeps import planned_sleeps_s
 from profiles.contract import replacing
 from profiles.kernels import pool
 from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
 from profiles.steal import StealWatch
 from runtime.full_batch import EpochRecord, FullBatchTrainer
+from runtime.host_region import HostRegion
+from runtime.hybrid.trainer import HybridTrainer
+from runtime.measured import WARM_UP_EPOCHS, measured_trace
+from runtime.partial.trainer import PartialReduceTrainer
+from runtime.room import check_room
 
 MAX_TRACED_EPOCHS = 10
-_WARM_UP_EPOCHS = 2
 _SAY_EVERY_S = 0.25
 
 
@@ -37,11 +42,12 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     """
     plan = Plan.load(plan_path)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
+    check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
     backend = "nccl" if device.type == "cuda" else "gloo"
     if plan.num_workers > 1:
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
     try:
-        _train(plan, folder, rank, device)
+        _train(plan, folder, rank, device, timeout_s)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -59,30 +65,25 @@ def _pick_device(plan: Plan) -> torch.device:
     return torch.device("cpu")
 
 
-def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
+def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> None:
     setup_start_s = time.monotonic()
     shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    trainer = FullBatchTrainer(plan.job, plan.program(), shard, device, plan.decision.cache)
+    trainer = _trainer_of(plan, shard, folder / "shards", device, timeout_s)
     del shard
-    pool.release()
-    return_freed_memory()
-    epochs = plan.job.training.epochs
-    traced = set(traced_epochs(epochs, plan.decision.cache.refresh_interval))
-    if plan.num_workers > 1:
-        dist.barrier()
-    setup_s = time.monotonic() - setup_start_s
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-    records: list[EpochRecord] = []
-    said_s, watch = 0.0, StealWatch.begin()
-    for epoch in range(epochs):
-        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
-        # Each word costs the listener CPU time, which on a small machine is the workers' own.
-        if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs - 1):
-            said_s = records[-1].end_s
-            emit({"event": "epoch", "epoch": epoch, "epochs": epochs, "loss": records[-1].loss})
-    stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
-    accuracy = trainer.evaluate()
+    with closing(trainer):
+        pool.release()
+        return_freed_memory()
+        training, epochs = plan.job.training, plan.job.training.epochs
+        traced = set(traced_epochs(epochs, plan.decision.cache.refresh_interval, training.traced_epochs))
+        if plan.num_workers > 1:
+            dist.barrier()
+        setup_s = time.monotonic() - setup_start_s
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        watch = StealWatch.begin()
+        records = _run_epochs(trainer, epochs, traced, rank)
+        stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
+        accuracy = trainer.evaluate()
     gathered = _gather(
         {
             "records": [asdict(r) for r in records],
@@ -93,18 +94,47 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device) -> None:
     )
     if rank == 0:
         assert gathered is not None
-        _measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
+        measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
         with replacing(folder / "model.pt") as temporary:
             torch.save(trainer.model.net.cpu().state_dict(), temporary)
 
 
-def traced_epochs(epochs: int, refresh_interval: int = 1) -> list[int]:
-    """Up to `MAX_TRACED_EPOCHS` epochs, evenly spread after the warm-up.
+def _trainer_of(plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float) -> FullBatchTrainer:
+    program, decision, sleeps_s = plan.program(), plan.decision, planned_sleeps_s(plan, shard.rank)
+    if decision.dependencies.replicates:
+        staged = Staged.load(folder / f"staged_{shard.rank}.npz")
+        return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
+    if decision.partial:
+        return PartialReduceTrainer(
+            plan.job, program, shard, device, decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s
+        )
+    region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
+    return FullBatchTrainer(
+        plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap, sleeps_s=sleeps_s
+    )
+
+
+def _run_epochs(trainer: FullBatchTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
+    """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
+    records: list[EpochRecord] = []
+    epoch, said_s = 0, 0.0
+    while epoch < epochs:
+        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
+        epoch = records[-1].epoch + 1
+        # Each word costs the listener CPU time, which on a small machine is the workers' own.
+        if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs):
+            said_s = records[-1].end_s
+            emit({"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": records[-1].loss})
+    return records
+
+
+def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED_EPOCHS) -> list[int]:
+    """Up to `most` epochs, evenly spread after the warm-up.
 
     With a refresh interval also the one that begins each one's interval and the one after, for both kinds.
     """
-    first = min(_WARM_UP_EPOCHS, epochs - 1)
-    count = min(MAX_TRACED_EPOCHS, epochs - first)
+    first = min(WARM_UP_EPOCHS, epochs - 1)
+    count = min(most, epochs - first)
     spread = {int(e) for e in np.linspace(first, epochs - 1, count)}
     if refresh_interval > 1:
         begins = {e - e % refresh_interval for e in spread}
@@ -113,10 +143,22 @@ def traced_epochs(epochs: int, refresh_interval: int = 1) -> list[int]:
 
 
 def peak_memory_bytes(device: torch.device) -> int:
-    """Peak bytes so far: CUDA's own counter, or this process's resident high-water mark."""
+    """Peak bytes so far: CUDA's own counter, or this process's resident high-water mark.
+
+    Pages that the workers of a host share are none of its own: what there is of them now was there at the peak.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - _shared_bytes()
+
+
+def _shared_bytes() -> int:
+    """Resident pages of shared memory, as Linux counts them; elsewhere there is none."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("RssShmem:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _gather(value: dict) -> list[dict] | None:
@@ -136,49 +178,3 @@ def _gather(value: dict) -> list[dict] | None:
     if rank != 0:
         return None
     return [json.loads(bytes(row[: int(n)].cpu().numpy())) for row, n in zip(rows, lengths)]
-
-
-def _sent_bytes(by_worker: list[list[EpochRecord]], cache: CacheDecision, *, refresh: bool) -> tuple[int, ...]:
-    """What each worker sent in the last epoch of a kind; empty where there was none."""
-    epochs = [record.epoch for record in by_worker[0] if cache.refreshes(record.epoch) == refresh]
-    return tuple(records[epochs[-1]].sent_bytes for records in by_worker) if epochs else ()
-
-
-def _measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]) -> Trace:
-    by_worker = [[EpochRecord(**record) for record in entry["records"]] for entry in gathered]
-    cache = plan.decision.cache
-    warm_up = min(_WARM_UP_EPOCHS, len(by_worker[0]) - 1)
-    spans = []
-    for number in range(len(by_worker[0])):
-        start_s = min(records[number].start_s for records in by_worker)
-        for worker, records in enumerate(by_worker):
-            for key, category, begin, end in records[number].spans:
-                spans.append(
-                    Span(
-                        task=key,
-                        worker=worker,
-                        epoch=number,
-                        category=category,
-                        start_s=max(begin - start_s, 0.0),
-                        end_s=max(end - start_s, 0.0),
-                    )
-                )
-    epoch_s = [
-        max(r[number].end_s for r in by_worker) - min(r[number].start_s for r in by_worker)
-        for number in range(warm_up, len(by_worker[0]))
-    ]
-    return Trace(
-        origin="measured",
-        plan_fingerprint=plan.fingerprint(),
-        num_workers=plan.num_workers,
-        spans=tuple(spans),
-        epoch_s=tuple(epoch_s),
-        peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
-        sent_bytes=_sent_bytes(by_worker, cache, refresh=True),
-        reuse_sent_bytes=_sent_bytes(by_worker, cache, refresh=False),
-        refresh_interval=cache.refresh_interval,
-        losses=tuple(record.loss for record in by_worker[0]),
-        accuracy=accuracy,
-        setup_s=max(entry["setup_s"] for entry in gathered),
-        stolen_share=max(entry["stolen_share"] for entry in gathered),
-    )

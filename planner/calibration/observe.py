@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate
 
 import numpy as np
 
@@ -136,7 +136,8 @@ def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dic
     gaps_s: dict[int, list[float]] = defaultdict(list)
     for (worker, _), times in by_epoch.items():
         times.sort()
-        gaps_s[worker].append(sum(max(begin - end, 0.0) for (_, end), (begin, _) in pairwise(times)))
+        ends = accumulate((end for _, end in times), max)  # exchanges may last beyond what is computed beside them
+        gaps_s[worker].append(sum(max(begin - end, 0.0) for end, (begin, _) in zip(ends, times[1:])))
     paces: dict[int, list[float]] = defaultdict(list)
     for task, faster in zip(schedule.tasks, pace):
         if task.category == "compute":

@@ -13,12 +13,13 @@ _ENTRY_BYTES = 8  # int32 column and float32 value of a CSR entry
 
 
 class Levels(Contract):
-    """Work and bytes of one row at each level; level l in 0..L-1 is what layer l + 1 gathers, 0 the input.
+    """Work and bytes of one row at each level: what every gather of the model reads, level 0 the input.
 
-    A replica of a level's row is the same row made by a worker that does not own the vertex.
+    A replica of a level's row is the same row made by a worker that does not own the vertex. Models that gather
+    once a layer have a level l in 0..L-1 for layer l + 1; TAGCN has as many a layer as hops.
 
     Args:
-        first: the lowest level at which rows travel; 1 where the aggregated input is held from before training.
+        first: the lowest level at which rows travel; above 0 where the aggregated input is held from before training.
         row_widths: floats of a row as it travels: of its product where the layer multiplies first.
         vertex_widths: dense work of one replica, in dimensions; times T_v it is seconds.
         edge_widths: sparse work of one entry of its matrix row, in dimensions; times T_e it is seconds.
@@ -34,7 +35,7 @@ class Levels(Contract):
 
     @property
     def count(self) -> int:
-        """L, the number of layers."""
+        """The number of levels: gathers of the model."""
         return len(self.row_widths)
 
     @property
@@ -45,8 +46,8 @@ class Levels(Contract):
 
 def why_not(model: ModelSpec, layers: tuple[LayerDecision, ...]) -> str | None:
     """None where replicas of the model's rows can be made from rows that travel, else the reason in words."""
-    if model.kind == "tagcn":
-        return "tagcn gathers several times a layer, from rows between layers that no level holds"
+    if model.kind == "tagcn" and any(layer.op_order == "multiply_first" for layer in layers):
+        return "tagcn adds a vertex's own products between hops, which do not travel where it multiplies first"
     multiplied = any(layer.op_order == "multiply_first" for layer in layers[:-1])
     if model.kind == "sage" and multiplied:
         return "sage adds a vertex's own row, which does not travel where the layer multiplies first"
@@ -61,6 +62,8 @@ def levels_of(model: ModelSpec, layers: tuple[LayerDecision, ...], num_features:
     the next layer multiplies first.
     """
     assert why_not(model, layers) is None, why_not(model, layers)
+    if model.kind == "tagcn":
+        return _levels_of_hops(model, layers[0].precompute, num_features, num_classes)
     widths = layer_widths(model, num_features, num_classes)
     held = [pair[0] for pair in widths]
     precompute = layers[0].precompute
@@ -84,6 +87,29 @@ def levels_of(model: ModelSpec, layers: tuple[LayerDecision, ...], num_features:
             (width * FLOAT_BYTES if level else 0)
             + products[level] * FLOAT_BYTES
             + (static_bytes if level == int(precompute) else 0)
+            for level, width in enumerate(held)
+        ),
+        entry_bytes=tuple(_ENTRY_BYTES if width else 0 for width in edges),
+    )
+
+
+def _levels_of_hops(model: ModelSpec, precompute: bool, num_features: int, num_classes: int) -> Levels:
+    """TAGCN's, aggregated first: hop k of layer i is level K i + k; all hops' rows are multiplied after the last."""
+    hops = model.num_hops
+    held = [width for width, _ in layer_widths(model, num_features, num_classes) for _ in range(hops)]
+    first = hops if precompute else 0
+    rows = [0] * first + held[first:]
+    edges = [0, *rows[:-1]]
+    static_bytes = num_features * FLOAT_BYTES * (hops + 1 if precompute else 1)
+    return Levels(
+        first=first,
+        row_widths=tuple(rows),
+        vertex_widths=tuple(
+            (hops + 1) * width if level and not level % hops else 0 for level, width in enumerate(held)
+        ),
+        edge_widths=tuple(edges),
+        vertex_bytes=tuple(
+            (width * FLOAT_BYTES if level else 0) + (static_bytes if level == first else 0)
             for level, width in enumerate(held)
         ),
         entry_bytes=tuple(_ENTRY_BYTES if width else 0 for width in edges),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class HaloBuffers:
-    """Counts what is received and what is kept of it from one epoch to the next.
+    """Counts what is received and what is kept of it from one epoch to the next; the host's region is no device's.
 
     Args:
         rank: of the worker whose `shape` it is.
@@ -28,6 +28,7 @@ class HaloBuffers:
     rank: int
     refresh: bool = True
     _kept: dict[str, int] = field(default_factory=dict)
+    _travelling: tuple[int, int] = (0, 0)
 
     def fetch_fixed(self, program: Program) -> None:
         """What never changes is received before the first epoch."""
@@ -37,22 +38,54 @@ class HaloBuffers:
 
     def fetch(self, step: Step) -> int:
         """The buffer of the halo rows, one holder more."""
-        width = step.in_width
+        self.begin_fetch(step)
+        return self.end_fetch(step)
+
+    def begin_fetch(self, step: Step) -> None:
+        """Packs what is sent, and makes room for what is received; what hosts share is exchanged at the end."""
         match self.cache.travel(step, refresh=self.refresh):
             case "all":
                 self._drop_kept(step.name)
-                halo = self._received(self.shape.num_sent, self.shape.num_halo, width)
-                self._keep(step, step.name, halo, self.shape.num_halo - self._fresh_halo)
+                if not self.cache.shares(step):
+                    self._send(self.shape.num_sent, self.shape.num_halo, step.in_width)
+            case "fresh":
+                self._send(self._fresh_sent, self._fresh_halo, step.in_width)
+
+    def end_fetch(self, step: Step) -> int:
+        """All has been sent and received: the buffer of the halo rows, one holder more."""
+        width, shares = step.in_width, self.cache.shares(step)
+        match self.cache.travel(step, refresh=self.refresh):
+            case "all":
+                halo = self._fill(width) if shares else self._arrive()
+                num_kept = self.cache.num_rows[self.rank] if self.cache.num_rows else 0
+                self._keep(step, step.name, halo, num_kept, copies=shares or self.cache.has_fresh)
                 return halo
             case "fresh":
-                received = self._received(self._fresh_sent, self._fresh_halo, width)
+                received = self._arrive()
                 halo = self.buffers.make(self.shape.num_halo * width)
                 self.buffers.drop(received)
-                return halo
+            case "none" if shares:
+                halo = self.buffers.make(self.shape.num_halo * width)
             case "none":
                 kept = self._kept[step.name]
                 self.buffers.hold(kept)
                 return kept
+        if shares:
+            num_found = self.shape.num_halo - self._fresh_halo - self.cache.num_rows[self.rank]
+            self.buffers.drop(self.buffers.make(num_found * width))
+        return halo
+
+    def _fill(self, width: int) -> int:
+        """The halo put together from what is received, and then what is found in the host's region."""
+        assert self.cache.region is not None
+        counts, rank = self.cache.region.sent_counts, self.rank
+        num_received = sum(row[rank] for row in counts)
+        self._send(sum(counts[rank]), num_received, width)
+        received = self._arrive()
+        halo = self.buffers.make(self.shape.num_halo * width)
+        self.buffers.drop(received)
+        self.buffers.drop(self.buffers.make((self.shape.num_halo - num_received) * width))
+        return halo
 
     def give_back(self, step: Step) -> None:
         """The gradients received of rows sent; those of the halo itself are the caller's."""
@@ -61,7 +94,8 @@ class HaloBuffers:
             case "all":
                 self._drop_kept(name)
                 rows = self.buffers.make(self.shape.num_sent * width)
-                self._keep(step, name, rows, self.shape.num_sent - self._fresh_sent)
+                num_kept = self.shape.num_sent - self._fresh_sent
+                self._keep(step, name, rows, num_kept, copies=self.cache.has_fresh)
                 self.buffers.drop(rows)
             case "fresh":
                 packed = self.buffers.make(self._fresh_halo * width)
@@ -80,17 +114,19 @@ class HaloBuffers:
     def _fresh_halo(self) -> int:
         return sum(row[self.rank] for row in self.cache.fresh_counts)
 
-    def _received(self, num_packed: int, num_received: int, width: int) -> int:
-        packed = self.buffers.make(num_packed * width)
-        received = self.buffers.make(num_received * width)
+    def _send(self, num_packed: int, num_received: int, width: int) -> None:
+        self._travelling = self.buffers.make(num_packed * width), self.buffers.make(num_received * width)
+
+    def _arrive(self) -> int:
+        packed, received = self._travelling
         self.buffers.drop(packed)
         return received
 
-    def _keep(self, step: Step, name: str, received: int, num_kept: int) -> None:
-        """Keeps what was received as it is where nobody has fresh rows beside it, else a copy of the kept rows."""
+    def _keep(self, step: Step, name: str, received: int, num_kept: int, *, copies: bool) -> None:
+        """Keeps what was received as it is, or a copy of the kept rows where others stand beside them."""
         if not self.cache.keeps(step):
             return
-        if any(map(any, self.cache.fresh_counts)):
+        if copies:
             self._kept[name] = self.buffers.make(num_kept * step.in_width)
         else:
             self.buffers.hold(received)

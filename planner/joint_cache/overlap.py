@@ -1,4 +1,4 @@
-"""Overlap ratio of halo vertices, and by it the rows each worker keeps."""
+"""Overlap ratio of halo vertices, and what the rows that are kept leave to be sent."""
 
 from __future__ import annotations
 
@@ -15,20 +15,9 @@ def overlap_ratio(halo: Halo) -> np.ndarray:
     return np.bincount(np.concatenate([block.halo for block in halo.blocks]), minlength=num_nodes)
 
 
-def kept_rows(halo: Halo, num_rows: Sequence[int]) -> tuple[np.ndarray, ...]:
-    """Which halo rows each worker keeps, bool [h]: the `num_rows` of highest R(v), of equals the first in its halo."""
-    ratio = overlap_ratio(halo)
-    kept = []
-    for block, count in zip(halo.blocks, num_rows, strict=True):
-        mask = np.zeros(len(block.halo), bool)
-        mask[np.argsort(-ratio[block.halo], kind="stable")[:count]] = True
-        kept.append(mask)
-    return tuple(kept)
-
-
-def kept_sent(halo: Halo, kept: Sequence[np.ndarray], sender: int) -> np.ndarray:
-    """Which of the rows a worker sends are kept by their receivers, bool [s], in the order it sends them."""
-    return np.concatenate([mask[block.halo_owner == sender] for block, mask in zip(halo.blocks, kept, strict=True)])
+def as_sent(halo: Halo, chosen: Sequence[np.ndarray], sender: int) -> np.ndarray:
+    """Which of the rows a worker sends are `chosen` (bool [h] of each receiver), bool [s], in the order it sends."""
+    return np.concatenate([mask[block.halo_owner == sender] for block, mask in zip(halo.blocks, chosen, strict=True)])
 
 
 def fresh_counts(halo: Halo, kept: Sequence[np.ndarray]) -> np.ndarray:

@@ -20,19 +20,20 @@ class Tiers:
     region: np.ndarray
 
 
-def arrange(halos: Sequence[np.ndarray], device_rows: int, region_rows: int) -> Tiers:
+def arrange(halos: Sequence[np.ndarray], device_rows: int | Sequence[int], region_rows: int) -> Tiers:
     """Fills both tiers by overlap ratio.
 
     Args:
         halos: int64 [h], distinct halo vertices of each local worker.
-        device_rows, region_rows: capacities in vertices.
+        device_rows, region_rows: capacities in vertices; the devices' one for all, or of each.
     """
-    region = _region(halos, device_rows, region_rows)
+    rooms = np.broadcast_to(device_rows, len(halos)).tolist()
+    region = shared_vertices(halos, rooms, region_rows)
     ratio = _ratios(halos)
     device = []
-    for halo in halos:
+    for halo, room in zip(halos, rooms, strict=True):
         rest = np.setdiff1d(halo, region)
-        device.append(rest[np.argsort(-ratio[rest], kind="stable")[:device_rows]])
+        device.append(rest[np.argsort(-ratio[rest], kind="stable")[:room]])
     return Tiers(tuple(device), region)
 
 
@@ -40,16 +41,20 @@ def _ratios(halos: Sequence[np.ndarray]) -> np.ndarray:
     return np.bincount(np.concatenate(halos))
 
 
-def _region(halos: Sequence[np.ndarray], device_rows: int, region_rows: int) -> np.ndarray:
-    """Highest overlap ratio first, counted over workers that still lack room; of equals where most is lacking.
+def shared_vertices(halos: Sequence[np.ndarray], device_rows: Sequence[int], region_rows: int) -> np.ndarray:
+    """What the region holds, ascending: nothing that no local worker lacks room for.
 
-    Vertices read by the same workers are alike, so whole groups of them are taken at a time.
+    Highest overlap ratio first, counted over workers that still lack room; of equals where most is lacking.
+    Vertices read by the same workers are alike, so whole groups of them are taken at a time. A region of as many
+    rows as were chosen holds the same ones.
     """
     vertices = np.unique(np.concatenate(halos))
+    if region_rows <= 0 or not len(vertices):
+        return vertices[:0]
     reads = np.stack([np.isin(vertices, halo) for halo in halos], axis=1)
     groups, group_of = np.unique(reads, axis=0, return_inverse=True)
     left, taken = np.bincount(group_of.ravel(), minlength=len(groups)), np.zeros(len(groups), np.int64)
-    lacking = np.array([len(halo) - device_rows for halo in halos])
+    lacking = np.array([len(halo) - room for halo, room in zip(halos, device_rows, strict=True)])
     while region_rows > 0:
         gain = np.where(left > 0, (groups & (lacking > 0)).sum(1), 0)
         if not gain.any():

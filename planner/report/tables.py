@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import log
+from statistics import median
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from planner.compare import Comparison, Figure
-from planner.plan import Plan, WorkerLoad
+from planner.plan import FullBatchDecision, Plan, WorkerLoad
 from planner.trace import Trace
 from profiles.machine import MachineProfile
 from profiles.steal import TOLERATED_SHARE
@@ -91,20 +92,26 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
     head.add_row(
         "plan",
-        f"{plan.num_workers} worker(s), {decision.partitioner} partition, "
+        f"{plan.num_workers} worker(s), {decision.partitioner} partition, {_share_words(decision)}, "
         f"{'sparse' if decision.sparse_features else 'dense'} features, "
-        f"fidelity {plan.fidelity}",
+        f"{'exchanges overlapped, ' if decision.overlap else ''}fidelity {plan.fidelity}",
     )
     if plan.pruned:
         head.add_row("pruned", _pruned_words(plan))
     head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
-    if any(decision.cache.num_rows):
+    if decision.cache.keeps_any:
         head.add_row("cache", _cache_words(plan))
+    if decision.dependencies.replicates:
+        head.add_row("dependencies", _dependency_words(plan))
+    if decision.partial is not None:
+        head.add_row("partial", _partial_words(plan))
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
         f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
     )
+    if prediction.weather is not None:
+        head.add_row("weather", _weather_words(plan))
     head.add_row("bound", f"{seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}")
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
@@ -118,6 +125,13 @@ def _pruned_words(plan: Plan) -> str:
     return f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges; accuracy was not tried"
 
 
+def _share_words(decision: FullBatchDecision) -> str:
+    shares = decision.target_weights
+    if decision.balance == "concentrated":
+        return f"shares concentrated on {sum(map(bool, shares))} of {len(shares)} workers"
+    return "shares by speed" if decision.balance == "speed" else f"{decision.balance} shares"
+
+
 def _layer_words(layer: int, decision) -> str:
     if decision.precompute:
         return f"{layer}: AX once, before training"
@@ -126,10 +140,52 @@ def _layer_words(layer: int, decision) -> str:
 
 def _cache_words(plan: Plan) -> str:
     cache = plan.decision.cache
-    kept = sum(cache.num_rows) / sum(shape.num_halo for shape in plan.shapes)
+    num_halo = sum(shape.num_halo for shape in plan.shapes)
+    kept = (num_halo - sum(map(sum, cache.fresh_counts))) / num_halo
     what = f"refreshed every {cache.refresh_interval} epochs" if cache.is_stale else "input features sent once"
     pays = "" if cache.break_even_share is None else f"; pays from {cache.break_even_share:.0%}"
-    return f"{kept:.0%} of the halo rows kept, {what}{pays}"
+    return f"{kept:.0%} of the halo rows kept, {what}{pays}{_region_words(plan)}"
+
+
+def _region_words(plan: Plan) -> str:
+    layouts = plan.region_layouts()
+    if not layouts:
+        return ""
+    num_halo, on_devices = sum(shape.num_halo for shape in plan.shapes), sum(plan.decision.cache.num_rows)
+    regions = ", ".join(f"{name} {size(layout.num_bytes)}" for name, layout in layouts.items())
+    return f"; {on_devices / num_halo:.0%} on devices, the others where a host's workers share them: {regions}"
+
+
+def _partial_words(plan: Plan) -> str:
+    partial = plan.decision.partial
+    assert partial is not None
+    if not partial.is_stale:
+        return "all wait for all: max_staleness is 0"
+    return (
+        f"peers are waited for until {1 + partial.alpha:g} times the usual, {partial.min_group} of {plan.num_workers} "
+        f"workers may step, nothing is older than {partial.max_staleness} epochs"
+    )
+
+
+def _weather_words(plan: Plan) -> str:
+    weather = plan.prediction.weather
+    assert weather is not None
+    return (
+        f"mean epoch {seconds(weather.mean_epoch_s)}, one in twenty above {seconds(weather.p95_epoch_s)}; "
+        f"{seconds(max(weather.delay_s, 0.0))} of the mean are delay, {weather.mean_members:.2g} workers a step"
+    )
+
+
+def _dependency_words(plan: Plan) -> str:
+    decided = plan.decision.dependencies
+    saved_s, bound_s = (sum(getattr(worker, key) for worker in decided.workers) for key in ("saved_s", "bound_s"))
+    gap = f", gap {1 - saved_s / bound_s:.0%}" if bound_s > 0 else ""
+    num_staged = sum(worker.num_staged for worker in decided.workers)
+    online = f"; decided again between epochs among {num_staged:,}" if decided.adjust == "online" else ""
+    return (
+        f"{decided.num_cached:,} of {decided.num_dependencies:,} cached, saving {seconds(saved_s)} of work and rows an "
+        f"epoch, at most {seconds(bound_s)}{gap}{online}"
+    )
 
 
 def _workers_table(plan: Plan) -> Table:
@@ -174,7 +230,21 @@ def trace_table(trace: Trace) -> RenderableType:
     for category in ("compute", "communicate", "host"):
         value = trace.category_s(category)
         table.add_row(category, seconds(value), f"{value / trace.median_epoch_s:.0%}")
+    if trace.adjustments:
+        table.caption = _adjustment_words(trace)
     return table
+
+
+def _adjustment_words(trace: Trace) -> str:
+    """How often workers changed what they cache, what deciding took, and the gaps of the last decisions."""
+    num_changes = len({adjusted.epoch for adjusted in trace.adjustments if adjusted.changed})
+    last = [adjusted for adjusted in trace.adjustments if adjusted.epoch == trace.adjustments[-1].epoch]
+    taken_s = median(adjusted.seconds for adjusted in trace.adjustments)
+    gaps = ", ".join(f"{adjusted.gap:.0%}" for adjusted in last)
+    return (
+        f"what is cached changed after {num_changes} of {len(trace.adjustments) // trace.num_workers} epochs; deciding "
+        f"took {seconds(taken_s)} (median); gaps of the last decisions: {gaps}"
+    )
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:

@@ -176,7 +176,7 @@ def _quota_tables(schedule: Schedule) -> tuple[Ints, Ints, Ints, NDArray[np.floa
     for resource, quota in schedule.quotas.items():
         if not (0 < quota.share <= 1 and 1e-6 <= quota.period_s < np.inf and 0 <= quota.phase_s < quota.period_s):
             raise ValueError(f"resource {resource}: not a quota: {quota}")
-        if quota.share < 1 and resource < size:
+        if resource < size:
             period_ns[resource] = round(quota.period_s * 1e9)
             quota_ns[resource] = max(1, round(quota.share * quota.period_s * 1e9))
             phase_ns[resource] = int(quota.phase_s * 1e9)

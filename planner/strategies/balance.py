@@ -1,4 +1,4 @@
-"""How much of the graph each worker gets: as much as the others, by its speed, or until all are busy alike."""
+"""How much of the graph each worker gets: as much as the others, by its speed, until all are busy alike, or nothing."""
 
 from __future__ import annotations
 
@@ -34,8 +34,24 @@ def refined_shares(shares: Sequence[float], busy_s: Sequence[float]) -> tuple[fl
     RAPA balances by moving halos of a fixed partition, and names the lack of shares its limit, section 4.3.)
 
     Args:
-        shares: of each worker [W].
+        shares: of each worker [W]; one that has none gets none.
         busy_s: its predicted seconds of work with them [W], > 0.
     """
     wanted = np.asarray(shares) * (np.mean(busy_s) / np.asarray(busy_s)) ** _STEP
     return tuple((wanted / wanted.sum()).tolist())
+
+
+def concentrated_shares(shares: Sequence[float]) -> list[tuple[float, ...]]:
+    """The same shares for the workers that have most, and none for the others: of 1, 2, 4 ... workers.
+
+    Exchanges end with the slowest port: a worker behind a slow link can cost more than it computes, and the more
+    workers there are the more rows travel. No worker is left out of the run: see `planner.partition`.
+    """
+    order = np.argsort(-np.asarray(shares), kind="stable")
+    counts = [2**power for power in range(len(shares).bit_length()) if 2**power < len(shares)]
+    found = []
+    for count in counts:
+        kept = np.zeros(len(shares))
+        kept[order[:count]] = np.asarray(shares)[order[:count]]
+        found.append(tuple((kept / kept.sum()).tolist()))
+    return found

@@ -11,6 +11,7 @@ import numpy as np
 from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import nothing_pruned
+from planner.hybrid.replicated import Replicated
 from planner.job import Job
 from planner.plan import Candidate, FullBatchDecision, WorkerLoad
 from planner.schedule import Schedule
@@ -35,12 +36,14 @@ class Decided:
     Args:
         part: int32 [N].
         pruned: int32 [2, P], (worker, halo vertex) pairs done without.
+        replicated: what workers make of each other's vertices (None: all halo rows are communicated).
     """
 
     decision: FullBatchDecision
     part: np.ndarray
     considered: tuple[Candidate, ...]
     pruned: np.ndarray = field(default_factory=nothing_pruned)
+    replicated: Replicated | None = None
 
 
 class Strategy(Protocol):

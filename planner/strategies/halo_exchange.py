@@ -2,14 +2,17 @@
 
 The axes decided here: partitioner, each worker's share of the graph, features dense or sparse, and per layer
 the order of multiplication and aggregation, with the input features aggregated once where that is exact.
-Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate.
+Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate; or workers make some
+rows of their halos themselves (`planner.strategies.hybrid`), and it is exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
+import scipy.sparse as sp
 
 from planner.adjacency import aggregation_matrix
 from planner.halo import Halo, build_halo, prune_halo
@@ -21,14 +24,16 @@ from planner.rapa.prune import prune_halos
 from planner.schedule import Schedule
 from planner.shapes import WorkerShape
 from planner.simulator.bounds import Bound
-from planner.strategies.balance import NUM_ROUNDS, equal_shares, is_balanced, refined_shares, shares_by_speed
+from planner.strategies.balance import equal_shares, shares_by_speed
 from planner.strategies.base import Decided, OnStep, Problem
+from planner.strategies.hybrid import replicated
 from planner.strategies.joint_cache import with_break_even
-from planner.strategies.trial import Trial, feature_formats, with_share
+from planner.strategies.shares import Tried, epoch_s_of, search_shares
+from planner.strategies.trial import Trial, feature_formats, overlap_options, with_share
 from profiles.errors import NoPlanFitsError
 
 _NUM_CONSIDERED = 8
-_Tried = tuple[float, Trial, FullBatchDecision]
+_NUM_PRUNED = 6  # partitions
 
 
 @dataclass
@@ -36,7 +41,7 @@ class HaloExchangeStrategy:
     """Answers the five questions for halo exchange; keeps what is costly between them."""
 
     _halos: dict[str, Halo] = field(default_factory=dict)
-    _matrices: dict[str, object] = field(default_factory=dict)
+    _matrices: dict[str, sp.csr_matrix] = field(default_factory=dict)
 
     def applicable(self, problem: Problem) -> str | None:
         """Always, where every worker can own a vertex."""
@@ -49,7 +54,9 @@ class HaloExchangeStrategy:
         tried = [entry for method in self._methods(problem) for entry in self._of_method(problem, method, on_step)]
         if problem.job.pin.prune == "rapa":
             tried = self._pruned(problem, tried, on_step)
-        tried.sort(key=_epoch_s)
+        if problem.job.pin.dependencies != "communicate" and len(problem.placement.workers) > 1:
+            tried = replicated(self._matrix(problem), tried, on_step)
+        tried.sort(key=epoch_s_of)
         considered = tuple(
             Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=_fits(trial, decision))
             for epoch_s, trial, decision in tried[:_NUM_CONSIDERED]
@@ -57,7 +64,8 @@ class HaloExchangeStrategy:
         for _, trial, decision in tried:
             if _fits(trial, decision):
                 cache = with_break_even(trial, decision.layers, decision.cache)
-                return Decided(decision.model_copy(update={"cache": cache}), trial.part, considered, trial.pruned)
+                decision = decision.model_copy(update={"cache": cache})
+                return Decided(decision, trial.part, considered, trial.pruned, trial.replicated)
         raise NoPlanFitsError(_nearest_miss(tried))
 
     def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
@@ -129,7 +137,7 @@ class HaloExchangeStrategy:
             self._halos[pruned_key] = prune_halo(self._halos[key], pruned)
         return self._halos[pruned_key]
 
-    def _matrix(self, problem: Problem):
+    def _matrix(self, problem: Problem) -> sp.csr_matrix:
         kind = problem.job.model.kind
         if kind not in self._matrices:
             self._matrices[kind] = aggregation_matrix(problem.graph.num_nodes, problem.graph.edge_index, kind)
@@ -140,18 +148,19 @@ class HaloExchangeStrategy:
 
     def _decided_trial(self, problem: Problem, decided: Decided) -> Trial:
         trial = self._trial(problem, decided.part, decided.decision.sparse_features)
-        return self._without(trial, decided.pruned)
+        trial = self._without(replace(trial, overlap=decided.decision.overlap), decided.pruned)
+        return replace(trial, replicated=decided.replicated)
 
     def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
         return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned, _caches={})
 
-    def _pruned(self, problem: Problem, tried: list[_Tried], on_step: OnStep) -> list[_Tried]:
-        """Every partition tried, pruned under the order of operators that was fastest on it; all orders again."""
-        fastest: dict[int, _Tried] = {}
-        for entry in sorted(tried, key=_epoch_s):
-            fastest.setdefault(id(entry[1]), entry)
+    def _pruned(self, problem: Problem, tried: list[Tried], on_step: OnStep) -> list[Tried]:
+        """The best partitions tried, pruned under the order of operators that was fastest on each; all orders again."""
+        fastest: dict[int, Tried] = {}
+        for entry in sorted(tried, key=epoch_s_of):
+            fastest.setdefault(id(entry[1].part), entry)
         found = []
-        for _, trial, decision in fastest.values():
+        for _, trial, decision in islice(fastest.values(), _NUM_PRUNED):
             on_step(f"pruning halos ({decision.partitioner}, {decision.balance} shares)")
             less = self._without(trial, prune_halos(trial, decision.layers).pruned)
             for layers in less.descend():
@@ -166,37 +175,19 @@ class HaloExchangeStrategy:
             return (pinned,)
         return ("metis", "ranges") if len(problem.placement.workers) > 1 else ("ranges",)
 
-    def _of_method(self, problem: Problem, method: Partitioner, on_step: OnStep) -> list[_Tried]:
-        """Shares by speed (or equal ones), then refined for as long as epochs get shorter."""
-        pinned = problem.job.pin.balance
-        size = len(problem.placement.workers)
-        start: Balance = "equal" if pinned == "equal" else "speed"
+    def _of_method(self, problem: Problem, method: Partitioner, on_step: OnStep) -> list[Tried]:
+        """Every share of the graph looked at, under the job's pin."""
+        pinned, size = problem.job.pin.balance, len(problem.placement.workers)
         weights = equal_shares(size) if pinned == "equal" else self._shares_by_speed(problem)
-        found = self._of_shares(problem, method, start, weights, on_step)
-        if size == 1 or pinned in ("equal", "speed"):
-            return found
-        refined = self._refined(problem, method, found, on_step)
-        return refined or found if pinned else found + refined
 
-    def _refined(self, problem: Problem, method: Partitioner, found: list[_Tried], on_step: OnStep) -> list[_Tried]:
-        refined: list[_Tried] = []
-        best_s, trial, decision = min(found, key=_epoch_s)
-        for _ in range(NUM_ROUNDS):
-            busy_s = trial.busy_s(decision.layers, decision.cache)
-            if is_balanced(busy_s):
-                break
-            weights = refined_shares(decision.target_weights, busy_s)
-            again = self._of_shares(problem, method, "refined", weights, on_step)
-            epoch_s, trial, decision = min(again, key=_epoch_s)
-            refined += again
-            if epoch_s >= best_s:
-                break
-            best_s = epoch_s
-        return refined
+        def of_shares(balance: Balance, weights: tuple[float, ...]) -> list[Tried]:
+            return self._of_shares(problem, method, balance, weights, on_step)
+
+        return search_shares(pinned, weights, of_shares)
 
     def _of_shares(
         self, problem: Problem, method: Partitioner, balance: Balance, weights: tuple[float, ...], on_step: OnStep
-    ) -> list[_Tried]:
+    ) -> list[Tried]:
         """Every feature format and order of operators on one partition."""
         graph, size = problem.graph, len(problem.placement.workers)
         on_step(f"partitioning into {size} ({method}, {balance} shares)")
@@ -205,16 +196,20 @@ class HaloExchangeStrategy:
         for sparse in feature_formats(problem):
             on_step(f"choosing the order of operators ({method}, {'sparse' if sparse else 'dense'} features)")
             trial = self._trial(problem, part, sparse)
+            by_overlap = [replace(trial, overlap=overlap) for overlap in overlap_options(problem)]
             for layers in trial.descend():
-                decision = FullBatchDecision(
-                    partitioner=method,
-                    target_weights=weights,
-                    balance=balance,
-                    layers=layers,
-                    sparse_features=sparse,
-                    cache=trial.cache(layers),
-                )
-                tried.append((trial.epoch_s(layers, decision.cache), trial, decision))
+                cache = trial.cache(layers)
+                for each in by_overlap:
+                    decision = FullBatchDecision(
+                        partitioner=method,
+                        target_weights=weights,
+                        balance=balance,
+                        layers=layers,
+                        sparse_features=sparse,
+                        cache=cache,
+                        overlap=each.overlap,
+                    )
+                    tried.append((each.epoch_s(layers, cache), each, decision))
         return tried
 
     def _shares_by_speed(self, problem: Problem) -> tuple[float, ...]:
@@ -243,10 +238,6 @@ class HaloExchangeStrategy:
         return min(rates)
 
 
-def _epoch_s(tried: _Tried) -> float:
-    return tried[0]
-
-
 def _sent_bytes(lowering: FullBatchLowering) -> list[int]:
     lowering.lower()
     return lowering.sent_bytes.tolist()
@@ -260,15 +251,28 @@ def _summary(decision: FullBatchDecision) -> str:
     short = {"multiply_first": "A(XW)", "aggregate_first": "(AX)W"}
     orders = ", ".join("AX once" if d.precompute else short[d.op_order] for d in decision.layers)
     balance = "" if decision.balance == "speed" else f", {decision.balance} shares"
+    if decision.balance == "concentrated":
+        balance += f" ({sum(map(bool, decision.target_weights))} of {len(decision.target_weights)} workers)"
     pruned = "" if decision.prune == "none" else f", halos pruned by {decision.prune}"
     features = "sparse" if decision.sparse_features else "dense"
-    cache = "; halo features once" if any(decision.cache.num_rows) else ""
+    cache = "; halo features once" if decision.cache.keeps_any else ""
     if decision.cache.is_stale:
         cache = f"; {decision.fidelity}"
-    return f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}"
+    if decision.cache.region:
+        cache += ", hosts share halo rows"
+    overlap = "; exchanges overlapped" if decision.overlap else ""
+    words = f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}"
+    return f"{words}{_dependencies(decision)}"
 
 
-def _nearest_miss(tried: list[_Tried]) -> str:
+def _dependencies(decision: FullBatchDecision) -> str:
+    decided = decision.dependencies
+    if not decided.replicates:
+        return ""
+    return f"; {decided.num_cached:,} of {decided.num_dependencies:,} dependencies cached"
+
+
+def _nearest_miss(tried: list[Tried]) -> str:
     (missing, rank), trial, decision = min(
         ((trial.shortfall(decision.layers, decision.cache), trial, decision) for _, trial, decision in tried),
         key=lambda entry: entry[0],

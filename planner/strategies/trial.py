@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from planner.costs import OperatorCosts
 from planner.halo import Halo, nothing_pruned
+from planner.hybrid.lowering import HybridLowering
+from planner.hybrid.memory import estimate_hybrid_memory
+from planner.hybrid.replicated import Replicated
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
 from planner.program import LayerDecision, Program, build_program, num_hops
-from planner.schedule import Schedule
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
 from planner.strategies.base import Problem
@@ -29,6 +32,8 @@ class Trial:
     Args:
         halo: what is left of it where vertices are `pruned`, int32 [2, P].
         scaled: shapes to take instead of the halo's.
+        replicated: what workers make of each other's vertices (None: all halo rows are communicated).
+        overlap: local rows are aggregated while halo rows travel.
     """
 
     problem: Problem
@@ -37,6 +42,8 @@ class Trial:
     sparse: bool
     scaled: tuple[WorkerShape, ...] | None = None
     pruned: np.ndarray = field(default_factory=nothing_pruned)
+    replicated: Replicated | None = None
+    overlap: bool = False
     _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
 
     @cached_property
@@ -61,6 +68,8 @@ class Trial:
     def lowering(
         self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE, *, refresh: bool = True
     ) -> FullBatchLowering:
+        if self.replicated:
+            return self._hybrid_lowering(layers, self.replicated)
         return FullBatchLowering(
             self.program(layers),
             self.problem.placement,
@@ -70,19 +79,32 @@ class Trial:
             self.problem.graph.num_classes,
             cache,
             refresh,
+            self.overlap,
+        )
+
+    def _hybrid_lowering(self, layers: tuple[LayerDecision, ...], replicated: Replicated) -> HybridLowering:
+        return HybridLowering(
+            self.program(layers),
+            self.problem.placement,
+            self.shapes,
+            self.halo.send_counts(),
+            self.costs,
+            self.problem.graph.num_classes,
+            replicas=replicated.replicas,
         )
 
     def epoch_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> float:
         """Seconds of an epoch, mean over a refresh interval."""
-        return sum(share * play_epochs(epoch).median_epoch_s for share, epoch in self._kinds(layers, cache))
+        kinds = self._kinds(layers, cache)
+        return sum(share * play_epochs(lowering.lower()).median_epoch_s for share, lowering in kinds)
 
-    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, Schedule]]:
-        """(share of all epochs, schedule) of each kind of epoch."""
-        refresh = self.lowering(layers, cache).lower()
+    def _kinds(self, layers: tuple[LayerDecision, ...], cache: CacheDecision) -> list[tuple[float, FullBatchLowering]]:
+        """(share of all epochs, lowering) of each kind of epoch."""
+        refresh = self.lowering(layers, cache)
         if not cache.is_stale:
             return [(1.0, refresh)]
         share = 1 / cache.refresh_interval
-        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False).lower())]
+        return [(share, refresh), (1 - share, self.lowering(layers, cache, refresh=False))]
 
     def cache(self, layers: tuple[LayerDecision, ...]) -> CacheDecision:
         """The halo rows to keep: as many as fit, where that shortens the epoch, else none."""
@@ -90,22 +112,34 @@ class Trial:
             self._caches[layers] = choose_cache(self, layers)
         return self._caches[layers]
 
-    def busy_s(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> list[float]:
-        """Seconds of work of every worker in an epoch, waiting and exchanges left out."""
-        busy = [0.0] * len(self.shapes)
-        for share, epoch in self._kinds(layers, cache):
-            for task in epoch.tasks:
-                busy[task.worker] += share * (task.seconds if task.category != "communicate" else task.processor_s)
-        return busy
+    def busy_s(
+        self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE, *, ports: bool = False
+    ) -> list[float]:
+        """Seconds of work of every worker in an epoch, waiting for others left out.
 
-    def descend(self) -> list[tuple[LayerDecision, ...]]:
-        """Every decision looked at: layer by layer the best option, the others held.
+        Of exchanges the processor's work counts, or with `ports` the time that the worker's own port takes.
+        """
+        busy = np.zeros(len(self.shapes))
+        for share, lowering in self._kinds(layers, cache):
+            for task in lowering.lower().tasks:
+                if task.category != "communicate":
+                    busy[task.worker] += share * task.seconds
+                elif not ports:
+                    busy[task.worker] += share * task.processor_s
+            if ports:
+                busy += share * np.array(lowering.ports_s())
+        return busy.tolist()
+
+    def descend(self, options: Sequence[Sequence[LayerDecision]] = ()) -> list[tuple[LayerDecision, ...]]:
+        """Every decision looked at: layer by layer the best of its options, the others held.
 
         Layers do not share resources with each other in time, so their costs add and one pass
         finds the best.
         """
         job = self.problem.job
-        options = [layer_options(job, layer, sparse_features=self.sparse) for layer in range(job.model.num_layers)]
+        options = options or [
+            layer_options(job, layer, sparse_features=self.sparse) for layer in range(job.model.num_layers)
+        ]
         best = tuple(choices[0] for choices in options)
         seen = {best: self.epoch_s(best, self.cache(best))}
         for layer, choices in enumerate(options):
@@ -124,6 +158,8 @@ class Trial:
     ) -> MemoryEstimate:
         """What one worker would need for a share of this shape."""
         graph = self.problem.graph
+        if self.replicated:
+            return self._hybrid_memory_of(rank, program, shape, self.replicated)
         return estimate_memory(
             program,
             shape,
@@ -134,7 +170,29 @@ class Trial:
             has_optimizer_state=self.problem.job.training.optimizer == "adam",
             cache=cache,
             rank=rank,
+            overlap=self.overlap,
         )
+
+    def _hybrid_memory_of(
+        self, rank: int, program: Program, shape: WorkerShape, replicated: Replicated
+    ) -> MemoryEstimate:
+        """With the rows that are planned, or where it may decide again with the most of every kind."""
+        graph = self.problem.graph
+        estimates = [
+            estimate_hybrid_memory(
+                program,
+                shape,
+                self.problem.placement.profile_of(rank),
+                replicas,
+                replicated.staging[rank],
+                rank,
+                num_features=graph.num_features,
+                num_classes=graph.num_classes,
+                has_optimizer_state=self.problem.job.training.optimizer == "adam",
+            )
+            for replicas in {id(each): each for each in (replicated.replicas, replicated.most)}.values()
+        ]
+        return max(estimates, key=lambda estimate: estimate.peak_bytes)
 
     def shortfall(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[int, int]:
         """(bytes missing at the worker that lacks most, its rank); not positive where all fit."""
@@ -166,6 +224,17 @@ def with_share(trial: Trial, share: float, *, keeps_edges: bool = True, gives_ba
         )
 
     return replace(trial, scaled=tuple(map(scaled, trial.shapes)), _caches={})
+
+
+def overlap_options(problem: Problem) -> tuple[bool, ...]:
+    """Without and with computation beside exchanges, where some can have any; a pin decides alone.
+
+    GAT attends over local and halo rows at once.
+    """
+    if len(problem.placement.workers) == 1 or problem.job.model.kind == "gat":
+        return (False,)
+    pinned = problem.job.pin.overlap
+    return (False, True) if pinned is None else (pinned,)
 
 
 def feature_formats(problem: Problem) -> tuple[bool, ...]:

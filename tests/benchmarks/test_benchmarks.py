@@ -39,6 +39,7 @@ def test_quick_exactness_holds(benchmark):
     assert result["benchmark"] == "exactness"
     assert result["cases"] == len(result["rows"]) > 20
     assert {row["model"] for row in result["rows"]} == {"gcn", "sage", "gat", "gin", "tagcn"}
+    assert {row["dependencies"] for row in result["rows"]} == {"communicate", "cache", "random", "moving"}
     assert 0 < result["max_rel_l2"] <= 1e-5
 
 
@@ -111,6 +112,22 @@ def test_quick_adjustment_is_judged_by_its_bound(benchmark):
         assert row["decided_gap"] <= row["shares_gap"] + 1e-12
         assert 0 < row["saved_share"] < 1
     assert result["worst_decided_gap"] < 0.05
+
+
+def test_quick_paper_machines_stand_beside_the_paper():
+    """Every group has both sides' speed-ups; pruning never leaves the devices less even; equal devices gain nothing."""
+    done = benchmark("paper_machines", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["group"]: row for row in result["rows"]}
+    assert rows.keys() == {"x2", "x5", "x8"}
+    assert rows["x2"]["paper_speedup"] == pytest.approx(48.65 / 19.13)
+    assert rows["x2"]["speedups"]["by speed"] == 1.0
+    for row in rows.values():
+        assert len(row["rapa"]) == 2
+        assert all(r["max_over_mean_after"] <= r["max_over_mean_before"] + 1e-9 for r in row["rapa"])
+        assert min(row["speedups"].values()) > 0
+    assert -1 <= result["rank_correlation"] <= 1
 
 
 def uniform_draws(num_draws, degree, fan_out, skew):

@@ -15,11 +15,12 @@ from planner.calibrate import HOST_OVERHEAD, calibrate, load_run
 from planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, SbmGraph
+from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from planner.lowering import lower_plan
 from planner.report.tables import calibration_table
 from planner.search import make_plan
 from planner.trace import Span, Trace
+from planner.weather.model import SleepWeather
 from profiles.catalog import catalog_profile
 from profiles.errors import UserError
 from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
@@ -62,8 +63,9 @@ def plan_of(folder, kind, hidden=32, num_features=12, hosts=(("here", 2),), inte
     devices = {name: (DeviceSpec(profile=folder / f"{name}.json", count=count),) for name, count in hosts}
     cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=device) for name, device in devices.items()))
     model = ModelSpec(kind=kind, hidden_channels=hidden, dropout=0.5 if kind == "gin" else 0.0)
-    pin = {"num_workers": sum(count for _, count in hosts), "refresh_interval": interval}
-    return make_plan(Job(graph=spec, model=model, pin=pin), cluster, generate_sbm(spec))[0]
+    pin = {"num_workers": sum(count for _, count in hosts), "refresh_interval": interval, "balance": "speed"}
+    fidelity = "stale" if interval > 1 else "exact"
+    return make_plan(Job(graph=spec, model=model, fidelity=fidelity, pin=pin), cluster, generate_sbm(spec))[0]
 
 
 @pytest.fixture(scope="module")
@@ -156,16 +158,16 @@ def hidden_factors(low=0.5, high=2.0):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_went_as_predicted_does_not_change(kind, folder):
-    """Waiting and predicted overheads are no reason to correct anything."""
+    """Waiting and predicted overheads are no reason to correct anything; nanoseconds are rounded."""
     plan = plan_of(folder, kind)
     profile = calibrate([(plan, measured(plan, wait_s=1e-3))]).profiles["here"]
-    assert factors_of(profile) == pytest.approx(dict.fromkeys(factors_of(profile), 1.0), abs=1e-6)
+    assert factors_of(profile) == pytest.approx(dict.fromkeys(factors_of(profile), 1.0), abs=1e-4)
     assert {"matmul_forward", "all_reduce", "all_to_all", HOST_OVERHEAD} <= set(factors_of(profile))
-    assert all(correction.error_before < 1e-6 for correction in profile.corrections)
+    assert all(correction.error_before < 1e-4 for correction in profile.corrections)
     before = plan.placement.profile_of(0)
     for name, table in profile.operators.items():
         for ours, theirs in zip(table.points, before.operators[name].points, strict=True):
-            assert ours.median_s == pytest.approx(theirs.median_s, rel=1e-6)
+            assert ours.median_s == pytest.approx(theirs.median_s, rel=1e-4)
 
 
 @settings(max_examples=8, deadline=None)
@@ -378,6 +380,12 @@ def test_bad_input_is_named(folder, tmp_path):
     with pytest.raises(UserError, match="run 1: calibrate needs a measured trace"):
         calibrate([(plan, trace.model_copy(update={"origin": "predicted"}))])
     stranger = trace.spans[0].model_copy(update={"worker": 2})
+    sleeps = plan.model_copy(
+        update={"job": plan.job.model_copy(update={"training": TrainingSpec(weather=SleepWeather())})}
+    )
+    slept = trace.model_copy(update={"plan_fingerprint": sleeps.fingerprint()})
+    with pytest.raises(UserError, match="run 1: runs under weather or partial reduce"):
+        calibrate([(sleeps, slept)])
     with pytest.raises(UserError, match="run 1: the trace has spans of workers"):
         calibrate([(plan, trace.model_copy(update={"spans": (*trace.spans, stranger)}))])
     cpu_profile(step_overhead_s=1.0).save(tmp_path / "here.json")

@@ -60,6 +60,22 @@ def test_pruning_is_asked_for_and_allowed(tmp_path):
     assert Job.load(write(tmp_path, f"{allowed}[pin]\nprune = 'rapa'\n")).pin.prune == "rapa"
 
 
+@pytest.mark.parametrize("prune", ["none", "rapa"])
+@pytest.mark.parametrize("interval", [1, 4])
+@pytest.mark.parametrize("fidelity", ["exact", "stale", "approximate"])
+def test_one_rule_for_all_that_is_not_exact(fidelity, interval, prune, tmp_path):
+    """Fidelity is the most a plan may do: reused rows need `stale`, dropped edges `approximate`, which allows both."""
+    path = write(tmp_path, f"fidelity = '{fidelity}'\n{GRAPH}[pin]\nprune = '{prune}'\nrefresh_interval = {interval}\n")
+    needs = "approximate" if prune == "rapa" else "stale" if interval == 4 else "exact"
+    levels = ["exact", "stale", "approximate"]
+    if levels.index(needs) <= levels.index(fidelity):
+        assert Job.load(path).pin.needs == needs
+    else:
+        text = fault_of(path)
+        assert f'write the line fidelity = "{needs}" above the first [section]' in text
+        assert ("pin.prune" if prune == "rapa" else "pin.refresh_interval 4") in text
+
+
 def test_json_says_the_same_as_toml(tmp_path):
     """A job saved as JSON is the job that was loaded from TOML."""
     job = Job.load(write(tmp_path, TOML))
@@ -100,11 +116,23 @@ MISTAKES = {
     "rate": (f"{GRAPH}[training]\nlearning_rate = 0\n", "training.learning_rate"),
     "decay": (f"{GRAPH}[training]\nweight_decay = -1\n", "training.weight_decay"),
     "optimizer": (f"{GRAPH}[training]\noptimizer = 'lion'\n", "training.optimizer"),
-    "fidelity": (f"fidelity = 'stale'\n{GRAPH}", "fidelity"),
+    "fidelity": (f"fidelity = 'bitwise'\n{GRAPH}", "fidelity"),
     "pinned order": (f"{GRAPH}[pin]\nop_order = 'sideways'\n", "pin.op_order"),
     "pinned workers": (f"{GRAPH}[pin]\nnum_workers = 0\n", "pin.num_workers"),
-    "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", "set fidelity to 'approximate'"),
+    "overlapped attention": (f"{GRAPH}[model]\nkind = 'gat'\n[pin]\noverlap = true\n", "pin.overlap cannot be true"),
+    "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", 'write the line fidelity = "approximate"'),
+    "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
+    "two ways to reuse": (
+        f"{GRAPH}[pin]\nrefresh_interval = 2\n[pin.partial_reduce]\n",
+        "both reuse halo rows; set one of them only",
+    ),
+    "impatient": (f"{GRAPH}[pin.partial_reduce]\nalpha = -0.1\n", "pin.partial_reduce.alpha"),
+    "unknown weather": (f"{GRAPH}[training.weather]\nkind = 'hail'\n", "training.weather"),
+    "weather of mini-batches": (
+        f"{GRAPH}[mini_batch]\nfan_outs = [2, 2]\n[training.weather]\nkind = 'sleep'\n",
+        "mini-batches have neither pin.partial_reduce nor training.weather",
+    ),
     "section as value": (f"model = 3\n{GRAPH}", "model"),
     "not TOML": ("schema_version = = 1\n", "not valid TOML"),
 }

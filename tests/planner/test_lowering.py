@@ -1,5 +1,7 @@
 """A schedule holds what every worker does, in one order, with the bytes the exchanges send."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from planner.halo import build_halo
 from planner.job import Job, ModelSpec, SbmGraph
 from planner.lowering import FullBatchLowering, lower_plan
 from planner.program import LayerDecision, build_program, num_hops
+from planner.schedule import Schedule
 from planner.search import make_plan
 from planner.shapes import worker_shapes
 from planner.simulator.engine import compile_schedule, play
@@ -174,3 +177,55 @@ def test_a_plan_lowers_to_the_schedule_it_was_chosen_by(num_workers):
     schedule = lower_plan(plan)
     assert schedule.num_workers == num_workers
     assert play(compile_schedule(schedule)).makespan_s == plan.prediction.epoch_s
+
+
+@pytest.mark.parametrize(("kind", "order"), [case for case in CASES if case[0] != "gat"])
+def test_overlapped_exchanges_have_the_local_aggregation_beside_them(kind, order):
+    """Near parts wait for what was packed, not for the exchange; far parts and gradients for both; same bytes."""
+    plain, overlapped = lowering_of(kind, order, 3), replace(lowering_of(kind, order, 3), overlap=True)
+    schedules = [lowering.lower() for lowering in (plain, overlapped)]
+    np.testing.assert_array_equal(plain.sent_bytes, overlapped.sent_bytes)
+    tasks = schedules[1].tasks
+    place = {(task.worker, task.key): index for index, task in enumerate(tasks)}
+    near = [task for task in tasks if "/near/" in task.key]
+    assert len(near) > 0
+    for task in near:
+        name, direction = task.key.split("/near/")
+        exchange = place[task.worker, f"{name}/exchange/{direction}"]
+        assert exchange not in task.after
+        follower = "far/forward" if direction == "forward" else "unpack/backward"
+        assert {exchange, place[task.worker, task.key]} == set(tasks[place[task.worker, f"{name}/{follower}"]].after)
+    assert play(compile_schedule(schedules[1])).makespan_ns <= play(compile_schedule(schedules[0])).makespan_ns
+    work_s = [sum(t.seconds for t in s.tasks if "aggregate" in t.key and t.category == "compute") for s in schedules]
+    assert work_s[1] >= 0.99 * work_s[0]  # in two parts it is the same work
+
+
+def test_computing_beside_an_exchange_lacks_the_processor_time_that_it_takes():
+    """On a CPU without a quota what comes after both begins later by it, on a GPU it does not."""
+    passed_s = {}
+    for kind, charge_s in (("cpu", 0.0), ("cpu", 0.01), ("cuda", 0.01)):
+        lowering = replace(lowering_of("gcn", MULTIPLY, 2), overlap=True)
+        profiles = {
+            name: profile.model_copy(update={"device_kind": kind})
+            for name, profile in lowering.placement.profiles.items()
+        }
+        lowering = replace(lowering, placement=lowering.placement.model_copy(update={"profiles": profiles}))
+        lowering.costs = {name: OperatorCosts.of(profile) for name, profile in profiles.items()}
+        schedule = lowering.lower()
+        tasks = [
+            replace(task, seconds=0.1, processor_s=charge_s)
+            if task.key == "l0/aggregate/exchange/forward"
+            else replace(task, seconds=0.5)
+            if task.key == "l0/aggregate/near/forward"
+            else task
+            for task in schedule.tasks
+        ]
+        timeline = play(compile_schedule(Schedule(2, tasks, schedule.quotas)))
+        near, far = (
+            next(i for i, task in enumerate(tasks) if task.key == f"l0/aggregate/{part}/forward")
+            for part in ("near", "far")
+        )
+        passed_s[kind, charge_s] = (timeline.start_ns[far] - timeline.start_ns[near]) / 1e9
+    assert passed_s["cpu", 0.0] == pytest.approx(0.5)
+    assert passed_s["cpu", 0.01] == pytest.approx(0.51, rel=1e-3)
+    assert passed_s["cuda", 0.01] == pytest.approx(0.5)

@@ -95,6 +95,24 @@ def test_what_cannot_be_done_is_a_user_error():
         partition(2, edges, 3, "metis")
     with pytest.raises(UserError, match="at least 1"):
         partition(2, edges, 0, "ranges")
-    for weights in ([1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("nan")]):
-        with pytest.raises(UserError, match="2 positive numbers"):
+    for weights in ([1.0], [0.0, 0.0], [1.0, -1.0], [1.0, float("nan")]):
+        with pytest.raises(UserError, match="2 numbers, one a part"):
             partition(2, edges, 2, "metis", weights)
+
+
+@pytest.mark.parametrize("method", ["metis", "ranges"])
+def test_parts_without_a_share_get_one_light_vertex(skewed, method):
+    """Each one vertex, among those that fewest edges lead to; the others share the rest as they would alone."""
+    part = partition(skewed.num_nodes, skewed.edge_index, 4, method, [0, 3, 0, 1], seed=0)
+    sizes = np.bincount(part, minlength=4)
+    assert sizes[0] == sizes[2] == 1
+    weight = vertex_weights(skewed.num_nodes, skewed.edge_index)
+    assert max(weight[part == 0].item(), weight[part == 2].item()) <= np.sort(weight)[1]
+    alone = partition(skewed.num_nodes, skewed.edge_index, 2, method, [3, 1], seed=0)
+    assert (np.array([1, 3])[alone] != part).sum() == 2
+
+
+def test_one_part_may_have_everything(skewed):
+    """But for a vertex for each of the others."""
+    part = partition(skewed.num_nodes, skewed.edge_index, 3, "metis", [0, 1, 0])
+    assert np.bincount(part).tolist() == [1, skewed.num_nodes - 2, 1]

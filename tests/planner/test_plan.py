@@ -167,6 +167,17 @@ def at(raw, *keys):
     return raw
 
 
+def partial_of(**changes):
+    """Partial reduce as a plan of two workers and two layers may have it."""
+    return {"min_group": 2, "contributing": [[1, 1], [1, 1]]} | changes
+
+
+def pin_partial(raw, **changes):
+    """Pins partial reduce in a decoded plan, and decides it otherwise than it may be."""
+    at(raw, "job", "pin").update(partial_reduce={})
+    at(raw, "decision").update(partial=partial_of(**changes))
+
+
 EDITS = {
     "other version": (lambda raw: raw.update(schema_version=2), "schema_version is 2"),
     "no version": (lambda raw: raw.pop("schema_version"), "schema_version is missing"),
@@ -195,6 +206,18 @@ EDITS = {
     "no interval": (
         lambda raw: at(raw, "decision", "cache").update(refresh_interval=0),
         "decision.cache.refresh_interval",
+    ),
+    "partial reduce not pinned": (
+        lambda raw: at(raw, "decision").update(partial=partial_of()),
+        "decision.partial: the job does not pin partial_reduce",
+    ),
+    "contributing vertices of another model": (
+        lambda raw: pin_partial(raw, contributing=[[1, 1]]),
+        "decision.partial: contributing must have a row a layer, of 2 workers",
+    ),
+    "groups without a majority": (
+        lambda raw: pin_partial(raw, min_group=1),
+        "decision.partial: min_group must be 2 to 2",
     ),
     "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),
     "negative bytes": (lambda raw: at(raw, "prediction", "workers", 0).update(peak_bytes=-1), "peak_bytes"),

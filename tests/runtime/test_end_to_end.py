@@ -43,7 +43,7 @@ def job_of(kind, **changes):
         graph=changes.pop("graph", GRAPH),
         model=ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2, **changes),
         training=TrainingSpec(epochs=EPOCHS, seed=2),
-        pin=PinnedDecisions(num_workers=2, op_order="multiply_first", precompute=False),
+        pin=PinnedDecisions(num_workers=2, op_order="multiply_first", precompute=False, balance="speed"),
     )
 
 
@@ -123,7 +123,8 @@ def stale(request, cluster, tmp_path_factory):
     """A plan that refreshes every third epoch, with room for all or some halo rows; its two traces."""
     folder = tmp_path_factory.mktemp("stale")
     slow = cluster.model_copy(update={"device_link": Link(bytes_per_s=1e6)})
-    job = job_of("gcn").model_copy(update={"pin": PinnedDecisions(num_workers=2, refresh_interval=3)})
+    pin = PinnedDecisions(num_workers=2, refresh_interval=3, balance="speed")
+    job = job_of("gcn").model_copy(update={"fidelity": "stale", "pin": pin})
     plan = api.plan(job, slow, folder / "plan.json")
     if request.param == "part":
         peak_bytes = min(load.peak_bytes for load in plan.prediction.workers)

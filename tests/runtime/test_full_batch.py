@@ -145,3 +145,16 @@ def test_masked_loss_has_its_own_gradient():
     expected = F.cross_entropy(logits[rows], y, reduction="sum") / 12
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(*(torch.autograd.grad(value, logits)[0] for value in (loss, expected)))
+
+
+def test_weather_sleeps_half_before_each_pass(monkeypatch):
+    """In the epochs it is for, before anything of the pass has begun; losses stay what they were."""
+    plain, asleep = trainer_of(graph_of(False)), trainer_of(graph_of(False))
+    asleep.sleeps_s = np.array([0.0, 3.0, 0.0])
+    slept = []
+    monkeypatch.setattr("time.sleep", lambda seconds: slept.append((seconds, [s[0] for s in asleep.recorder.spans])))
+    for epoch in range(3):
+        expected = plain.train_epoch(epoch, traced=False).loss
+        assert asleep.train_epoch(epoch, traced=True).loss == expected
+    assert [seconds for seconds, _ in slept] == [1.5, 1.5]
+    assert [tasks[-1] for _, tasks in slept] == ["zero_grad", "loss"]

@@ -10,7 +10,7 @@ from planner.graph import Graph
 from planner.halo import build_halo
 from planner.shard import cut_shard
 from runtime.comm import HaloExchanger
-from runtime.model import _block
+from runtime.model import block_of
 from runtime.operators import SparseInput
 from runtime.precompute import input_value, precompute_hops
 from runtime.recorder import Recorder
@@ -33,7 +33,7 @@ def test_hop_k_is_the_kth_power(graph, sparse):
     """x0 is X and x{k} is A^k X, sparse features staying sparse with their transpose beside them."""
     matrix = aggregation_matrix(N, graph.edge_index, "gcn")
     shard = cut_shard(graph, build_halo(matrix, np.zeros(N, np.int64), 1), 0, sparse_features=sparse)
-    block = _block(shard, HaloExchanger.from_shard(shard, Recorder(CPU)))
+    block = block_of(shard, HaloExchanger.from_shard(shard, Recorder(CPU)))
     hops = precompute_hops(shard, block, 3)
     assert list(hops) == ["x0", "x1", "x2", "x3"]
     expected = graph.x

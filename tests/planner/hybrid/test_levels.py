@@ -46,6 +46,20 @@ def test_the_last_layer_of_gat_sends_all_heads():
     assert levels("gat", AFTER, AFTER, heads=4).row_widths == (8, 12)
 
 
+def test_tagcn_has_a_level_for_every_hop():
+    """Only the last hop of a layer ends in a product, of all its hops; once aggregated, the first layer has none."""
+    hops = levels("tagcn", FIRST, FIRST, num_hops=2)
+    assert hops.row_widths == (100, 100, 8, 8)
+    assert hops.edge_widths == (0, 100, 100, 8)
+    assert hops.vertex_widths == (0, 0, 3 * 8, 0)
+    assert hops.vertex_bytes == (4 * 100, 4 * 100, 4 * 8, 4 * 8)
+    once = levels("tagcn", ONCE, FIRST, num_hops=2)
+    assert (once.first, once.count, once.num_hops) == (2, 4, 1)
+    assert once.row_widths == (0, 0, 8, 8)
+    assert once.edge_widths == (0, 0, 0, 8)
+    assert once.vertex_bytes[2] == 4 * (8 + 3 * 100)
+
+
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "gat"])
 @pytest.mark.parametrize("layers", [(AFTER, AFTER), (FIRST, FIRST), (ONCE, AFTER), (ONCE, FIRST), (FIRST, AFTER)])
 def test_rows_have_the_width_that_the_program_gathers(kind, layers):
@@ -60,8 +74,9 @@ def test_rows_have_the_width_that_the_program_gathers(kind, layers):
 
 
 def test_models_without_replicas_say_why():
-    """TAGCN's rows between hops, and SAGE's own row where only products travel."""
+    """Both add a vertex's own row where only products travel."""
     tagcn, sage = (ModelSpec(kind=kind, num_layers=2) for kind in ("tagcn", "sage"))
-    assert "several times a layer" in (why_not(tagcn, (FIRST, FIRST)) or "")
+    assert "between hops" in (why_not(tagcn, (FIRST, AFTER)) or "")
+    assert why_not(tagcn, (ONCE, FIRST)) is None
     assert "own row" in (why_not(sage, (AFTER, FIRST)) or "")
     assert why_not(sage, (FIRST, AFTER)) is None

@@ -38,12 +38,12 @@ def worker_of(matrix, part, levels) -> Worker:
 
 def decisions(kind, num_layers):
     """Every list of operator orders that leaves a model's rows replicable."""
-    orders = ["multiply_first"] if kind == "gat" else ["multiply_first", "aggregate_first"]
+    orders = {"gat": ["multiply_first"], "tagcn": ["aggregate_first"]}.get(kind, ["multiply_first", "aggregate_first"])
     first = st.sampled_from(orders).map(lambda order: LayerDecision(op_order=order))
     if kind != "gat":
         first |= st.just(LayerDecision(op_order="aggregate_first", precompute=True))
     later = st.sampled_from(orders).map(lambda order: LayerDecision(op_order=order))
-    model = ModelSpec(kind=kind, num_layers=num_layers, hidden_channels=8)
+    model = ModelSpec(kind=kind, num_layers=num_layers, hidden_channels=8, num_hops=2)
     return (
         st.tuples(first, *[later] * (num_layers - 1))
         .filter(lambda layers: why_not(model, layers) is None)

@@ -10,9 +10,10 @@ from rich.console import Console
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.compare import compare
 from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
 from planner.report.tables import comparison_table, plan_table, profile_table, seconds, size, trace_table
 from planner.search import make_plan, simulate_plan
+from planner.weather.model import SleepWeather
 from profiles.catalog import catalog_profile
 from profiles.machine import Link
 
@@ -153,9 +154,38 @@ def test_a_stale_plan_says_so():
     """Its fidelity, how many halo rows are kept, and what is sent in an epoch on average."""
     link = Link(bytes_per_s=1e6)
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
-    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=PinnedDecisions(refresh_interval=4))
+    pin = PinnedDecisions(refresh_interval=4, balance="speed")
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=pin)
     plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
     text = shown(plan_table(plan))
     assert "fidelity stale(4)" in text
     assert "100% of the halo rows kept, refreshed every 4 epochs; pays from" in text
     assert size(plan.prediction.workers[0].sent_bytes / 4) in text
+
+
+def test_shares_and_overlap_are_said():
+    """In the line of the plan."""
+    link = Link(bytes_per_s=1e6)
+    cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
+    for pin, words in (
+        ({"balance": "speed", "overlap": True}, ("shares by speed", "exchanges overlapped, fidelity exact")),
+        (
+            {"balance": "concentrated", "overlap": False},
+            ("concentrated on 1 of 2 workers", "features, fidelity"),
+        ),
+    ):
+        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=PinnedDecisions(**pin))
+        text = " ".join(shown(plan_table(make_plan(job, cluster, generate_sbm(SPEC))[0])).split())
+        assert all(word in text for word in words)
+
+
+def test_plan_table_says_how_workers_go_on_without_each_other():
+    """And what epochs the weather of the job makes of it."""
+    cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=3),)),))
+    training = TrainingSpec(epochs=20, weather=SleepWeather(sleep_epochs=2.0))
+    pin = PinnedDecisions(partial_reduce=PartialReducePin(alpha=0.25, max_staleness=2))
+    made = make_plan(Job(graph=SPEC, training=training, pin=pin), cluster, generate_sbm(SPEC))[0]
+    text = shown(plan_table(made))
+    assert "fidelity stale(3)" in text
+    assert "until 1.25 times the usual, 2 of 3 workers may step, nothing is older than 2 epochs" in text
+    assert f"mean epoch {seconds(made.prediction.weather.mean_epoch_s)}" in text

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.strategies.balance import equal_shares, is_balanced, refined_shares, shares_by_speed
+from planner.strategies.balance import (
+    concentrated_shares,
+    equal_shares,
+    is_balanced,
+    refined_shares,
+    shares_by_speed,
+)
 
 SECONDS = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6)
 
@@ -48,3 +54,21 @@ def test_balance_is_judged_by_the_busiest():
     """One that is idle does not matter, one that is late does."""
     assert is_balanced([1.0, 1.0, 0.97])
     assert not is_balanced([1.0, 1.0, 1.2])
+
+
+def test_concentrated_shares_are_those_of_the_fastest():
+    """One worker, two, four of five: in proportion as before, the first of equals; nobody to leave out of one."""
+    found = concentrated_shares([0.1, 0.4, 0.1, 0.2, 0.2])
+    assert found[0] == (0, 1, 0, 0, 0)
+    assert found[1] == pytest.approx((0, 2 / 3, 0, 1 / 3, 0))
+    assert found[2] == pytest.approx((1 / 9, 4 / 9, 0, 2 / 9, 2 / 9))
+    assert len(found) == 3
+    assert concentrated_shares([1.0]) == []
+
+
+@given(SECONDS, st.integers(0, 5))
+def test_refining_gives_nothing_to_who_has_nothing(seconds, idle):
+    """Whatever it is busy with."""
+    shares = [0.0 if rank == idle % len(seconds) and len(seconds) > 1 else 1.0 for rank in range(len(seconds))]
+    refined = refined_shares(shares, seconds)
+    assert [share == 0 for share in refined] == [share == 0 for share in shares]

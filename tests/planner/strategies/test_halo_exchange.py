@@ -252,7 +252,7 @@ def test_equal_devices_are_given_equal_shares():
 
 def test_memory_states_what_each_worker_has_and_sends():
     """Loads are by rank, with the capacity of the worker's own device."""
-    problem = problem_of(cluster="mixed")
+    problem = problem_of(cluster="mixed", pin={"balance": "speed"})
     strategy = HaloExchangeStrategy()
     decided = strategy.decide(problem, lambda _: None)
     loads = strategy.memory(problem, decided)
@@ -360,3 +360,51 @@ def test_the_bound_of_pruned_plans_holds_without_any_cut_edge():
     workers = np.repeat(np.arange(len(blocks)), [len(block.halo) for block in blocks])
     pairs = np.stack([workers, np.concatenate([block.halo for block in blocks])]).astype(np.int32)
     assert epoch_s(problem, replace(decided, pruned=pairs)) >= strategy.bound(problem).seconds
+
+
+def test_exchanges_are_overlapped_where_that_is_faster():
+    """On a slow network a free search overlaps and beats both; a pin decides alone; GAT and one worker cannot."""
+    epochs_s = {}
+    for overlap in (None, True, False):
+        problem = problem_of(pin={"overlap": overlap, "balance": "speed"}, bytes_per_s=1e8)
+        decided = decide(problem)
+        epochs_s[overlap] = epoch_s(problem, decided)
+        if overlap is not None:
+            assert decided.decision.overlap == overlap
+            assert all(("overlapped" in entry.summary) == overlap for entry in decided.considered)
+    assert epochs_s[None] == epochs_s[True] < epochs_s[False]
+    assert not decide(problem_of(model=ModelSpec(kind="gat", hidden_channels=32))).decision.overlap
+    assert not decide(problem_of(cluster="one")).decision.overlap
+
+
+def test_shares_are_refined_by_what_ports_take():
+    """One worker behind a link a hundred times slower gets less than by its speed alone, and the epoch is shorter."""
+    hosts = tuple(
+        HostSpec(name=f"h{i}", devices=(DeviceSpec(catalog="t4"),), link=Link(bytes_per_s=rate))
+        for i, rate in enumerate((1e9, 1e9, 1e7))
+    )
+    placement = resolve(Cluster(hosts=hosts))
+    found = {}
+    for balance in ("speed", "refined"):
+        problem = replace(problem_of("skewed", pin={"balance": balance, "partitioner": "metis"}), placement=placement)
+        found[balance] = decide(problem), epoch_s(problem, decide(problem))
+    assert found["refined"][0].decision.target_weights[2] < 0.9 * found["speed"][0].decision.target_weights[2]
+    assert found["refined"][1] < found["speed"][1]
+
+
+def test_a_worker_that_costs_more_than_it_computes_is_left_one_vertex():
+    """Behind a link so slow that its exchanges dwarf the epoch; said in the summary; a pin looks at nothing else."""
+    hosts = tuple(
+        HostSpec(name=f"h{i}", devices=(DeviceSpec(catalog="t4"),), link=Link(bytes_per_s=rate))
+        for i, rate in enumerate((1e11, 1e11, 1e6))
+    )
+    placement = resolve(Cluster(hosts=hosts))
+    found = {}
+    for balance in (None, "refined", "concentrated"):
+        problem = replace(problem_of("skewed", pin={"balance": balance, "partitioner": "metis"}), placement=placement)
+        decided = decide(problem)
+        found[balance] = decided.decision, epoch_s(problem, decided)
+        assert (decided.part == 2).sum() == 1
+        assert (decided.decision.balance == "concentrated") == (" of 3 workers)" in decided.considered[0].summary)
+    assert found["concentrated"][0].target_weights[2] == 0
+    assert found[None][1] == min(seconds for _, seconds in found.values())

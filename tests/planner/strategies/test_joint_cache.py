@@ -1,17 +1,21 @@
 """Halo rows are kept where they fit and pay; else the plan is the plain exchange, exact as ever."""
 
+import json
+
 import pytest
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from planner.generate import generate_sbm
 from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.joint_cache.capacity import RESERVE_BYTES
+from planner.joint_cache.capacity import REGION_RESERVE_BYTES, RESERVE_BYTES
 from planner.joint_cache.decision import NO_CACHE
 from planner.lowering import lower_plan
+from planner.plan import Plan
 from planner.search import fluctuate_plan, make_plan, simulate_plan
 from planner.simulator.engine import compile_schedule, play
 from planner.strategies.base import Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
+from profiles.errors import UserError
 from profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=900, average_degree=10, num_classes=4, num_features=24)
@@ -19,17 +23,18 @@ GRAPH = generate_sbm(SPEC)
 SLOW, FAST = 1e7, 1e14
 
 
-def cluster_of(*, bytes_per_s=SLOW, memory_bytes=None, num_hosts=3):
-    """T4s, one a host."""
-    device = DeviceSpec(catalog="t4", memory_bytes=memory_bytes)
+def cluster_of(*, bytes_per_s=SLOW, memory_bytes=None, num_hosts=3, num_devices=1, region_bytes=0):
+    """Hosts of T4s."""
+    device = DeviceSpec(catalog="t4", memory_bytes=memory_bytes, count=num_devices)
     link = Link(bytes_per_s=bytes_per_s)
-    return Cluster(hosts=(HostSpec(name="h", count=num_hosts, devices=(device,), link=link),), device_link=link)
+    host = HostSpec(name="h", count=num_hosts, devices=(device,), link=link, region_bytes=region_bytes)
+    return Cluster(hosts=(host,), device_link=link)
 
 
 def plan_of(*, kind="gcn", pin=None, **cluster):
     """The plan of a two-layer model, on METIS parts of shares by speed."""
     pins = PinnedDecisions(**({"partitioner": "metis", "balance": "speed"} | (pin or {})))
-    job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=32), pin=pins)
+    job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=32), fidelity=pins.needs, pin=pins)
     return make_plan(job, cluster_of(**cluster), GRAPH)[0]
 
 
@@ -64,6 +69,17 @@ def test_a_plan_on_disk_simulates_as_predicted(tmp_path):
         keys = [span.task for span in trace.spans if (span.epoch, span.worker) == (epoch, 0)]
         assert keys == lower_plan(plan, refresh=refresh).keys_of(0)
     assert fluctuate_plan(plan, 3)["p50"] == pytest.approx(plan.prediction.epoch_s)
+
+
+def test_a_plan_file_cannot_be_stale_under_an_exact_job(tmp_path):
+    """What its job does not allow is refused when it is read."""
+    path = plan_of(pin={"refresh_interval": 3}).save(tmp_path / "plan.json")
+    raw = json.loads(path.read_text())
+    raw["job"]["fidelity"] = "exact"
+    raw["job"]["pin"]["refresh_interval"] = 1
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match="rows are reused, which the job's fidelity does not allow"):
+        Plan.load(path)
 
 
 def needed_bytes(**arguments):
@@ -144,8 +160,99 @@ def test_keeping_pays_earlier_the_slower_the_network():
     """The break-even share falls."""
     shares = []
     for bytes_per_s in (SLOW, 100 * SLOW):
-        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=32), pin=PinnedDecisions(refresh_interval=4))
+        pin = PinnedDecisions(refresh_interval=4, balance="speed")
+        job = Job(graph=SPEC, model=ModelSpec(hidden_channels=32), fidelity="stale", pin=pin)
         problem = Problem(GRAPH, job, resolve(cluster_of(bytes_per_s=bytes_per_s)))
         decided = HaloExchangeStrategy().decide(problem, lambda _: None)
         shares.append(decided.decision.cache.break_even_share)
     assert shares[0] <= shares[1]
+
+
+PAIRS = {"num_hosts": 2, "num_devices": 2}
+
+
+def tight_pairs(**changes):
+    """A stale plan on two hosts of two devices, that have room for no row."""
+    tight = needed_bytes(**PAIRS) + RESERVE_BYTES // 2
+    return plan_of(pin={"refresh_interval": 4}, memory_bytes=tight, **PAIRS, **changes)
+
+
+def test_hosts_keep_what_devices_have_no_room_for():
+    """Then nothing travels between refreshes, and less in them; without a region the plan is the plain exchange."""
+    assert tight_pairs().decision.cache == NO_CACHE
+    plan = tight_pairs(region_bytes=2**24)
+    cache, plain = plan.decision.cache, plan_of(**PAIRS)
+    assert plan.decision.fidelity == "stale(4)"
+    assert sum(cache.num_rows) == 0 < min(cache.region.num_rows)
+    assert plan.prediction.epoch_s < plain.prediction.epoch_s
+    for load, before in zip(plan.prediction.workers, plain.prediction.workers, strict=True):
+        assert load.reuse_sent_bytes == 0 < load.sent_bytes < before.sent_bytes
+        assert load.peak_bytes <= load.capacity_bytes
+    width = sum(step.in_width for step in plan.program().steps if step.op == "aggregate")
+    for rank, (load, shape) in enumerate(zip(plan.prediction.workers, plan.shapes, strict=True)):
+        assert load.sent_bytes == 4 * width * (sum(cache.region.sent_counts[rank]) + shape.num_halo)
+
+
+def test_a_host_keeps_as_many_rows_as_its_region_has_room_for():
+    """To the byte it says; the others travel in every epoch."""
+    whole = tight_pairs(region_bytes=2**24)
+    half = max(layout.num_bytes for layout in whole.region_layouts().values()) // 2
+    plan = tight_pairs(region_bytes=half + REGION_RESERVE_BYTES)
+    assert 0 < sum(plan.decision.cache.region.num_rows) < sum(whole.decision.cache.region.num_rows)
+    assert plan.decision.cache.has_fresh
+    assert plan.region_layouts().keys() == {"h-0", "h-1"}
+    assert all(
+        0.9 * half < layout.num_bytes <= half + REGION_RESERVE_BYTES for layout in plan.region_layouts().values()
+    )
+    assert any(load.reuse_sent_bytes for load in plan.prediction.workers)
+
+
+def test_a_region_too_small_for_a_row_is_none():
+    """The plan is the plain exchange."""
+    assert tight_pairs(region_bytes=REGION_RESERVE_BYTES + 1).decision.cache == NO_CACHE
+
+
+def test_a_region_is_left_alone_where_devices_have_room():
+    """They are nearer."""
+    with_region, without = (plan_of(pin={"refresh_interval": 4}, **PAIRS, region_bytes=b) for b in (2**24, 0))
+    assert with_region.decision == without.decision
+    assert with_region.decision.cache.region is None
+
+
+def test_features_are_kept_by_hosts_too():
+    """Exact; in every epoch the features' exchange is gone."""
+    tight = needed_bytes(**PAIRS) + RESERVE_BYTES // 2
+    pin = {"op_order": "aggregate_first", "precompute": False}
+    plan = plan_of(pin=pin, memory_bytes=tight, **PAIRS, region_bytes=2**24)
+    assert plan.decision.fidelity == "exact"
+    assert min(plan.decision.cache.region.num_rows) > 0
+    embeddings = [s.in_width for s in plan.program().steps if s.op == "aggregate" and not s.fixed]
+    for load, shape in zip(plan.prediction.workers, plan.shapes, strict=True):
+        assert load.sent_bytes == 4 * sum(embeddings) * (shape.num_sent + shape.num_halo)
+
+
+REGION_EDITS = {
+    "smaller host": (lambda raw: [w.update(region_bytes=99) for w in raw["placement"]["workers"]], "has one of 99"),
+    "another worker": (lambda raw: region_of(raw)["device_rows"].append(0), "must each have 4 workers"),
+    "another host": (lambda raw: region_of(raw)["num_rows"].append(0), "num_rows must have 2 hosts"),
+    "rows of nobody": (lambda raw: region_of(raw)["num_rows"].__setitem__(0, 1), "its workers write"),
+    "more sent": (lambda raw: region_of(raw)["sent_counts"][0].__setitem__(0, 5), "must be of the rows in send_counts"),
+    "no region": (lambda raw: raw["decision"]["cache"].update(region=None), "must be the num_rows each worker keeps"),
+}
+
+
+def region_of(raw):
+    """The region's part of a plan file."""
+    return raw["decision"]["cache"]["region"]
+
+
+@pytest.mark.parametrize("edit", REGION_EDITS)
+def test_a_plan_files_region_is_checked(edit, tmp_path):
+    """What does not add up is one line."""
+    path = tight_pairs(region_bytes=2**24).save(tmp_path / "plan.json")
+    raw = json.loads(path.read_text())
+    change, wanted = REGION_EDITS[edit]
+    change(raw)
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match=wanted):
+        Plan.load(path)

@@ -1,0 +1,72 @@
+"""The large tensors of one epoch of a worker that replicates, as `runtime.hybrid` makes and drops them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from planner.buffers import Buffers, Epoch
+from planner.hybrid.sizes import LevelSize, Replicas
+from planner.hybrid.steps import StepLevels, step_levels
+from planner.joint_cache.decision import NO_CACHE
+from planner.program import Program, Step
+from planner.shapes import WorkerShape
+
+
+def hybrid_buffers(program: Program, shape: WorkerShape, num_classes: int, replicas: Replicas, rank: int) -> Buffers:
+    """The buffers of one epoch of the worker `rank`, whose own share has `shape`; every epoch has the same."""
+    epoch = HybridEpoch(program, shape, num_classes, len(replicas.workers), NO_CACHE, rank, False, replicas=replicas)
+    epoch.play()
+    return epoch.buffers
+
+
+@dataclass
+class HybridEpoch(Epoch):
+    """An epoch in which every level has own rows, replicas and fetched rows."""
+
+    replicas: Replicas = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._own = self.shape
+        self._levels: StepLevels = step_levels(self.program, self.replicas.first)
+
+    def _forward(self, step: Step) -> None:
+        if step.op not in ("aggregate", "exchange"):
+            self.shape = self.replicas.step_shape(self.rank, self._own, step, self._levels)
+            super()._forward(step)
+            self.shape = self._own
+            return
+        own, size, width = self._own.num_local, self._size(step), step.in_width
+        packed = self._make(size.num_sent, width)
+        halo = self._make(size.num_fetched, width)
+        self.buffers.drop(packed)
+        if step.op == "exchange":
+            self.values[step.outputs[0]] = self._make(own + size.num_replicas + size.num_fetched, width)
+        else:
+            made = self.replicas.num_replicas(self.rank, self._levels.written(step))
+            self.values[step.outputs[0]] = self._make(own + made, width)
+        if step.keep:
+            num_kept = self.replicas.num_replicas(self.rank, self._levels.kept[step.name])
+            source = self.values.get(step.inputs[0])
+            self.values[step.keep] = self._make(own + num_kept, width) if num_kept else self.buffers.hold(source)
+        self.buffers.drop(halo)
+
+    def _backward(self, step: Step) -> None:
+        if step.op not in ("aggregate", "exchange"):
+            self.shape = self.replicas.step_shape(self.rank, self._own, step, self._levels)
+            super()._backward(step)
+            self.shape = self._own
+            return
+        own, size, width = self._own.num_local, self._size(step), step.in_width
+        grad = self.grads.pop(step.outputs[0], None)
+        if step.base:
+            self.grads[step.base] = self._make(own + size.num_replicas, width)
+        if not step.constant:
+            kept = self.grads.pop(step.keep, None) if step.keep else None
+            self.grads[step.inputs[0]] = self._make(own + size.num_replicas, width)
+            halo = self._make(size.num_fetched, width)
+            self.buffers.drop(self._make(size.num_sent, width), halo, kept)
+        self.buffers.drop(grad)
+
+    def _size(self, step: Step) -> LevelSize:
+        return self.replicas.size(self.rank, self._levels.rows[step.name])

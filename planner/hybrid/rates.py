@@ -1,0 +1,172 @@
+"""T_v, T_e and T_c of NeutronCloud's equations 5 to 7, from a worker's tasks: predicted ones or measured ones."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.costs import FLOAT_BYTES
+from planner.hybrid.dependencies import Rates
+from planner.hybrid.levels import Levels
+from planner.hybrid.lowering import HybridLowering
+from planner.hybrid.sizes import ReplicaSizes
+from planner.hybrid.steps import step_levels
+from planner.network import Network
+from planner.program import Program
+
+_NUM_RECENT = 3  # epochs whose median counts: one that was disturbed is none
+_FORGETTING = 0.1  # of the way back to the plan's rate, in an epoch that shows nothing of a link
+_LEAST_FLOATS = 1024  # of rows from an owner in an epoch: fewer show a latency, not a rate
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds per vertex and dimension, and per entry and dimension (None: there was no such work)."""
+
+    vertex_s: float | None
+    edge_s: float | None
+
+
+def pace_of(
+    seconds: Mapping[str, float],
+    program: Program,
+    levels: Levels,
+    num_local: int,
+    local_edges: int,
+    sizes: ReplicaSizes,
+) -> Pace:
+    """What one worker's compute tasks of an epoch, by key, took per work done on own rows and replicas alike.
+
+    Dense tasks count where replicas could do them: on rows of every level but the last, the logits'.
+    """
+    steps = step_levels(program, levels.first)
+    vertex_s = edge_s = 0.0
+    for step in program.steps:
+        taken_s = sum(seconds.get(f"{step.name}/{way}", 0.0) for way in ("forward", "backward"))
+        if step.op in ("aggregate", "attend"):
+            edge_s += taken_s
+        elif step.op != "exchange" and steps.rows[step.name] < steps.count:
+            vertex_s += taken_s
+    vertex_work = edge_work = 0.0
+    for level, size in enumerate(sizes.levels, levels.first):
+        num_edges = local_edges + size.near_edges + size.made_edges + size.far_edges
+        vertex_work += levels.vertex_widths[level] * (num_local + size.num_replicas)
+        edge_work += levels.row_widths[level] * num_edges
+    return Pace(vertex_s / vertex_work if vertex_work else None, edge_s / edge_work if edge_work else None)
+
+
+def predicted_rates(lowering: HybridLowering, levels: Levels) -> tuple[tuple[Rates, ...], float]:
+    """(every worker's rates by the profiles, seconds of an exchange of next to nothing), from a lowered epoch.
+
+    What all exchanges take beyond their latency is what the slowest worker's rows take. A row from each owner
+    takes its part of that by the slower of the two ports.
+    """
+    network, size = lowering.network, len(lowering.shapes)
+    seconds: list[dict[str, float]] = [{} for _ in range(size)]
+    for task in lowering.schedule.tasks:
+        seconds[task.worker][task.key] = task.seconds
+    floats = sum(
+        (levels.row_widths[level] * lowering.replicas.counts(level) for level in range(levels.first, levels.count)),
+        np.zeros((size, size), np.int64),
+    ).T
+    exchanges = [taken_s for key, taken_s in seconds[0].items() if "/exchange/" in key]
+    latency_s = network.all_to_all((1 - np.eye(size, dtype=np.int64)) * FLOAT_BYTES).seconds if size > 1 else 0.0
+    row_s = _by_ports(network, floats, len(exchanges)) * floats.astype(bool)
+    slowest_s = float((row_s * floats).sum(1).max(initial=0.0))
+    if slowest_s:
+        row_s *= max(sum(exchanges) - latency_s * len(exchanges), 0.0) / slowest_s
+    rates = []
+    for rank, shape in enumerate(lowering.shapes):
+        sizes = lowering.replicas.workers[rank]
+        pace = pace_of(seconds[rank], lowering.program, levels, shape.num_local, shape.local_edges, sizes)
+        rates.append(Rates(vertex_s=pace.vertex_s or 0.0, edge_s=pace.edge_s or 0.0, row_s=tuple(row_s[rank].tolist())))
+    return tuple(rates), latency_s
+
+
+def _by_ports(network: Network, floats: np.ndarray, num_exchanges: int) -> np.ndarray:
+    """float64 [W, W]: seconds per float that worker i receives from j, if nothing else travelled."""
+    size = len(floats)
+    row_s = np.zeros((size, size))
+    for receiver, sender in zip(*np.nonzero(floats)):
+        num_bytes = floats[receiver, sender] * FLOAT_BYTES / max(1, num_exchanges)
+        port_s = max(network.port_s(int(rank), num_bytes) for rank in (receiver, sender))
+        row_s[receiver, sender] = port_s / num_bytes
+    return row_s
+
+
+def shares_s(arrived_s: np.ndarray, floats: np.ndarray) -> np.ndarray:
+    """float64 [W]: what each owner's rows take of one exchange, that has taken as long as the last to arrive.
+
+    All that are still on their way share the time by the floats they carry.
+
+    Args:
+        arrived_s: float64 [W], seconds from when all had come until each owner's rows were there.
+        floats: float64 [W], that each sent.
+    """
+    shares, left, before_s = np.zeros(len(floats)), floats.astype(np.float64), 0.0
+    for owner in np.argsort(arrived_s, kind="stable"):
+        if left[owner] <= 0:
+            continue
+        shares += max(arrived_s[owner] - before_s, 0.0) * left / left.sum()
+        before_s = max(before_s, float(arrived_s[owner]))
+        left[owner] = 0.0
+    return shares
+
+
+@dataclass
+class RateMonitor:
+    """A worker's rates now, from its recent epochs; what they do not show goes back to the plan's rate bit by bit.
+
+    So a link that was slow and is no longer used is tried again.
+
+    Args:
+        planned: where it starts.
+    """
+
+    planned: Rates
+    _paces: dict[str, deque[float]] = field(init=False)
+    _rows: list[deque[float]] = field(init=False)
+    _saw: dict[str, bool] = field(init=False)
+    _saw_row: list[bool] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._paces = {name: deque([getattr(self.planned, name)], _NUM_RECENT) for name in ("vertex_s", "edge_s")}
+        self._rows = [deque([seconds], _NUM_RECENT) for seconds in self.planned.row_s]
+        self._saw = dict.fromkeys(self._paces, False)
+        self._saw_row = [False] * len(self._rows)
+
+    def observe(self, pace: Pace, taken_s: np.ndarray, floats: np.ndarray) -> None:
+        """Adds an epoch.
+
+        Args:
+            taken_s: float64 [W], seconds of the rows from each owner, there and their gradients back.
+            floats: float64 [W], of these rows.
+        """
+        for name, seconds in self._paces.items():
+            value = getattr(pace, name)
+            if value is not None:
+                self._saw[name] = _add(seconds, value, first=not self._saw[name])
+        for owner, seconds in enumerate(self._rows):
+            if floats[owner] >= _LEAST_FLOATS:
+                self._saw_row[owner] = _add(seconds, taken_s[owner] / floats[owner], first=not self._saw_row[owner])
+            else:
+                now_s = float(np.median(seconds))
+                _add(seconds, now_s + _FORGETTING * (self.planned.row_s[owner] - now_s), first=True)
+                self._saw_row[owner] = False
+
+    @property
+    def rates(self) -> Rates:
+        """Medians over recent epochs."""
+        vertex_s, edge_s = (float(np.median(self._paces[name])) for name in ("vertex_s", "edge_s"))
+        return Rates(vertex_s=vertex_s, edge_s=edge_s, row_s=tuple(float(np.median(row)) for row in self._rows))
+
+
+def _add(recent: deque[float], value: float, *, first: bool) -> bool:
+    """Appends; the first value measured replaces what was only planned. True: something was measured."""
+    if first:
+        recent.clear()
+    recent.append(float(value))
+    return True

@@ -1,0 +1,65 @@
+"""Chooses how long to wait and how much staleness to allow, for the weather that a job names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.job import Job
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import majority
+from planner.weather.play import Waiting, figures, replicas_of
+from planner.weather.sections import Sections
+from profiles.errors import UserError
+
+ALPHAS = (1.0, 0.5, 0.25, 0.1, 0.0)
+STALENESSES = (1, 2, 3, 5)
+PAPER_ALPHA, PAPER_STALENESS = 0.5, 3  # NeutronCloud, sections 5.2 and 6.1
+_NEGLIGIBLE = 0.02
+_NUM_REPLICAS = 40
+
+
+def choose_partial_reduce(
+    job: Job, sections: Sections, epoch_s: float, contributing: np.ndarray
+) -> PartialReduceDecision:
+    """What the job pins, and of the rest the freshest choice whose run is hardly slower than the fastest.
+
+    Of all pairs of alpha and K whose 95th percentile over replicas lies within 2% of the least, the one with the
+    smallest K, and then with the largest alpha. Without weather the paper's: alpha 0.5, K 3.
+
+    Args:
+        epoch_s: the plan's predicted epoch.
+        contributing: int64 [L, W].
+
+    Raises `UserError` where fewer workers than a majority are pinned as the least group.
+    """
+    pin, size = job.pin.partial_reduce, sections.num_workers
+    assert pin is not None
+    min_group = pin.min_group or majority(size)
+    if not majority(size) <= min_group <= size:
+        raise UserError(
+            f"{job.name}: pin.partial_reduce.min_group is {min_group}; of {size} workers it must be "
+            f"{majority(size)} to {size}, so that any two groups share a worker"
+        )
+    alphas = ALPHAS if pin.alpha is None else (pin.alpha,)
+    stalenesses = STALENESSES if pin.max_staleness is None else (pin.max_staleness,)
+    alpha, max_staleness = alphas[0], stalenesses[0]
+    if job.training.weather is None:
+        alpha = PAPER_ALPHA if pin.alpha is None else pin.alpha
+        max_staleness = PAPER_STALENESS if pin.max_staleness is None else pin.max_staleness
+    elif len(alphas) * len(stalenesses) > 1:
+        conditions_of = replicas_of(job.training.weather, size, job.training.epochs, epoch_s)
+        drawn = [conditions_of(replica) for replica in range(_NUM_REPLICAS)]
+        p95_s = {
+            (k, a): figures(sections, drawn.__getitem__, Waiting(a, k, min_group), _NUM_REPLICAS).p95_run_epoch_s
+            for k in stalenesses
+            for a in alphas
+        }
+        least_s = min(p95_s.values())
+        max_staleness, alpha = next(pair for pair, seconds in p95_s.items() if seconds <= (1 + _NEGLIGIBLE) * least_s)
+    return PartialReduceDecision(
+        alpha=alpha,
+        max_staleness=max_staleness,
+        min_group=min_group,
+        absent=pin.absent,
+        contributing=tuple(map(tuple, contributing.tolist())),
+    )

@@ -1,0 +1,49 @@
+"""What a plan decides about partial reduce, as the runtime takes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from profiles.contract import Contract
+
+Absent = Literal["reuse", "scale"]
+"""What stands in for the gradients of workers that are missing from a step."""
+
+
+class PartialReduceDecision(Contract):
+    """How long workers wait for each other, and how old what they use instead may be.
+
+    Args:
+        alpha: a layer, and the step, are waited for until (1 + alpha) times what they usually take.
+        max_staleness: K. No halo row or gradient used is older than K epochs, and no worker is missing from more
+            than K steps on end; 0: all wait for all, which is exact.
+        min_group: fewest workers that may step without the others, at least a majority.
+        absent: `scale` up the gradients of who is there (equations 13 and 14), or `reuse` the last of who is not.
+        contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
+    """
+
+    alpha: Annotated[float, Field(ge=0)] = 0.5
+    max_staleness: NonNegativeInt = 3
+    min_group: PositiveInt
+    absent: Absent = "scale"
+    contributing: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether old rows, gradients or a group's gradient may be used."""
+        return self.max_staleness > 0
+
+    def scales(self, members: tuple[int, ...]) -> list[float]:
+        """By layer, what a group's summed gradient is multiplied with to stand for all workers' (equation 14).
+
+        The sum over all vertices of the layer, divided by the group's own: with n_k the vertices of worker k and
+        g_k its mean gradient a vertex, equation 14's sum of n_k g_k over sum of n_k, times all vertices, since the
+        engine's gradients are sums. Exactly 1 for all workers; 0 where nobody in the group has a vertex.
+        """
+        scales = []
+        for counts in self.contributing:
+            present = sum(counts[member] for member in members)
+            scales.append(sum(counts) / present if present else 0.0)
+        return scales

@@ -1,0 +1,70 @@
+"""What partial reduce and the weather add to a plan: decision, memory and figures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.halo import Halo
+from planner.job import Job
+from planner.partial.contributing import contributing_vertices
+from planner.partial.decide import choose_partial_reduce
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.memory import mailbox_bytes
+from planner.plan import Plan, WorkerLoad
+from planner.schedule import Schedule
+from planner.weather.model import WeatherFigures
+from planner.weather.play import Waiting, aligned_sections, figures, replicas_of
+from profiles.errors import NoPlanFitsError
+
+
+def without_kept_rows(job: Job) -> Job:
+    """The job as its halo exchange is planned: partial reduce keeps rows of its own, and waits for each exchange."""
+    if job.pin.partial_reduce is None:
+        return job
+    return job.model_copy(update={"pin": job.pin.model_copy(update={"feature_cache": False, "overlap": False})})
+
+
+def planned_partial_reduce(
+    job: Job, schedule: Schedule, epoch_s: float, halo: Halo, train_mask: np.ndarray
+) -> PartialReduceDecision | None:
+    """The decision; None where the job does not pin it, or a single worker has nobody to wait for.
+
+    Args:
+        schedule: one epoch of halo exchange, predicted to take `epoch_s`.
+    """
+    if job.pin.partial_reduce is None or halo.num_workers == 1:
+        return None
+    contributing = contributing_vertices(halo, train_mask, job.model)
+    return choose_partial_reduce(job, aligned_sections(schedule, epoch_s), epoch_s, contributing)
+
+
+def under_weather(
+    job: Job, schedule: Schedule, epoch_s: float, partial: PartialReduceDecision | None
+) -> WeatherFigures | None:
+    """Epochs under the job's weather; None where it names none."""
+    if job.training.weather is None:
+        return None
+    conditions_of = replicas_of(job.training.weather, schedule.num_workers, job.training.epochs, epoch_s)
+    return figures(aligned_sections(schedule, epoch_s), conditions_of, Waiting.of(partial) if partial else None)
+
+
+def with_mailboxes(plan: Plan) -> Plan:
+    """The plan with what partial reduce holds in host memory; `NoPlanFitsError` where a worker has no room for it."""
+    if plan.decision.partial is None:
+        return plan
+    program = plan.program()
+    loads = tuple(_with_mailbox(plan, rank, mailbox_bytes(program, shape)) for rank, shape in enumerate(plan.shapes))
+    return plan.model_copy(update={"prediction": plan.prediction.model_copy(update={"workers": loads})})
+
+
+def _with_mailbox(plan: Plan, rank: int, num_bytes: int) -> WorkerLoad:
+    load = plan.prediction.workers[rank]
+    if plan.placement.profile_of(rank).device_kind == "cuda":  # it lies in the host's memory, not in the device's
+        return load
+    peak_bytes = load.peak_bytes + num_bytes
+    if peak_bytes > load.capacity_bytes:
+        raise NoPlanFitsError(
+            f"no plan fits: with {num_bytes:,} bytes of halo rows that partial reduce keeps, worker {rank} needs "
+            f"{peak_bytes:,} bytes and has {load.capacity_bytes:,}; {peak_bytes - load.capacity_bytes:,} are missing"
+        )
+    return load.model_copy(update={"peak_bytes": peak_bytes})

@@ -1,0 +1,39 @@
+"""A plan's epochs under any weather: its job's, a fitted model, or an emulated cluster's weather file."""
+
+from __future__ import annotations
+
+from planner.emulation.weather import Weather
+from planner.lowering import lower_plan
+from planner.plan import Plan
+from planner.weather.conditions import under_spells
+from planner.weather.model import ModelledWeather, WeatherFigures
+from planner.weather.play import NUM_REPLICAS, Waiting, aligned_sections, figures, replicas_of
+from profiles.errors import UserError
+
+
+def simulate_weather(
+    plan: Plan,
+    weather: ModelledWeather | Weather,
+    *,
+    num_replicas: int = NUM_REPLICAS,
+    begin_s: float = 0.0,
+) -> WeatherFigures:
+    """Mean, 95th percentile and delay of the plan's epochs, from what stands in the plan alone.
+
+    Args:
+        num_replicas: of a drawn weather; a weather file is played once.
+        begin_s: when training begins after the weather file's start.
+
+    Raises `UserError` for plans that keep halo rows over a refresh interval, whose epochs are of two kinds.
+    """
+    if plan.decision.cache.is_stale:
+        raise UserError(f"{plan.job.name}: weather is simulated without a refresh interval; leave the pin out")
+    sections = aligned_sections(lower_plan(plan), plan.prediction.epoch_s)
+    waiting = Waiting.of(plan.decision.partial) if plan.decision.partial else None
+    epochs = plan.job.training.epochs
+    if isinstance(weather, Weather):
+        hosts = [worker.host for worker in plan.placement.workers]
+        weather.check_hosts(hosts)
+        return figures(sections, lambda _: under_spells(weather, hosts, epochs, begin_s), waiting, 1)
+    conditions_of = replicas_of(weather, plan.num_workers, epochs, plan.prediction.epoch_s)
+    return figures(sections, conditions_of, waiting, num_replicas)

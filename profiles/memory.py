@@ -1,0 +1,51 @@
+"""How much memory there is for a worker, on its device and on its host."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+
+def worker_memory_bytes(device: torch.device, num_workers: int) -> int:
+    """What one of `num_workers` workers of this host may use: all of its GPU, or its part of the main memory."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = _cgroup_limit_bytes()
+    return int(min(physical, limit or physical) // num_workers)
+
+
+def available_bytes() -> int:
+    """Main memory that can still be had without swapping: by the kernel's estimate, and what control groups leave."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    limit = _cgroup_limit_bytes()
+    return available if limit is None else min(available, max(0, limit - _cgroup_used_bytes()))
+
+
+def _cgroup_limit_bytes() -> int | None:
+    return _first_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def _cgroup_used_bytes() -> int:
+    """Of the group, without pages of files that nothing maps, which give way."""
+    used = _first_number("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes") or 0
+    for path in ("/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"):
+        with suppress(OSError):
+            return used - dict(map(_entry, Path(path).read_text().splitlines())).get("inactive_file", 0)
+    return used
+
+
+def _entry(line: str) -> tuple[str, int]:
+    name, value = line.split()
+    return name, int(value)
+
+
+def _first_number(*paths: str) -> int | None:
+    for path in paths:
+        with suppress(OSError, ValueError):  # not this cgroup version, or "max"
+            return int(Path(path).read_text())
+    return None

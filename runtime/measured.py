@@ -1,0 +1,78 @@
+"""The measured trace of a run, from what every worker recorded of its epochs."""
+
+from __future__ import annotations
+
+from planner.joint_cache.decision import CacheDecision
+from planner.plan import Plan
+from planner.trace import Adjusted, Span, Trace
+from runtime.full_batch import EpochRecord
+
+WARM_UP_EPOCHS = 2
+
+
+def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]) -> Trace:
+    """Lays the workers' records side by side, epoch by epoch.
+
+    Under partial reduce a worker may be missing from some epochs. It counts for the epoch whose step it took part in;
+    tasks that it began in an earlier one are left out, since they lie outside that epoch.
+
+    Args:
+        gathered: of every worker, `records`, `peak_bytes`, `setup_s` and `stolen_share`.
+    """
+    by_worker = [{record["epoch"]: EpochRecord(**record) for record in entry["records"]} for entry in gathered]
+    cache = plan.decision.cache
+    epochs = sorted(set().union(*by_worker))
+    by_epoch = [{worker: of[epoch] for worker, of in enumerate(by_worker) if epoch in of} for epoch in epochs]
+    firsts = [next(iter(records.values())) for records in by_epoch]
+    is_partial = plan.decision.partial is not None
+    return Trace(
+        origin="measured",
+        plan_fingerprint=plan.fingerprint(),
+        num_workers=plan.num_workers,
+        spans=tuple(span for records in by_epoch for span in _spans(records)),
+        epoch_s=tuple(map(_seconds, by_epoch[min(WARM_UP_EPOCHS, len(epochs) - 1) :])),
+        peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
+        sent_bytes=_sent_bytes(by_worker, cache, refresh=True),
+        reuse_sent_bytes=_sent_bytes(by_worker, cache, refresh=False),
+        refresh_interval=cache.refresh_interval,
+        losses=tuple(record.loss for record in firsts),
+        accuracy=accuracy,
+        setup_s=max(entry["setup_s"] for entry in gathered),
+        stolen_share=max(entry["stolen_share"] for entry in gathered),
+        num_members=tuple(record.num_members for record in firsts) if is_partial else (),
+        oldest=tuple(max(r.oldest for r in records.values()) for records in by_epoch) if is_partial else (),
+        adjustments=tuple(Adjusted(**r.adjusted) for of in by_worker for r in of.values() if r.adjusted),
+    )
+
+
+def _in_step(records: dict[int, EpochRecord]) -> dict[int, EpochRecord]:
+    """Of the workers that took part in an epoch's step, those that began the epoch too."""
+    return {worker: record for worker, record in records.items() if record.begun in (None, record.epoch)}
+
+
+def _seconds(records: dict[int, EpochRecord]) -> float:
+    """From when the first worker began the epoch to the last one's end."""
+    return max(r.end_s for r in records.values()) - min(r.start_s for r in _in_step(records).values())
+
+
+def _spans(records: dict[int, EpochRecord]) -> list[Span]:
+    in_step = _in_step(records)
+    origin_s = min(record.start_s for record in in_step.values())
+    return [
+        Span(
+            task=key,
+            worker=worker,
+            epoch=record.epoch,
+            category=category,
+            start_s=max(begin_s - origin_s, 0.0),
+            end_s=max(end_s - origin_s, 0.0),
+        )
+        for worker, record in in_step.items()
+        for key, category, begin_s, end_s in record.spans
+    ]
+
+
+def _sent_bytes(by_worker: list[dict[int, EpochRecord]], cache: CacheDecision, *, refresh: bool) -> tuple[int, ...]:
+    """What each worker sent in the last epoch of a kind; empty where there was none."""
+    last = [[r.sent_bytes for epoch, r in of.items() if cache.refreshes(epoch) == refresh][-1:] for of in by_worker]
+    return tuple(sent[0] for sent in last) if all(last) else ()

@@ -1,0 +1,1 @@
+"""Training that goes on without workers that lag behind (NeutronCloud, section 5)."""

@@ -1,0 +1,66 @@
+"""The gradient of a step that not all take part in: what stands in for those that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from planner.partial.decision import PartialReduceDecision
+
+Sum = Callable[[Tensor], Tensor]
+"""Adds a vector up over a group, with the same bits on every member."""
+
+
+@dataclass
+class GroupGradient:
+    """Makes the gradient of every round out of the members' own, and with `reuse` of the missing ones' last.
+
+    Scaled up (equations 13 and 14 of NeutronCloud) it is right on average over groups only: where the full gradient
+    has vanished the workers' parts of it have not, since their vertices differ, and the weights never come quite to
+    rest. Reused, it is off by how much the missing ones' gradients have changed since, which vanishes at rest; but
+    where a step changes much, what is old points the wrong way, and training may become unstable.
+
+    Reused gradients are never sent again: members send by how much theirs have changed, and all add that to the sum
+    that they share. It is part of the state that a worker which comes back takes over.
+
+    Args:
+        sizes: numbers of each parameter, and 1 for the loss.
+        layers: of each, for the scales.
+        total: sum of everybody's last gradients.
+    """
+
+    decision: PartialReduceDecision
+    sizes: Sequence[int]
+    layers: Sequence[int]
+    total: Tensor | None = None
+    _own: Tensor | None = None
+
+    def of(self, flat: Tensor, members: Sequence[int], num_workers: int, sum_over: Sum) -> Tensor:
+        """The gradient [P + 1] of a round, from this worker's own `flat`; both stay as they are afterwards."""
+        if len(members) == num_workers:
+            self.total = sum_over(flat)
+        elif self.decision.absent == "reuse":
+            assert self.total is not None, "the first rounds are everybody's"
+            assert self._own is not None
+            self.total = self.total + sum_over(flat - self._own)
+        else:
+            self.total = self._scaled(sum_over(flat), self.decision.scales(tuple(members)))
+        self._own = flat
+        return self.total
+
+    def packed_with(self, state: Tensor) -> Tensor:
+        """A state to send, with the shared sum behind it."""
+        assert self.total is not None, "the first rounds are everybody's"
+        return torch.cat([state, self.total])
+
+    def unpacked_from(self, packed: Tensor) -> Tensor:
+        """Takes over the shared sum, and returns the state before it."""
+        state, self.total = packed.split([packed.numel() - sum(self.sizes), sum(self.sizes)])
+        return state
+
+    def _scaled(self, total: Tensor, scales: list[float]) -> Tensor:
+        parts = zip(total.split(list(self.sizes)), self.layers)
+        return torch.cat([part * scales[layer] for part, layer in parts])

@@ -1,0 +1,115 @@
+"""Full-batch training under partial reduce: old halo rows where new ones are late, steps without who lags behind."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import _get_default_store
+
+from planner.job import Job
+from planner.partial.decision import PartialReduceDecision
+from planner.program import Program
+from planner.shard import Shard
+from runtime.full_batch import EpochRecord, FullBatchTrainer
+from runtime.partial.exchange import PartialExchanger
+from runtime.partial.gradients import GroupGradient
+from runtime.partial.mailbox import Kind, Mailbox, slots_of
+from runtime.partial.mesh import Mesh, connect_all
+from runtime.partial.reduction import sum_over
+from runtime.partial.rounds import Rounds
+from runtime.partial.state import packed_state, unpack_state_
+
+_runs = itertools.count()  # workers make their trainers in the same order, so they agree on a run's number
+
+
+class PartialReduceTrainer(FullBatchTrainer):
+    """A `FullBatchTrainer` that goes on without workers that lag behind, as far as the decision allows.
+
+    `train_epoch` may take part in a later step than its epoch's, where others went on: the record says in which, and
+    the next epoch is the one after that. Close it at the end, after the last step or an error.
+
+    Args:
+        decision: what was planned.
+        timeout_s: longest wait for a worker that cannot be done without.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        program: Program,
+        shard: Shard,
+        device: torch.device,
+        decision: PartialReduceDecision,
+        *,
+        timeout_s: float,
+        sleeps_s: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(job, program, shard, device, sleeps_s=sleeps_s)
+        self.decision, self.timeout_s = decision, timeout_s
+        layers = _layers_of(program, [name for name, _ in self.model.net.named_parameters()])
+        sizes = [parameter.numel() for parameter in self.parameters]
+        self.gradient = GroupGradient(decision, [*sizes, 1], [*layers, job.model.num_layers - 1])
+        slots = slots_of(program, shard.recv_counts.tolist(), shard.send_counts.tolist())
+        self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=device.type == "cuda")
+        self.exchanger = PartialExchanger.over(self.model.exchanger, self.mailbox, decision, timeout_s=timeout_s)
+        self.model.exchanger = self.exchanger
+        if self.model.block is not None:
+            self.model.block = replace(self.model.block, exchanger=self.exchanger)
+        store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())
+        self.rounds = Rounds(self.mailbox, decision, store, job.training.epochs, timeout_s)
+        self.mesh = Mesh(connect_all(timeout_s), self.mailbox)
+        self.mailbox.open(self.mesh)
+
+    def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
+        """One forward and backward pass, and the first step that takes this worker in."""
+        self.exchanger.begin(epoch)
+        record = super().train_epoch(epoch, traced=traced)
+        self.exchanger.pace.end_epoch()
+        number = self.rounds.number if self.decision.is_stale else epoch
+        oldest = max(self.exchanger.oldest, number - epoch)
+        num_members = len(self.rounds.group.members)
+        return replace(record, epoch=number, begun=epoch, num_members=num_members, oldest=oldest)
+
+    def close(self) -> None:
+        """Ends the threads and connections."""
+        self.mesh.close(min(self.timeout_s, 10.0))
+
+    def _reduce(self, loss: Tensor) -> Tensor:
+        if not self.decision.is_stale:
+            return super()._reduce(loss)
+        with self.recorder.span("reduce/flatten"):
+            flat = self._flattened(loss)
+        with self.recorder.span("reduce", "communicate"):
+            group = self.rounds.join(self.exchanger.epoch, self.exchanger.is_expected, self.exchanger.pace)
+            self._bring_up_to_date()
+            total = self.gradient.of(flat.cpu(), group.members, self.num_workers, self._sum)
+            self.exchanger.took_part = [rank in group.members for rank in range(self.num_workers)]
+        with self.recorder.span("reduce/unflatten"):
+            return self._unflattened(total.to(loss.device, copy=True))
+
+    def _sum(self, flat: Tensor) -> Tensor:
+        return sum_over(self.mailbox, self.rounds.group.members, self.rounds.number, flat, self.timeout_s)
+
+    def _bring_up_to_date(self) -> None:
+        """Members that were missing from the round before take over what it made."""
+        members, before = self.rounds.group.members, self.rounds.previous.members
+        late = [rank for rank in members if rank not in before]
+        if not late:
+            return
+        source, number = min(set(members) & set(before)), self.rounds.number
+        if self.mailbox.rank == source:
+            self.mailbox.post(late, Kind.STATE, number, self.gradient.packed_with(packed_state(self.optimizer)))
+        elif self.mailbox.rank in late:
+            packed = self.mailbox.take(Kind.STATE, number, source, self.exchanger.until_s())
+            unpack_state_(self.optimizer, self.gradient.unpacked_from(packed))
+
+
+def _layers_of(program: Program, names: list[str]) -> list[int]:
+    """The layer of every parameter."""
+    layer_of = {key: step.layer for step in program.steps for key in (*step.weights, step.bias) if key}
+    return [layer_of[name] for name in names]

@@ -1,0 +1,29 @@
+"""Whether a worker's device has the memory that its plan was made for, before anything is loaded."""
+
+from __future__ import annotations
+
+import torch
+
+from planner.plan import Plan
+from profiles.errors import UserError
+from profiles.memory import worker_memory_bytes
+
+
+def check_room(plan: Plan, rank: int, device: torch.device, num_workers_here: int) -> None:
+    """`UserError` where the device has less memory than the plan says that the worker needs.
+
+    A CUDA device must have as much free; of a CPU's memory a worker has its part, as when it is profiled.
+
+    Args:
+        num_workers_here: of this host, by whom its memory is shared.
+    """
+    planned_bytes = plan.prediction.workers[rank].peak_bytes
+    if device.type == "cuda":
+        found_bytes = torch.cuda.mem_get_info(device)[0]
+    else:
+        found_bytes = worker_memory_bytes(device, num_workers_here)
+    if found_bytes < planned_bytes:
+        raise UserError(
+            f"worker {rank} ({plan.placement.workers[rank].host}) was planned to need {planned_bytes:,} bytes of its "
+            f"device and finds {found_bytes:,}; plan again with a profile of what is here, or with memory_bytes set"
+        )

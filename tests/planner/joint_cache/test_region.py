@@ -1,0 +1,179 @@
+"""Both tiers of all hosts: every row once a host, one writer each, and nobody misses or is sent one too many."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.adjacency import aggregation_matrix
+from planner.halo import build_halo
+from planner.job import ModelSpec
+from planner.joint_cache.decision import NO_CACHE
+from planner.joint_cache.layout import RegionLayout, shared_widths
+from planner.joint_cache.overlap import as_sent, overlap_ratio
+from planner.joint_cache.region import decide_rows, keep_rows, kept_halo
+from planner.program import LayerDecision, build_program
+
+
+@st.composite
+def cases(draw):
+    """(halo of a random graph over up to four workers, their hosts, capacities of devices, of regions)."""
+    n, num_workers = draw(st.integers(1, 25)), draw(st.integers(1, 4))
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    matrix = aggregation_matrix(n, rng.integers(0, n, (2, 3 * n)), "gcn")
+    halo = build_halo(matrix, rng.integers(0, num_workers, n), num_workers)
+    num_hosts = draw(st.integers(1, num_workers))
+    hosts = sorted([*range(num_hosts), *(draw(st.integers(0, num_hosts - 1)) for _ in range(num_workers - num_hosts))])
+    device, region = (draw(st.lists(st.integers(0, 12), min_size=k, max_size=k)) for k in (num_workers, num_hosts))
+    return halo, hosts, device, region
+
+
+def owner_of(halo, vertex):
+    """Rank of the worker that has a vertex."""
+    return next(rank for rank, block in enumerate(halo.blocks) if vertex in block.vertices)
+
+
+@settings(deadline=None)
+@given(cases())
+def test_capacities_hold_and_no_row_is_kept_twice_for_a_worker(case):
+    """On its device or in its host's region; a region holds a vertex once."""
+    halo, hosts, device_rows, region_rows = case
+    found = keep_rows(halo, device_rows, hosts, region_rows)
+    for host, room in zip(found.hosts, region_rows, strict=True):
+        assert len(set(host.vertices.tolist())) == len(host.vertices) <= room
+    for rank, block in enumerate(halo.blocks):
+        device, place = found.device[rank], found.place[rank]
+        assert device.sum() <= device_rows[rank]
+        assert not (device & (place >= 0)).any()
+        in_region = found.hosts[hosts[rank]].vertices
+        np.testing.assert_array_equal(in_region[place[place >= 0]], block.halo[place >= 0])
+        np.testing.assert_array_equal(place >= 0, np.isin(block.halo, in_region))
+        np.testing.assert_array_equal(found.kept[rank], device | (place >= 0))
+
+
+@settings(deadline=None)
+@given(cases())
+def test_a_regions_row_travels_to_a_host_once_or_not_at_all(case):
+    """Not where its owner is on the host, who writes it; else to its only writer, who reads it. Others find it."""
+    halo, hosts, device_rows, region_rows = case
+    found = keep_rows(halo, device_rows, hosts, region_rows)
+    for host, rows in enumerate(found.hosts):
+        here = [rank for rank, its in enumerate(hosts) if its == host]
+        for place, (vertex, writer, is_owned) in enumerate(zip(rows.vertices, rows.writer, rows.is_owned, strict=True)):
+            assert writer in here
+            assert is_owned == (owner_of(halo, vertex) in here)
+            sent_to = [rank for rank in here if found.received[rank][np.flatnonzero(found.place[rank] == place)].any()]
+            assert sent_to == ([] if is_owned else [writer])
+            assert not is_owned or writer == owner_of(halo, vertex)
+            assert any(place in found.place[rank] for rank in here)
+    for received, place in zip(found.received, found.place, strict=True):
+        assert received[place < 0].all()
+
+
+@settings(deadline=None)
+@given(cases())
+def test_a_writers_rows_lie_together_its_own_first(case):
+    """So it writes two runs of rows, one after the other."""
+    halo, hosts, device_rows, region_rows = case
+    for rows in keep_rows(halo, device_rows, hosts, region_rows).hosts:
+        written = np.concatenate([rows.written_by(rank) for rank in range(len(hosts))])
+        np.testing.assert_array_equal(written, np.arange(len(rows.vertices)))
+        for rank in range(len(hosts)):
+            owned = rows.is_owned[rows.written_by(rank)]
+            assert (np.diff(owned.astype(int)) <= 0).all()
+
+
+@settings(deadline=None)
+@given(cases())
+def test_the_decision_alone_says_where_rows_are(case):
+    """From its numbers the same rows are found again, and they add up."""
+    halo, hosts, device_rows, region_rows = case
+    found = keep_rows(halo, device_rows, hosts, region_rows)
+    cache = decide_rows(halo, device_rows, hosts, region_rows, refresh_interval=3)
+    again = kept_halo(halo, cache, hosts)
+    for ours, theirs in zip((*again.device, *again.kept), (*found.device, *found.kept), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for rank, block in enumerate(halo.blocks):
+        fresh = sum(row[rank] for row in cache.fresh_counts)
+        in_region = int((again.place[rank] >= 0).sum()) if again.hosts else 0
+        assert cache.num_rows[rank] + in_region + fresh == len(block.halo)
+    assert (cache.region is None) == (not any(len(host.vertices) for host in found.hosts))
+    if cache.region:
+        for ours, theirs in zip(again.place, found.place, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        assert cache.region.num_rows == tuple(len(host.vertices) for host in found.hosts)
+        assert sum(cache.region.written_rows) == sum(cache.region.num_rows)
+        for p in range(len(hosts)):
+            receiver = np.repeat(np.arange(len(hosts)), [len(rows) for rows in halo.send[p]])
+            counts = np.bincount(receiver[as_sent(halo, found.received, p)], minlength=len(hosts))
+            assert counts.tolist() == list(cache.region.sent_counts[p])
+
+
+@settings(deadline=None)
+@given(cases())
+def test_without_regions_devices_keep_the_highest_ratios(case):
+    """As many as fit, all sent when all travel; the decision has no region."""
+    halo, hosts, device_rows, _ = case
+    found, ratio = keep_rows(halo, device_rows), overlap_ratio(halo)
+    assert found.hosts == ()
+    for rank, block in enumerate(halo.blocks):
+        mask = found.device[rank]
+        assert mask.sum() == min(device_rows[rank], len(block.halo))
+        assert found.received[rank].all()
+        if mask.any() and not mask.all():
+            assert ratio[block.halo[mask]].min() >= ratio[block.halo[~mask]].max()
+    assert decide_rows(halo, device_rows, hosts).region is None
+
+
+def test_remote_rows_are_written_by_their_readers_in_turn():
+    """Two workers of a host read four rows of another host's: each is sent two of them for both."""
+    # Vertices 0 to 3 (worker 2, host 1) are read by vertices 4 (worker 0) and 5 (worker 1).
+    edges = np.array([[0, 1, 2, 3] * 2, [4] * 4 + [5] * 4])
+    halo = build_halo(aggregation_matrix(6, edges, "sage"), np.array([2, 2, 2, 2, 0, 1]), 3)
+    found = keep_rows(halo, [0, 0, 0], [0, 0, 1], [4, 0])
+    assert found.hosts[0].vertices.tolist() == [0, 2, 1, 3]
+    assert found.hosts[0].writer.tolist() == [0, 0, 1, 1]
+    assert [mask.tolist() for mask in found.received[:2]] == [[True, False] * 2, [False, True] * 2]
+    cache = decide_rows(halo, [0, 0, 0], [0, 0, 1], [4, 0])
+    assert cache.region.sent_counts == ((0, 0, 0), (0, 0, 0), (2, 2, 0))
+    assert cache.region.written_rows == (2, 2, 0)
+    assert cache.num_rows == (0, 0, 0)
+
+
+def test_rows_of_a_worker_of_the_host_are_not_sent_at_all():
+    """Their owner writes them."""
+    edges = np.array([[0, 0, 1], [1, 2, 2]])
+    halo = build_halo(aggregation_matrix(3, edges, "sage"), np.array([0, 1, 2]), 3)
+    cache = decide_rows(halo, [0, 0, 0], [0, 0, 0], [2])
+    assert cache.region.sent_counts == ((0,) * 3,) * 3
+    assert cache.region.written_rows == (1, 1, 0)
+
+
+def program_of():
+    """A GCN that aggregates its features in every epoch, and then products."""
+    layers = (LayerDecision(op_order="aggregate_first"), LayerDecision(op_order="multiply_first"))
+    return build_program(ModelSpec(hidden_channels=8), layers, num_features=5, num_classes=3, sparse_input=False)
+
+
+EDGES = np.array([[0, 0, 1], [1, 2, 2]])
+STAR = build_halo(aggregation_matrix(3, EDGES, "sage"), np.array([0, 1, 2]), 3)
+
+
+@pytest.mark.parametrize(("interval", "widths"), [(1, [5]), (4, [5, 3])])
+def test_a_layout_has_what_is_kept(interval, widths):
+    """Features always, embeddings where they are reused; nothing overlaps, and it ends where it says."""
+    cache = decide_rows(STAR, [0, 0, 0], [0, 0, 1], [2, 1], refresh_interval=interval)
+    layout = RegionLayout.of(program_of(), cache, [0, 0, 1], 0)
+    assert (layout.num_rows, [*layout.widths.values()], layout.num_workers) == (cache.region.num_rows[0], widths, 2)
+    ends = [8 * len(widths) * 2]
+    for number, width in enumerate(widths):
+        assert layout.offset(number) >= ends[-1]
+        assert layout.offset(number) % 64 == 0
+        ends.append(layout.offset(number) + 4 * layout.num_rows * width)
+    assert ends[-1] <= layout.num_bytes < ends[-1] + 64
+
+
+def test_no_cache_lays_nothing_out():
+    """No rows, no steps."""
+    assert shared_widths(program_of(), NO_CACHE) == {}
+    assert RegionLayout.of(program_of(), NO_CACHE, [0, 0], 0).num_rows == 0

@@ -1,0 +1,152 @@
+"""Plans with partial reduce: said to be stale, with room for what it keeps, and chosen for the weather."""
+
+import numpy as np
+import pytest
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.emulation.weather import Spell, Weather
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
+from planner.partial.memory import mailbox_bytes
+from planner.plan import Plan
+from planner.search import make_plan, simulate_plan
+from planner.weather.model import SleepWeather
+from planner.weather.play import Waiting, figures, replicas_of
+from planner.weather.sections import Sections
+from planner.weather.simulate import simulate_weather
+from planner.weather.sleeps import planned_sleeps_s, sleeps_s
+from profiles.catalog import catalog_profile
+from profiles.errors import NoPlanFitsError, UserError
+
+SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
+GRAPH = generate_sbm(SPEC)
+SLEEPS = SleepWeather(sleep_epochs=2.0)
+
+
+@pytest.fixture(scope="module")
+def processor(tmp_path_factory):
+    """A published GPU's figures with the device kind of a CPU: what partial reduce keeps is in its memory."""
+    path = tmp_path_factory.mktemp("profile") / "here.json"
+    catalog_profile("t4").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(path)
+    return path
+
+
+def plan_of(*, pin=None, weather=None, num_workers=3, memory_bytes=None, profile=None, epochs=60, **pins):
+    origin = {"profile": profile} if profile else {"catalog": "t4"}
+    device = DeviceSpec(count=num_workers, memory_bytes=memory_bytes, **origin)
+    job = Job(
+        graph=SPEC,
+        model=ModelSpec(hidden_channels=16),
+        training=TrainingSpec(epochs=epochs, weather=weather),
+        fidelity="stale" if pin or "refresh_interval" in pins else "exact",
+        pin=PinnedDecisions(partitioner="metis", balance="equal", partial_reduce=pin, **pins),
+    )
+    return make_plan(job, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
+
+
+def test_such_a_plan_is_stale_unless_k_is_0(tmp_path):
+    """Rows up to K epochs old: stale(K + 1); without weather the paper's alpha and K; it can be saved and read."""
+    plan = plan_of(pin=PartialReducePin())
+    partial = plan.decision.partial
+    assert (partial.alpha, partial.max_staleness, partial.min_group) == (0.5, 3, 2)
+    assert plan.fidelity == plan.decision.fidelity == "stale(4)"
+    assert plan_of(pin=PartialReducePin(max_staleness=0)).fidelity == "exact"
+    assert plan_of().decision.partial is None
+    loaded = Plan.load(plan.save(tmp_path / "plan.json"))
+    assert loaded == plan
+    assert simulate_plan(loaded).median_epoch_s == plan.prediction.epoch_s
+
+
+def test_contributing_vertices_are_in_the_plan():
+    """The last layer's are the training vertices."""
+    plan = plan_of(pin=PartialReducePin())
+    counts = plan.decision.partial.contributing
+    assert counts[-1] == tuple(shape.num_train for shape in plan.shapes)
+    assert sum(counts[0]) > sum(counts[-1])
+
+
+def test_one_worker_has_nobody_to_go_on_without():
+    """The plan is exact."""
+    assert plan_of(pin=PartialReducePin(), num_workers=1).decision.partial is None
+
+
+def test_no_halo_rows_are_kept_twice():
+    """Partial reduce keeps rows itself, so features that the joint cache would keep are exchanged."""
+    pins = {"op_order": "aggregate_first", "precompute": False}
+    assert any(plan_of(**pins).decision.cache.num_rows)
+    assert not any(plan_of(pin=PartialReducePin(), **pins).decision.cache.num_rows)
+
+
+def test_what_it_keeps_must_fit(processor):
+    """Mailboxes count on a processor; where they do not fit, the missing bytes are named."""
+    plain, partial = (plan_of(profile=processor, pin=pin) for pin in (None, PartialReducePin()))
+    for ours, theirs, shape in zip(partial.prediction.workers, plain.prediction.workers, plain.shapes, strict=True):
+        kept = mailbox_bytes(plain.program(), shape)
+        widths = sum(step.in_width * (2 - step.constant) for step in plain.program().steps if step.op == "aggregate")
+        assert kept == 4 * 2 * (shape.num_halo + shape.num_sent) * widths
+        assert ours.peak_bytes == theirs.peak_bytes + kept
+    tight = max(load.peak_bytes for load in plain.prediction.workers) + 1000
+    with pytest.raises(NoPlanFitsError, match=r"partial reduce keeps, worker \d needs .* are missing"):
+        plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight)
+
+
+def test_a_group_smaller_than_a_majority_is_refused():
+    """Two groups that share nobody would part ways."""
+    with pytest.raises(UserError, match=r"min_group is 1; of 3 workers it must be 2 to 3"):
+        plan_of(pin=PartialReducePin(min_group=1))
+    assert plan_of(pin=PartialReducePin(min_group=3)).decision.partial.min_group == 3
+
+
+def test_a_plan_predicts_its_weather():
+    """Also from the file alone; sleeps cost less where workers go on without the sleeper."""
+    plain, partial = (plan_of(pin=pin, weather=SLEEPS) for pin in (None, PartialReducePin(alpha=0.1, max_staleness=3)))
+    assert plan_of().prediction.weather is None
+    for plan in (plain, partial):
+        assert simulate_weather(plan, SLEEPS) == plan.prediction.weather
+        assert plan.prediction.weather.mean_epoch_s > plan.prediction.epoch_s
+    assert partial.prediction.weather.delay_s < 0.5 * plain.prediction.weather.delay_s
+    assert partial.prediction.weather.mean_members < plain.prediction.weather.mean_members == 3
+    expected = sleeps_s(SLEEPS, 2, 60, plain.prediction.epoch_s)
+    assert np.array_equal(planned_sleeps_s(plain, 2), expected)
+    assert not planned_sleeps_s(plan_of(), 2).any()
+
+
+def test_a_weather_file_is_played_once():
+    """Half the processor for the whole run makes compute twice as long; a host that is not there is named."""
+    plan = plan_of()
+    slow = Weather(spells=(Spell(host="a", from_s=0, to_s=1e9, cpu=0.5),))
+    found = simulate_weather(plan, slow)
+    compute_s = plan.prediction.compute_s + plan.prediction.host_s
+    assert plan.prediction.epoch_s + 0.8 * compute_s < found.mean_epoch_s <= 2 * plan.prediction.epoch_s + 1e-9
+    with pytest.raises(UserError, match="'b'"):
+        simulate_weather(plan, Weather(spells=(Spell(host="b", from_s=0, to_s=1),)))
+    stale = plan.decision.cache.model_copy(update={"refresh_interval": 2, "num_rows": (1, 1, 1)})
+    other = plan.model_copy(update={"decision": plan.decision.model_copy(update={"cache": stale})})
+    with pytest.raises(UserError, match="refresh interval"):
+        simulate_weather(other, SLEEPS)
+
+
+def job_with(pin, weather=SLEEPS):
+    pin = PinnedDecisions(partial_reduce=pin)
+    return Job(graph=SPEC, training=TrainingSpec(epochs=60, weather=weather), fidelity="stale", pin=pin)
+
+
+def test_what_is_left_out_is_chosen_for_the_weather():
+    """No pair tried has a 95th percentile lower by more than 2%; of those as good the smallest K, the largest alpha."""
+    sections = Sections(np.tile([1.0, 1.0, 0.0], (4, 1)), np.zeros(2), backward=1)
+    counts = np.ones((2, 4), np.int64)
+    chosen = choose_partial_reduce(job_with(PartialReducePin()), sections, 2.0, counts)
+    conditions_of = replicas_of(SLEEPS, 4, 60, 2.0)
+    p95_s = {
+        (k, alpha): figures(sections, conditions_of, Waiting(alpha, k, 3), 40).p95_run_epoch_s
+        for k in STALENESSES
+        for alpha in ALPHAS
+    }
+    least_s = min(p95_s.values())
+    good = [(k, -alpha) for (k, alpha), seconds in p95_s.items() if seconds <= 1.02 * least_s]
+    assert (chosen.max_staleness, -chosen.alpha) == min(good)
+    assert chosen.max_staleness > 1
+    pinned = choose_partial_reduce(job_with(PartialReducePin(max_staleness=1)), sections, 2.0, counts)
+    assert pinned.max_staleness == 1
+    assert p95_s[1, pinned.alpha] <= 1.02 * min(p95_s[1, alpha] for alpha in ALPHAS)

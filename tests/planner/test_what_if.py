@@ -1,0 +1,70 @@
+"""Machines one does not have: what stands in them, and variants of a job side by side."""
+
+import pytest
+
+from planner.adjacency import aggregation_matrix
+from planner.cluster import resolve
+from planner.generate import generate_sbm
+from planner.halo import build_halo, prune_halo
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.what_if import one_host, plan_variants, prune_partition, staged_link
+from profiles.catalog.devices import rates
+
+SPEC = SbmGraph(source="sbm", num_nodes=600, average_degree=8, num_classes=4, num_features=16)
+GRAPH = generate_sbm(SPEC)
+UNEVEN = ("rtx-3090", "gtx-1660ti")
+
+
+def job_of(**pins):
+    """A small GCN on METIS parts."""
+    pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", **pins)
+    return Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity=pin.needs, pin=pin)
+
+
+def test_rows_pass_through_the_hosts_memory():
+    """A byte takes as long as to the host and to the device, one after the other, on the slowest device."""
+    found = {device: rates(device) for device in UNEVEN}
+    seconds = {d: 1 / r.d2h_pageable_bytes_per_s + 1 / r.h2d_pageable_bytes_per_s for d, r in found.items()}
+    for device in UNEVEN:
+        assert staged_link([device]).bytes_per_s == pytest.approx(1 / seconds[device], rel=1e-6)
+    assert staged_link(UNEVEN).bytes_per_s == pytest.approx(1 / max(seconds.values()), rel=1e-6)
+    assert seconds["rtx-3090"] != seconds["gtx-1660ti"]
+
+
+def test_a_host_has_its_devices_in_order():
+    """Equal ones together; all on one host."""
+    placement = resolve(one_host("box", ("a40", "a40", "rtx-3060")))
+    assert [placement.profile_of(rank).name for rank in range(3)] == ["a40", "a40", "rtx-3060"]
+    assert {worker.host for worker in placement.workers} == {"box"}
+    assert placement.device_link == staged_link(["a40", "rtx-3060"])
+
+
+def test_variants_are_planned_side_by_side():
+    """Each as its job says; shares by speed are no slower than equal ones on uneven devices."""
+    jobs = {balance: job_of(balance=balance) for balance in ("equal", "speed")}
+    variants = plan_variants(jobs, one_host("box", UNEVEN), GRAPH)
+    assert {name: v.plan.decision.balance for name, v in variants.items()} == {"equal": "equal", "speed": "speed"}
+    assert variants["speed"].plan.decision.target_weights[0] > 0.5 > variants["speed"].plan.decision.target_weights[1]
+    assert variants["equal"].epoch_s == variants["equal"].plan.prediction.epoch_s
+
+
+def test_a_variant_that_fits_nowhere_says_what_is_missing():
+    """The others are planned all the same."""
+    cluster = one_host("box", UNEVEN)
+    (host,) = cluster.hosts
+    tiny = tuple(device.model_copy(update={"memory_bytes": 1000}) for device in host.devices)
+    cluster = cluster.model_copy(update={"hosts": (host.model_copy(update={"devices": tiny}),)})
+    found = plan_variants({"only": job_of()}, cluster, GRAPH)["only"]
+    assert (found.plan, found.partition, found.epoch_s) == (None, None, None)
+    assert "bytes are missing" in found.reason
+
+
+def test_pruning_is_of_the_plans_own_partition():
+    """Lambda of the slow device falls; what is pruned are halo vertices of that partition."""
+    found = plan_variants({"equal": job_of(balance="equal")}, one_host("box", UNEVEN), GRAPH)["equal"]
+    pruning = prune_partition(found.plan, found.partition, GRAPH)
+    assert pruning.before_s[1] > pruning.before_s[0]
+    assert pruning.after_s[1] < pruning.before_s[1]
+    halo = build_halo(aggregation_matrix(GRAPH.num_nodes, GRAPH.edge_index, "gcn"), found.partition.part, 2)
+    left = prune_halo(halo, pruning.pruned)
+    assert sum(len(block.halo) for block in left.blocks) == pruning.num_pairs - pruning.pruned.shape[1]

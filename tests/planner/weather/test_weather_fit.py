@@ -1,0 +1,96 @@
+"""Two-state models: found in what was measured where they are there, and not where they are not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.trace import Span, Trace
+from planner.weather.fit import fit_weather
+from planner.weather.model import TwoState
+from planner.weather.two_state import durations, split
+from profiles.errors import UserError
+
+
+def series(is_slow, slowdown, noise, seed):
+    rng = np.random.default_rng(seed)
+    return 0.2 * np.where(is_slow, slowdown, 1.0) * np.exp(rng.normal(0, noise, len(is_slow)))
+
+
+def spells(num_epochs, *slow):
+    is_slow = np.zeros(num_epochs, bool)
+    for begin, end in slow:
+        is_slow[begin:end] = True
+    return is_slow
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(1.5, 10), st.floats(0.0, 0.05), st.integers(1, 40), st.integers(0, 9))
+def test_two_states_that_are_apart_are_told_apart(slowdown, noise, num_slow, seed):
+    """Every epoch's state and the share of the rate, whatever the share of slow ones and the noise."""
+    is_slow = np.random.default_rng(seed).permutation(np.arange(100) < num_slow)
+    found, share = split(series(is_slow, slowdown, noise, seed))
+    assert np.array_equal(found, is_slow)
+    assert share == pytest.approx(1 / slowdown, rel=0.1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.0, 0.3), st.integers(20, 200), st.integers(0, 9))
+def test_one_state_is_not_split(noise, num_epochs, seed):
+    """Noise alone, however much of it, is one state: a second one would not explain it better."""
+    found = split(series(np.zeros(num_epochs, bool), 1.0, noise, seed))
+    assert found is None or found[0].mean() < 0.1
+
+
+def test_durations_are_time_in_a_state_by_how_often_it_was_left():
+    """Spells cut short by the run's ends count with their time; what was never left, as left once."""
+    lengths_s = np.array([1.0, 1, 3, 3, 1, 1, 1, 3, 1, 1])
+    is_slow = np.array([0, 0, 1, 1, 0, 0, 0, 1, 0, 0], bool)
+    assert durations(is_slow, lengths_s, 0.3) == TwoState(share=0.3, fair_s=7 / 2, slow_s=9 / 2)
+    assert durations(is_slow[:4], lengths_s[:4], 0.3) == TwoState(share=0.3, fair_s=2, slow_s=6)
+    assert durations(np.zeros(10, bool), lengths_s, 0.3) is None
+    assert durations(np.ones(10, bool), lengths_s, 0.3) is None
+
+
+def trace_of(compute_s, transfer_s, late_port):
+    """Epochs of a task of work and an exchange; `late_port[e]` ends the exchange last, by half of it."""
+    spans = []
+    for epoch in range(compute_s.shape[1]):
+        begin_s = compute_s[:, epoch].max()
+        for worker, seconds in enumerate(compute_s[:, epoch]):
+            whose = {"worker": worker, "epoch": epoch}
+            end_s = begin_s + transfer_s[epoch] * (1.0 if worker == late_port[epoch] else 0.5)
+            spans.append(Span(task="l0/multiply/forward", category="compute", start_s=0.0, end_s=seconds, **whose))
+            spans.append(Span(task="l0/x/forward", category="communicate", start_s=seconds, end_s=end_s, **whose))
+    epoch_s = tuple((compute_s.max(0) + transfer_s).tolist())
+    return Trace(origin="measured", plan_fingerprint="x", num_workers=len(compute_s), spans=tuple(spans),
+                 epoch_s=epoch_s, peak_bytes=(0,) * len(compute_s))  # fmt: skip
+
+
+def test_a_trace_shows_whose_processor_and_whose_link_was_slow():
+    """Worker 1 computes at half the rate twice; worker 2's link is at a quarter for a while; 0 is always fair."""
+    slow_compute, slow_link = spells(60, (10, 15), (30, 40)), spells(60, (20, 28))
+    compute_s = np.stack([series(slow_compute & (worker == 1), 2.0, 0.02, worker) for worker in range(3)])
+    transfer_s = series(slow_link, 4.0, 0.02, 7)
+    late_port = np.where(slow_link, 2, np.arange(60) % 3)
+    found = fit_weather(trace_of(compute_s, transfer_s, late_port)).workers
+    assert found[0].compute is found[2].compute is None
+    assert found[0].link is found[1].link is None
+    lengths_s = compute_s.max(0) + transfer_s
+    compute, link = found[1].compute, found[2].link
+    assert compute.share == pytest.approx(0.5, rel=0.05)
+    assert compute.slow_s == pytest.approx(lengths_s[slow_compute].sum() / 2)
+    assert compute.fair_s == pytest.approx(lengths_s[~slow_compute].sum() / 2)
+    assert link.share == pytest.approx(0.25, rel=0.05)
+    assert link.slow_s == pytest.approx(lengths_s[slow_link].sum())
+
+
+def test_a_trace_of_too_few_or_scattered_epochs_is_refused():
+    """Spells cannot be told from epochs far apart."""
+    few = trace_of(np.ones((2, 19)), np.ones(19), np.zeros(19))
+    with pytest.raises(UserError, match=r"at least 20 epochs .* training\.traced_epochs"):
+        fit_weather(few)
+    many = trace_of(np.ones((2, 60)), np.ones(60), np.zeros(60))
+    scattered = many.model_copy(update={"spans": tuple(span for span in many.spans if span.epoch % 2)})
+    with pytest.raises(UserError, match="on end"):
+        fit_weather(scattered)

@@ -1,0 +1,160 @@
+"""Epochs under weather: by hand in small cases, the event engine's where it is fair, the rule's bounds always."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from planner.lowering import lower_plan
+from planner.partial.rule import WARM_UP_EPOCHS, majority
+from planner.search import make_plan
+from planner.simulator.engine import compile_schedule
+from planner.simulator.engine import play as play_tasks
+from planner.weather.conditions import Conditions, fair
+from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
+from planner.weather.play import Waiting, aligned_sections, figures, play, replicas_of
+from planner.weather.sections import Sections, sections_of
+from profiles.errors import UserError
+
+SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
+GRAPH = generate_sbm(SPEC)
+
+
+def plan_of(kind="gcn", num_workers=3, **job):
+    device = DeviceSpec(catalog="t4", count=num_workers)
+    pin = PinnedDecisions(partitioner="metis", balance="equal", feature_cache=False, overlap=False)
+    spec = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=16), pin=pin, **job)
+    return make_plan(spec, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
+
+
+def asleep(num_workers, num_epochs, sleeps):
+    """Fair rates, and these seconds slept by (worker, epoch)."""
+    conditions = fair(num_workers, num_epochs)
+    for (worker, epoch), seconds in sleeps.items():
+        conditions.sleep_s[worker, epoch] = seconds
+    return conditions
+
+
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "tagcn"])
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_a_fair_epoch_is_the_event_engines(kind, num_workers):
+    """Every section and every collective is in it, on any number of workers."""
+    schedule = lower_plan(plan_of(kind, num_workers))
+    sections = sections_of(schedule)
+    expected = play_tasks(compile_schedule(schedule)).makespan_s
+    epoch_s = play(sections, fair(num_workers, 4)).epoch_s
+    np.testing.assert_allclose(epoch_s, expected, rtol=1e-5)
+    assert 0 <= sections.backward < len(sections.compute_s[0]) - 1
+    scaled = play(aligned_sections(schedule, 3.0), fair(num_workers, 4)).epoch_s
+    np.testing.assert_allclose(scaled, 3.0)
+
+
+def simple(num_workers=3, transfer_s=0.0):
+    """One exchange after a second of work forward, another second backward."""
+    return Sections(np.tile([1.0, 1.0, 0.0], (num_workers, 1)), np.array([transfer_s, 0.0]), backward=1)
+
+
+def test_collectives_wait_for_the_sleeper():
+    """Each epoch takes as much longer as its longest sleeper sleeps."""
+    conditions = asleep(3, 8, {(2, 5): 10.0, (0, 6): 3.0, (1, 6): 4.0})
+    assert play(simple(), conditions).epoch_s.tolist() == [2, 2, 2, 2, 2, 12, 6, 2]
+
+
+def test_partial_reduce_by_hand():
+    """Worker 2 sleeps 10 s in epoch 5, half before each pass; alpha 0.5, K 3.
+
+    In epoch 5 the others wait for its rows until 1.5 times the usual second, then go on without it: the epoch takes
+    2.5 s. In 6 and 7 they expect nothing of it. In 8 it may not be missing any longer: it began epoch 5 at 10 s, slept
+    5, sent its rows at 16, slept 5 more and is ready at 22, where the others are since 18.5.
+    """
+    run = play(simple(), asleep(3, 11, {(2, 5): 10.0}), Waiting(0.5, 3, 2))
+    assert np.cumsum(run.epoch_s).tolist() == [2, 4, 6, 8, 10, 12.5, 14.5, 16.5, 22, 24, 26]
+    assert run.num_members.tolist() == [3, 3, 3, 3, 3, 2, 2, 2, 3, 3, 3]
+    assert run.oldest.tolist() == [0, 0, 0, 0, 0, 1, 2, 3, 3, 0, 0]
+
+
+def test_a_short_delay_is_waited_out():
+    """Within alpha times the usual nobody is left out."""
+    run = play(simple(), asleep(3, 8, {(2, 5): 0.8}), Waiting(0.5, 3, 2))
+    np.testing.assert_allclose(run.epoch_s, [2, 2, 2, 2, 2, 2.8, 2, 2])
+    assert set(run.num_members.tolist()) == {3}
+    assert not run.oldest.any()
+
+
+def test_without_a_majority_the_others_wait():
+    """Two of three asleep."""
+    run = play(simple(), asleep(3, 8, {(1, 5): 4.0, (2, 5): 6.0}), Waiting(0.0, 3, 2))
+    assert run.epoch_s[5] == 6.0
+    assert run.num_members[5] == 2
+
+
+def test_slow_rates_stretch_what_is_done_under_them():
+    """Half the processor from 3 s to 5 s loses a second of work; a link at a fifth takes five times as long."""
+    conditions = Conditions(
+        change_s=np.array([[3.0, 5.0], [np.inf, np.inf]]),
+        compute=np.array([[1.0, 0.5, 1.0], [1.0, 1.0, 1.0]]),
+        link=np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 1.0]]),
+        sleep_s=np.zeros((2, 4)),
+    )
+    np.testing.assert_allclose(play(simple(2), conditions).epoch_s, [2, 3, 2, 2])
+    with_transfer = play(simple(2, transfer_s=0.5), conditions).epoch_s
+    np.testing.assert_allclose(with_transfer, [2.5, 3.25, 4.5, 4.5])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 5), st.integers(0, 4), st.floats(0, 2), st.integers(0, 2**32 - 1))
+def test_bounds_hold_under_any_sleeps(size, max_staleness, alpha, seed):
+    """Majorities, ages within K, everybody in the warm-up and in the last step."""
+    rng = np.random.default_rng(seed)
+    num_epochs = 20
+    sections = Sections(rng.random((size, 5)), rng.random(4) * 0.2, backward=2)
+    conditions = fair(size, num_epochs)
+    conditions.sleep_s[:, WARM_UP_EPOCHS:] = rng.exponential(2.0, (size, num_epochs - WARM_UP_EPOCHS))
+    conditions.sleep_s[rng.random(conditions.sleep_s.shape) < 0.7] = 0
+    run = play(sections, conditions, Waiting(alpha, max_staleness, majority(size)))
+    assert run.num_members.min() >= majority(size)
+    assert run.oldest.max() <= max_staleness
+    assert (run.num_members[[*range(WARM_UP_EPOCHS), num_epochs - 1]] == size).all()
+    assert (run.epoch_s > 0).all()
+    if max_staleness == 0:
+        assert (run.num_members == size).all()
+
+
+def test_figures_are_over_replicas_without_the_warm_up():
+    """Mean, percentiles and delay of runs that are known."""
+    runs = [asleep(3, 8, {}), asleep(3, 8, {(0, 4): 5.0})]
+    found = figures(simple(), runs.__getitem__, None, 2)
+    assert found.mean_epoch_s == pytest.approx(2.5)
+    assert found.delay_s == pytest.approx(0.5)
+    assert found.p95_run_epoch_s == pytest.approx(2.0 + 0.95)
+    assert found.mean_members == 3
+    assert found.max_age == 0
+    partial = figures(simple(), runs.__getitem__, Waiting(0.0, 3, 2), 2)
+    assert partial.mean_epoch_s < found.mean_epoch_s
+    assert partial.max_age == 3
+
+
+def test_partial_reduce_hides_the_papers_sleeps():
+    """Sleeps of two epochs, a tenth of the time, on four workers: less delay the more epochs may be missed."""
+    conditions_of = replicas_of(SleepWeather(sleep_epochs=2.0), 4, 100, 2.0)
+    delays_s = [figures(simple(4), conditions_of, None, 10).delay_s]
+    delays_s += [figures(simple(4), conditions_of, Waiting(0.1, k, 3), 10).delay_s for k in (1, 3)]
+    assert delays_s[0] > delays_s[1] > delays_s[2] >= 0
+
+
+def test_a_model_of_other_workers_is_refused():
+    """It was fitted on another cluster."""
+    with pytest.raises(UserError, match="describes 2 workers, the plan has 3"):
+        replicas_of(MarkovWeather(workers=(WorkerWeather(),) * 2), 3, 10, 1.0)
+
+
+def test_a_two_state_model_slows_what_it_is_of():
+    """A worker at half its rate for ever takes twice as long, and all wait for it."""
+    for_ever = TwoState(share=0.5, fair_s=1e-9, slow_s=1e12)
+    weather = MarkovWeather(workers=(WorkerWeather(compute=for_ever), WorkerWeather(), WorkerWeather()))
+    found = figures(simple(), replicas_of(weather, 3, 20, 2.0), None, 3)
+    assert found.mean_epoch_s == pytest.approx(4.0, rel=1e-6)
+    assert found.delay_s == pytest.approx(2.0, rel=1e-6)

@@ -1,0 +1,123 @@
+"""One worker of `test_hybrid_training`: trains every case in the folder beside its peers and writes what it saw."""
+
+import gc
+import os
+import sys
+from dataclasses import is_dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from planner.hybrid.dependencies import Rates
+from planner.hybrid.levels import levels_of
+from planner.hybrid.staging import Staged
+from planner.job import Job
+from planner.plan import FullBatchDecision
+from planner.program import build_program
+from planner.shard import Shard
+from profiles.kernels import pool
+from profiles.launch import reporting_errors
+from runtime.comm import HaloExchanger
+from runtime.hybrid.adjusting import Adjusting
+from runtime.hybrid.trainer import HybridTrainer
+
+PLANNED = {"vertex_s": 1e-9, "edge_s": 1e-9}
+
+
+def tensor_bytes(values):
+    """Bytes of all tensors in nested objects, every one once."""
+    seen, left = {}, [values]
+    while left:
+        value = left.pop()
+        if isinstance(value, torch.Tensor):
+            parts = (value.crow_indices(), value.col_indices(), value.values()) if value.is_sparse_csr else (value,)
+            seen |= {part.data_ptr(): part.nbytes for part in parts}
+        elif isinstance(value, dict):
+            left += value.values()
+        elif is_dataclass(value) and not isinstance(value, HaloExchanger):
+            left += vars(value).values()
+    return sum(seen.values())
+
+
+def weathered(record, program, model, *, link_s, compute_s):
+    """The epoch as if exchanges, or all computing, had taken this long."""
+    slow = {f"{step.name}/exchange/forward" for step in program.steps if step.op in ("aggregate", "exchange")}
+    record.spans = [
+        (key, kind, 0.0, link_s if key in slow else compute_s if kind == "compute" else end_s - begin_s)
+        for key, kind, begin_s, end_s in record.spans
+    ]
+    for block in model.blocks.values():
+        for name, arrived_s in block.exchanger.arrived_s.items():
+            block.exchanger.arrived_s[name] = np.where(arrived_s > 0, link_s, 0.0)
+    return record
+
+
+def train(case, rank):
+    """All epochs of one case."""
+    job = Job.load(case / "job.json")
+    decision = FullBatchDecision.model_validate_json((case / "decision.json").read_text())
+    shard, staged = Shard.load(case / f"worker_{rank}.npz"), Staged.load(case / f"staged_{rank}.npz")
+    program = build_program(
+        job.model,
+        decision.layers,
+        num_features=shard.x.shape[1],
+        num_classes=shard.num_classes,
+        sparse_input=decision.sparse_features,
+    )
+    moves = dict(np.load(case / f"moves_{rank}.npz")) if (case / f"moves_{rank}.npz").exists() else {}
+    is_online, counts_buffers = "online" in case.name, "pooled" in case.name
+    if counts_buffers:
+        gc.collect()
+    trainer = HybridTrainer(job, program, shard, torch.device("cpu"), staged, adjusts=is_online or bool(moves))
+    adjusting = None
+    if is_online:
+        levels = levels_of(job.model, decision.layers, shard.x.shape[1], shard.num_classes)
+        rates = Rates(**PLANNED, row_s=(1.0,) * shard.num_workers)
+        adjusting = Adjusting(trainer.model, staged, levels, rates, 0.0)
+    pool.release()
+    found = {"loss": [], "sent": [], "grad": [], "keys": [], "num_cached": [], "saved_s": [], "bound_s": []}
+    for epoch in range(job.training.epochs):
+        record = trainer.train_epoch(epoch, traced=True)
+        found["loss"].append(record.loss)
+        found["sent"].append(record.sent_bytes)
+        found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
+        found["keys"].append(" ".join(span[0] for span in record.spans))
+        if str(epoch) in moves:
+            trainer.model.apply(moves[str(epoch)])
+        if adjusting:
+            link_s, compute_s = ((1e3, 1e-9), (1e-9, 1e6), (1e3, 1e-9))[epoch % 3]
+            adjusted = adjusting.after(weathered(record, program, trainer.model, link_s=link_s, compute_s=compute_s))
+            for name in ("num_cached", "saved_s", "bound_s"):
+                found[name].append(getattr(adjusted, name))
+    logits, vertices = trainer.logits().numpy().copy(), trainer.model.vertices.numpy().copy()
+    held_bytes = tensor_bytes({"blocks": trainer.model.blocks, "inputs": trainer.model.inputs})
+    if counts_buffers:
+        del trainer, adjusting
+        dist.barrier()  # gloo's thread may hold the last reduction's tensor a moment longer than who waited for it
+        gc.collect()
+    np.savez(
+        case / f"result_{rank}.npz",
+        logits=logits,
+        vertices=vertices,
+        pool_bytes=pool.held_bytes(),
+        tensor_bytes=held_bytes,
+        **found,
+    )
+
+
+def main():
+    """Trains the cases in the order of their names."""
+    folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+    with reporting_errors(folder, rank):
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+        for case in sorted(path for path in folder.iterdir() if (path / "job.json").exists()):
+            train(case, rank)
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Halo rows and gradients that are late are replaced by the newest there are, never older than allowed."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from meshed import in_threads, meshed
+
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import WARM_UP_EPOCHS
+from runtime.comm import HaloExchanger
+from runtime.partial.exchange import PartialExchanger
+from runtime.partial.mailbox import PeerError, Slot
+from runtime.partial.pace import Pace
+from runtime.recorder import Recorder
+
+COUNTS = np.array([[0, 2, 1], [3, 0, 2], [1, 2, 0]])  # rows from p to q
+NUM_LOCAL, WIDTH = 6, 4
+STEPS = ("l0/aggregate", "l1/aggregate")
+FIRST = WARM_UP_EPOCHS
+
+
+def exchangers_of(boxes, *, alpha=100.0, max_staleness=2, timeout_s=20.0):
+    """One for each worker, whose rows to send are its first ones; epochs of threads are short, so alpha is large."""
+    decision = PartialReduceDecision(alpha=alpha, max_staleness=max_staleness, min_group=2, contributing=((1, 1, 1),))
+    made = []
+    for rank, box in enumerate(boxes):
+        send_rows = torch.cat([torch.arange(int(count)) for count in COUNTS[rank]])
+        recorder = Recorder(torch.device("cpu"))
+        plain = HaloExchanger(send_rows, COUNTS[rank].tolist(), COUNTS[:, rank].tolist(), NUM_LOCAL, recorder)
+        made.append(PartialExchanger.over(plain, box, decision, timeout_s=timeout_s))
+    return made
+
+
+@pytest.fixture
+def boxes():
+    """Three connected mailboxes with forward and backward slots of two steps."""
+    slots = []
+    for rank in range(3):
+        sent, received = COUNTS[rank].tolist(), COUNTS[:, rank].tolist()
+        forward = [Slot(f"{name}/forward", received, sent, WIDTH) for name in STEPS]
+        backward = [Slot(f"{name}/backward", sent, received, WIDTH) for name in STEPS]
+        slots.append(forward + backward)
+    with meshed(3, slots) as connected:
+        yield connected
+
+
+def rows_of(rank, epoch):
+    """A worker's rows in an epoch: every number says whose and when."""
+    return torch.arange(NUM_LOCAL * WIDTH, dtype=torch.float32).view(NUM_LOCAL, WIDTH) + 1000 * rank + 100 * epoch
+
+
+def epochs_in(halo, rank):
+    """Of which epoch the rows of each peer are."""
+    parts = halo.split(COUNTS[:, rank].tolist())
+    return {peer: int((part[0, 0] - 1000 * peer) // 100) for peer, part in enumerate(parts) if len(part)}
+
+
+def fetch(exchanger, epoch, step=STEPS[0]):
+    return exchanger.fetch(rows_of(exchanger.mailbox.rank, epoch), step)
+
+
+def train(exchanger, epoch):
+    """An epoch's exchanges; what came in the first of them."""
+    exchanger.begin(epoch)
+    halo = fetch(exchanger, epoch)
+    fetch(exchanger, epoch, STEPS[1])
+    for name in STEPS[::-1]:
+        exchanger.give_back_(torch.ones(exchanger.num_halo, WIDTH), torch.zeros(NUM_LOCAL, WIDTH), name)
+    return halo
+
+
+def warm_up(exchangers):
+    for epoch in range(FIRST):
+        halos = in_threads([lambda e=e, n=epoch: train(e, n) for e in exchangers])
+        for rank, halo in enumerate(halos):
+            expected = [rows_of(p, epoch)[: int(COUNTS[p, rank])] for p in range(3)]
+            assert torch.equal(halo, torch.cat(expected))
+
+
+def test_in_the_warm_up_all_wait_and_rows_are_the_owners(boxes):
+    """A worker that comes late is waited for, in both directions; gradients are summed at the owners."""
+    exchangers = exchangers_of(boxes)
+
+    def late():
+        time.sleep(0.3)
+        return train(exchangers[2], 0)
+
+    in_threads([lambda: train(exchangers[0], 0), lambda: train(exchangers[1], 0), late])
+    assert [e.oldest for e in exchangers] == [0, 0, 0]
+    grads = in_threads(
+        [lambda e=e: (e.begin(1), fetch(e, 1), e.give_back_(torch.ones(e.num_halo, WIDTH) * (e.mailbox.rank + 1),
+         torch.zeros(NUM_LOCAL, WIDTH), STEPS[0]))[2] for e in exchangers]
+    )  # fmt: skip
+    for rank, grad in enumerate(grads):
+        expected = torch.zeros(NUM_LOCAL, WIDTH)
+        for peer in range(3):
+            expected[: int(COUNTS[rank, peer])] += peer + 1
+        assert torch.equal(grad, expected)
+
+
+def test_a_late_peer_is_gone_on_without_and_its_rows_come_later(boxes):
+    """Old rows in its place, new ones of the others; what it sends late is used as soon as it is there."""
+    exchangers = exchangers_of(boxes)
+    warm_up(exchangers)
+    halos = in_threads([lambda e=e: train(e, FIRST) for e in exchangers[:2]])
+    assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST - 1}
+    assert epochs_in(halos[1], 1) == {0: FIRST, 2: FIRST - 1}
+    assert [e.oldest for e in exchangers[:2]] == [1, 1]
+    assert all(2 in e.missed for e in exchangers[:2])
+    halo = train(exchangers[2], FIRST)
+    assert epochs_in(halo, 2) == {0: FIRST, 1: FIRST}
+    for exchanger in exchangers[:2]:
+        exchanger.took_part = [True, True, False]
+    halos = in_threads([lambda e=e: train(e, FIRST + 1) for e in exchangers[:2]])
+    assert epochs_in(halos[0], 0) == {1: FIRST + 1, 2: FIRST}
+
+
+def test_rows_too_old_are_waited_for(boxes):
+    """After K epochs without a peer nothing is used that is older, however long its rows take."""
+    exchangers = exchangers_of(boxes, max_staleness=2)
+    warm_up(exchangers)
+    for epoch in (FIRST, FIRST + 1):
+        in_threads([lambda e=e, n=epoch: train(e, n) for e in exchangers[:2]])
+        for exchanger in exchangers[:2]:
+            exchanger.took_part = [True, True, False]
+    assert [e.oldest for e in exchangers[:2]] == [2, 2]
+    came = threading.Event()
+
+    def late():
+        time.sleep(0.3)
+        came.set()
+        return train(exchangers[2], FIRST)
+
+    def ahead(exchanger):
+        halo = train(exchanger, FIRST + 2)
+        assert came.is_set(), "went on with rows that were too old"
+        return halo
+
+    halos = in_threads([*(lambda e=e: ahead(e) for e in exchangers[:2]), late])
+    assert epochs_in(halos[0], 0) == {1: FIRST + 2, 2: FIRST}
+    assert max(e.oldest for e in exchangers) == 2
+
+
+def test_who_has_missed_a_deadline_is_not_waited_for_again_until_heard_of(boxes):
+    """With a deadline that never comes, only peers that may still send anything hold a worker up."""
+    exchangers = exchangers_of(boxes, alpha=1e9)
+    warm_up(exchangers)
+    for exchanger in exchangers[:2]:
+        exchanger.begin(FIRST)
+        exchanger.missed.add(2)
+    in_threads([lambda e=e: fetch(e, FIRST) for e in exchangers[:2]])
+    exchangers[2].begin(FIRST)
+    with boxes[2].changed:
+        boxes[2].post_rows(boxes[2].index["l0/aggregate/forward"], FIRST, torch.zeros(int(COUNTS[2].sum()), WIDTH))
+    assert boxes[0].wait(lambda: boxes[0].latest[2] == FIRST, time.monotonic() + 20)
+    assert exchangers[0].is_expected(2)
+
+
+def test_who_was_not_in_the_last_step_is_not_waited_for(boxes):
+    """It is still in an earlier epoch."""
+    exchangers = exchangers_of(boxes, alpha=1e9)
+    warm_up(exchangers)
+    for exchanger in exchangers[:2]:
+        exchanger.took_part = [True, True, False]
+    halos = in_threads([lambda e=e: train(e, FIRST) for e in exchangers[:2]])
+    assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST - 1}
+
+
+def test_nothing_is_reused_where_k_is_0(boxes):
+    """However late a peer is."""
+    exchangers = exchangers_of(boxes, alpha=0.0, max_staleness=0)
+    warm_up(exchangers)
+
+    def late():
+        time.sleep(0.2)
+        return train(exchangers[2], FIRST)
+
+    halos = in_threads([*(lambda e=e: train(e, FIRST) for e in exchangers[:2]), late])
+    assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST}
+    assert [e.oldest for e in exchangers] == [0, 0, 0]
+
+
+def test_a_silent_peer_is_named(boxes):
+    """By the timeout, with what it did not send."""
+    exchangers = exchangers_of(boxes, timeout_s=0.2)
+    with pytest.raises(PeerError, match=r"Timed out after 0 s: worker 1, 2 sent no l0/aggregate/forward of epoch 0"):
+        train(exchangers[0], 0)
+
+
+def test_usual_seconds_are_the_warm_ups_without_its_first_epoch(monkeypatch):
+    """The median, per part; deadlines count from where the part began, and there is none in the warm-up."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    pace = Pace(alpha=0.5)
+    for epoch, seconds in enumerate((100.0, 2.0, 4.0)):
+        pace.begin(epoch)
+        assert pace.deadline_s("a") == pace.step_deadline_s() == float("inf")
+        now[0] += seconds
+        pace.end_part("a")
+        now[0] += 1.0
+        pace.end_epoch()
+    pace.begin(3)
+    begin_s = now[0]
+    assert pace.deadline_s("a") == begin_s + 1.5 * 3.0
+    assert pace.step_deadline_s() == begin_s + 1.5 * 4.0
+    assert pace.step_deadline_s(7.0) == 7.0 + 1.5 * 4.0
+    now[0] += 50.0
+    pace.end_part("a")
+    assert pace.deadline_s("a") == begin_s + 50.0 + 1.5 * 3.0

@@ -1,0 +1,272 @@
+"""Training under partial reduce among real workers: exact where K is 0, bounded and in step where it is not."""
+
+import os
+
+import numpy as np
+import pytest
+
+from planner.adjacency import aggregation_matrix
+from planner.generate import generate_sbm
+from planner.halo import build_halo
+from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.partial.contributing import contributing_vertices
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import WARM_UP_EPOCHS, majority
+from planner.partition import partition
+from planner.plan import FullBatchDecision
+from planner.program import LayerDecision
+from planner.shard import cut_shard
+from profiles.agents import HostGroup
+from profiles.launch import launch
+
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+
+WORKER = """
+import os, signal, subprocess, sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from planner.job import Job
+from planner.plan import FullBatchDecision
+from planner.program import build_program
+from planner.shard import Shard
+from profiles.launch import reporting_errors
+from runtime.full_batch import FullBatchTrainer
+from runtime.partial.state import packed_state
+from runtime.partial.trainer import PartialReduceTrainer
+
+folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+EVENT_EPOCH = 5
+
+
+def happen(what, epoch):
+    if epoch != EVENT_EPOCH or rank != 2:
+        return
+    if what == "stopped":
+        subprocess.Popen(["sh", "-c", f"sleep 1.5; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def train(case):
+    job = Job.load(case / "job.json")
+    decision = FullBatchDecision.model_validate_json((case / "decision.json").read_text())
+    shard = Shard.load(case / f"worker_{rank}.npz")
+    program = build_program(job.model, decision.layers, num_features=shard.x.shape[1], num_classes=shard.num_classes,
+                            sparse_input=False)
+    sleeps_s, device = np.load(case / "sleeps.npy")[rank], torch.device("cpu")
+    if decision.partial is None:
+        made = FullBatchTrainer(job, program, shard, device, sleeps_s=sleeps_s)
+    else:
+        made = PartialReduceTrainer(job, program, shard, device, decision.partial, timeout_s=30, sleeps_s=sleeps_s)
+    found = {"begun": [], "epoch": [], "members": [], "oldest": [], "loss": [], "grad": [], "state": [], "sent": [],
+             "keys": []}
+    dist.barrier()
+    with closing(made) as trainer:
+        epoch = 0
+        while epoch < job.training.epochs:
+            happen(case.name, epoch)
+            record = trainer.train_epoch(epoch, traced=True)
+            found["begun"].append(epoch)
+            found["epoch"].append(record.epoch)
+            found["members"].append(record.num_members)
+            found["oldest"].append(record.oldest)
+            found["loss"].append(record.loss)
+            found["sent"].append(record.sent_bytes)
+            found["keys"].append(" ".join(span[0] for span in record.spans))
+            found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
+            found["state"].append(packed_state(trainer.optimizer).numpy())
+            epoch = record.epoch + 1
+        scores = trainer.evaluate()
+    np.savez(case / f"result_{rank}.npz", score=scores["test"], **found)
+
+
+with reporting_errors(folder, rank):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=30))
+    for case in sorted(path for path in folder.iterdir() if (path / "job.json").exists()):
+        train(case)
+    dist.destroy_process_group()
+"""
+NUM_WORKERS, K, EPOCHS, EVENT_EPOCH = 3, 3, 14, 5
+SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
+NOISY = SbmGraph(
+    source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=24, feature_signal=1.0, seed=4
+)
+MODELS = [
+    ("gcn", "multiply_first"),
+    ("gat", "multiply_first"),
+    ("sage", "aggregate_first"),
+    ("tagcn", "multiply_first"),
+]
+
+
+class Case:
+    """A model on a partitioned graph, and what its workers did."""
+
+    def __init__(
+        self, spec, kind="gcn", order="multiply_first", *, partial=None, absent="reuse", sleeps=None, **training
+    ):
+        graph = generate_sbm(spec)
+        model = ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2)
+        pin = PinnedDecisions(partial_reduce=PartialReducePin())
+        training = TrainingSpec(**{"epochs": EPOCHS} | training)
+        self.job = Job(graph=spec, model=model, training=training, fidelity="stale", pin=pin)
+        self.sleeps_s = np.zeros((NUM_WORKERS, self.job.training.epochs))
+        for (rank, epoch), seconds in (sleeps or {}).items():
+            self.sleeps_s[rank, epoch] = seconds
+        part = partition(graph.num_nodes, graph.edge_index, NUM_WORKERS, "metis")
+        self.graph = graph
+        self.halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, kind), part, NUM_WORKERS)
+        decided = None
+        if partial is not None:
+            alpha, max_staleness = partial
+            counts = contributing_vertices(self.halo, graph.train_mask, model)
+            decided = PartialReduceDecision(
+                alpha=alpha, max_staleness=max_staleness, min_group=majority(NUM_WORKERS), absent=absent,
+                contributing=tuple(map(tuple, counts.tolist())),
+            )  # fmt: skip
+        self.decision = FullBatchDecision(
+            partitioner="metis",
+            target_weights=(1 / 3,) * 3,
+            layers=(LayerDecision(op_order=order),) * 2,
+            partial=decided,
+        )
+
+    def write(self, folder):
+        """All that its workers need."""
+        folder.mkdir()
+        self.job.save(folder / "job.json")
+        (folder / "decision.json").write_text(self.decision.model_dump_json())
+        np.save(folder / "sleeps.npy", self.sleeps_s)
+        for rank in range(NUM_WORKERS):
+            cut_shard(self.graph, self.halo, rank, sparse_features=False).save(folder / f"worker_{rank}.npz")
+
+    def read(self, folder):
+        """What its workers wrote."""
+        self.results = [dict(np.load(folder / f"result_{rank}.npz")) for rank in range(NUM_WORKERS)]
+
+    def states(self):
+        """By round, the state of every worker that took part in it."""
+        found = {}
+        for rank, result in enumerate(self.results):
+            for number, state in zip(result["epoch"].tolist(), result["state"], strict=True):
+                found.setdefault(number, {})[rank] = state
+        return found
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """Every case, trained in one launch of three workers."""
+    folder = tmp_path_factory.mktemp("partial")
+    made = {}
+    for kind, order in MODELS:
+        made[f"exact-{kind}"] = Case(SMALL, kind, order)
+        made[f"zero-{kind}"] = Case(SMALL, kind, order, partial=(0.0, 0), sleeps={(1, 4): 0.05})
+    # Steps so small that the weights stay where they are: whatever is old is then what is new.
+    resting = {"epochs": EPOCHS, "optimizer": "sgd", "learning_rate": 1e-30}
+    naps = {(2, 5): 0.2, (1, 8): 0.2, (0, 10): 0.2}
+    for kind, order in MODELS:
+        made[f"resting-{kind}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, **resting)
+    made["patient"] = Case(SMALL, partial=(1e6, K))
+    made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0})
+    made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0}, optimizer="sgd")
+    made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 1.0})
+    made["late-at-the-end"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EPOCHS - 3): 1.0})
+    made["stopped"] = Case(SMALL, partial=(0.5, K))
+    rng = np.random.default_rng(0)
+    often = {(rank, epoch): 0.05 for rank in range(NUM_WORKERS) for epoch in range(3, 120) if rng.random() < 0.1}
+    made["learning"] = Case(NOISY, epochs=120)
+    made["learning-stale"] = Case(NOISY, partial=(0.5, K), absent="scale", sleeps=often, epochs=120)
+    for name, case in made.items():
+        case.write(folder / name)
+    (folder / "partial_worker.py").write_text(WORKER)
+    launch("partial_worker", [str(folder)], hosts=[HostGroup(NUM_WORKERS)], folder=folder,
+           environment={"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])})  # fmt: skip
+    for name, case in made.items():
+        case.read(folder / name)
+    return made
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in MODELS])
+def test_k_0_is_halo_exchange_bit_for_bit(cases, kind):
+    """Losses, gradients, weights and optimizer state, on every worker, though one of them sleeps."""
+    for ours, theirs in zip(cases[f"zero-{kind}"].results, cases[f"exact-{kind}"].results, strict=True):
+        for what in ("loss", "grad", "state", "epoch", "sent", "keys", "score"):
+            np.testing.assert_array_equal(ours[what], theirs[what])
+        assert not ours["oldest"].any()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in MODELS])
+def test_where_weights_rest_what_is_old_is_exact(cases, kind):
+    """Every gradient is that of halo exchange: right rows in right places, nothing lost or counted twice."""
+    exact, resting = cases[f"exact-{kind}"].results[0]["grad"][0], cases[f"resting-{kind}"].results
+    assert max(result["oldest"].max() for result in resting) > 0
+    for result in resting:
+        for grad in result["grad"]:
+            np.testing.assert_allclose(grad, exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
+
+
+def test_with_patience_every_step_is_everybodys(cases):
+    """Where nobody is ever gone on without, the numbers are halo exchange's but for the order of sums."""
+    for ours, theirs in zip(cases["patient"].results, cases["exact-gcn"].results, strict=True):
+        assert ours["epoch"].tolist() == list(range(EPOCHS))
+        assert set(ours["members"].tolist()) == {NUM_WORKERS}
+        assert not ours["oldest"].any()
+        np.testing.assert_allclose(ours["loss"], theirs["loss"], rtol=1e-5)
+        np.testing.assert_array_equal(ours["keys"], theirs["keys"])
+
+
+@pytest.mark.parametrize("name", ["late", "late-sgd", "late-scaled", "stopped"])
+def test_others_go_on_without_a_worker_that_sleeps_or_is_stopped(cases, name):
+    """They step without it and use its old rows; it joins them later, and the run ends with all of them."""
+    results = cases[name].results
+    sleeper = dict(zip(results[2]["begun"].tolist(), results[2]["epoch"].tolist(), strict=True))
+    assert sleeper[EVENT_EPOCH] > EVENT_EPOCH
+    assert EVENT_EPOCH not in results[2]["epoch"]
+    for other in results[:2]:
+        assert other["members"][other["epoch"] == EVENT_EPOCH].tolist() == [2]
+        assert other["oldest"].max() >= 1
+    for result in results:
+        assert result["epoch"][-1] == EPOCHS - 1
+        assert result["members"][-1] == NUM_WORKERS
+
+
+@pytest.mark.parametrize("name", ["late", "late-sgd", "late-scaled", "late-at-the-end", "stopped", "learning-stale"])
+def test_nothing_is_older_than_k_and_nobody_missing_longer(cases, name):
+    """Rows, gradients and absences; warm-up and last step are everybody's."""
+    case = cases[name]
+    last = case.job.training.epochs - 1
+    for result in case.results:
+        assert result["oldest"].max() <= K
+        assert (result["epoch"] - result["begun"]).max() <= K
+        assert np.diff(result["epoch"]).max() <= K + 1
+        assert {*range(WARM_UP_EPOCHS), last} <= set(result["epoch"].tolist())
+
+
+@pytest.mark.parametrize(
+    "name", ["patient", "late", "late-sgd", "late-scaled", "late-at-the-end", "stopped", "learning-stale"]
+)
+def test_members_of_a_step_end_it_with_the_same_bits(cases, name):
+    """Weights and optimizer state; so after a step of all workers all replicas are equal."""
+    case = cases[name]
+    states = case.states()
+    assert sorted(states) == list(range(case.job.training.epochs))
+    for number, by_worker in states.items():
+        first = next(iter(by_worker.values()))
+        assert all(np.array_equal(state, first) for state in by_worker.values())
+        counted = {int(r["members"][r["epoch"] == number][0]) for r in case.results if number in r["epoch"]}
+        assert counted == {len(by_worker)}
+    assert any(len(by_worker) < NUM_WORKERS for by_worker in states.values()) == (name != "patient")
+
+
+def test_stale_training_learns_as_well(cases):
+    """Under sleeps a GCN classifies unseen vertices about as well as the exact one, far above chance."""
+    exact, stale = (cases[name].results[0] for name in ("learning", "learning-stale"))
+    assert exact["score"] > 0.6
+    assert abs(stale["score"] - exact["score"]) <= 0.05
+    assert stale["loss"][-1] < 0.5 * stale["loss"][0]

@@ -1,0 +1,34 @@
+"""Sums over a group: the same bits on every member, of the members' numbers only, and named where one is silent."""
+
+import pytest
+import torch
+from meshed import in_threads, meshed
+
+from runtime.partial.mailbox import PeerError
+from runtime.partial.reduction import sum_over
+
+
+def gradients(size, count):
+    generator = torch.Generator().manual_seed(count)
+    return [torch.randn(count, generator=generator) for _ in range(size)]
+
+
+@pytest.mark.parametrize("members", [(0, 1, 2, 3), (0, 2, 3), (1, 3), (2,)])
+@pytest.mark.parametrize("count", [1, 3, 1000])
+def test_members_get_the_sum_of_theirs_with_the_same_bits(members, count):
+    """Added up in the order of ranks, pieces without a number included."""
+    flats = gradients(4, count)
+    with meshed(4) as boxes:
+        for number in (5, 6):
+            sums = in_threads([lambda m=m, n=number: sum_over(boxes[m], members, n, flats[m], 20.0) for m in members])
+            expected = flats[members[0]].clone()
+            for member in members[1:]:
+                expected += flats[member]
+            assert all(torch.equal(each, expected) for each in sums)
+
+
+def test_a_silent_member_is_named():
+    """By the timeout."""
+    flats = gradients(3, 9)
+    with meshed(3) as boxes, pytest.raises(PeerError, match="Timed out: worker 2"):
+        in_threads([lambda m=m: sum_over(boxes[m], (0, 1, 2), 4, flats[m], 0.2) for m in (0, 1)])

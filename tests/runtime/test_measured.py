@@ -1,0 +1,61 @@
+"""The measured trace: every epoch by those that took part, also where workers were missing from some."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from runtime.measured import WARM_UP_EPOCHS, measured_trace
+
+
+def record(epoch, start_s, end_s, *, begun=None, sent_bytes=10, loss=1.0, num_members=0, oldest=0):
+    spans = [["l0/multiply/forward", "compute", start_s, end_s]]
+    return {
+        "epoch": epoch, "start_s": start_s, "end_s": end_s, "loss": loss, "spans": spans, "sent_bytes": sent_bytes,
+        "begun": begun, "num_members": num_members, "oldest": oldest,
+    }  # fmt: skip
+
+
+def trace_of(by_worker, *, partial=None, cache=NO_CACHE):
+    plan = SimpleNamespace(
+        num_workers=len(by_worker),
+        decision=SimpleNamespace(cache=cache, partial=partial),
+        fingerprint=lambda: "f" * 16,
+    )
+    gathered = [{"records": r, "peak_bytes": 7, "setup_s": float(i)} for i, r in enumerate(by_worker)]
+    return measured_trace(plan, gathered, {"test": 0.5})
+
+
+def test_epochs_last_from_the_first_begin_to_the_last_end():
+    """Warm-up left out; losses of all; spans count from the epoch's begin."""
+    workers = [
+        [record(e, 10.0 * e, 10.0 * e + 3) for e in range(5)],
+        [record(e, 10.0 * e + 1, 10.0 * e + 4) for e in range(5)],
+    ]
+    trace = trace_of(workers)
+    assert trace.epoch_s == (4.0,) * (5 - WARM_UP_EPOCHS)
+    assert trace.losses == (1.0,) * 5
+    assert [(s.epoch, s.worker, s.start_s, s.end_s) for s in trace.spans[2:4]] == [(1, 0, 0.0, 3.0), (1, 1, 1.0, 4.0)]
+    assert (trace.peak_bytes, trace.setup_s, trace.num_members, trace.oldest) == ((7, 7), 1.0, (), ())
+
+
+def test_a_worker_counts_for_the_epoch_whose_step_it_took_part_in():
+    """Worker 1 began epoch 3 and took part in 5: it is missing from 3 and 4, and its tasks lie outside of 5."""
+    present = [record(e, float(e), e + 1.0, begun=e, num_members=2, oldest=1) for e in range(7)]
+    late = [record(e, float(e), e + 1.0, begun=e, num_members=2) for e in (0, 1, 2)]
+    late += [record(5, 3.0, 6.5, begun=3, num_members=2, oldest=2, sent_bytes=99), record(6, 6.5, 7.0, begun=6)]
+    trace = trace_of([present, late], partial=object())
+    assert trace.epoch_s == pytest.approx((1.0, 1.0, 1.0, 1.5, 1.0))
+    assert trace.num_members == (2,) * 7
+    assert trace.oldest == (1, 1, 1, 1, 1, 2, 1)
+    assert [s.epoch for s in trace.spans if s.worker == 1] == [0, 1, 2, 6]
+    assert trace.sent_bytes == (10, 10)
+
+
+def test_bytes_of_both_kinds_of_epochs():
+    """The last epoch of each kind; empty where there was none."""
+    cache = CacheDecision(refresh_interval=3)
+    workers = [[record(e, float(e), e + 1.0, sent_bytes=100 * (w + 1) + e) for e in range(5)] for w in range(2)]
+    trace = trace_of(workers, cache=cache)
+    assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((103, 203), (104, 204), 3)
+    assert trace_of(workers).reuse_sent_bytes == ()

@@ -1,0 +1,131 @@
+"""Plans whose hosts keep halo rows for their workers: they run as planned, and fail in the open."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from planner import api
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.joint_cache.capacity import RESERVE_BYTES
+from planner.plan import Plan
+from profiles.catalog import catalog_profile
+from profiles.errors import RunFailedError, UserError
+from profiles.machine import Link
+from runtime.host_region import REGION_NAME
+from tests.runtime.test_host_region import no_region_is_left
+
+pytestmark = pytest.mark.distributed
+
+GRAPH = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=12, seed=1)
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    """A published GPU's figures with the device kind of a CPU."""
+    path = tmp_path_factory.mktemp("profile") / "here.json"
+    catalog_profile("rtx-3090").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(path)
+    return path
+
+
+def plan_of(profile, path, *, epochs=5, **host):
+    """A plan of two workers of one host over a slow link, refreshed every third epoch."""
+    device = DeviceSpec(profile=profile, count=2, memory_bytes=host.pop("memory_bytes", None))
+    cluster = Cluster(
+        hosts=(HostSpec(name="here", devices=(device,), **host),), device_link=Link(bytes_per_s=1e6, latency_s=1e-5)
+    )
+    pin = PinnedDecisions(op_order="multiply_first", refresh_interval=3)
+    model = ModelSpec(hidden_channels=8)
+    job = Job(graph=GRAPH, model=model, training=TrainingSpec(epochs=epochs), fidelity="stale", pin=pin)
+    return api.plan(job, cluster, path)
+
+
+def plan_with_region(profile, path, **changes):
+    """Its devices have room for no row, its host for all."""
+    roomy = plan_of(profile, path, **changes)
+    memory_bytes = min(load.peak_bytes for load in roomy.prediction.workers) + RESERVE_BYTES // 2
+    return plan_of(profile, path, memory_bytes=memory_bytes, region_bytes=2**22, **changes)
+
+
+def test_it_runs_as_simulated(profile, tmp_path):
+    """Tasks of both kinds of epochs, and the bytes of both, are the predicted ones; the loss falls; nothing is left."""
+    plan = plan_with_region(profile, tmp_path / "plan.json")
+    cache = plan.decision.cache
+    assert sum(cache.num_rows) == 0 < sum(cache.region.num_rows)
+    assert not cache.has_fresh
+    measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60)
+    predicted = api.simulate(plan)
+    assert measured.sent_bytes == predicted.sent_bytes
+    assert measured.reuse_sent_bytes == predicted.reuse_sent_bytes == (0, 0)
+    # No row leaves for its readers, who find it in the region; the gradients come back.
+    width = sum(step.in_width for step in plan.program().steps if step.op == "aggregate")
+    assert measured.sent_bytes == tuple(4 * width * shape.num_halo for shape in plan.shapes)
+    for worker in (0, 1):
+        for epoch in {span.epoch for span in measured.spans}:
+            keys, done = (
+                sorted(s.task for s in trace.spans if (s.worker, s.epoch) == (worker, which))
+                for trace, which in ((predicted, int(epoch % 3 > 0)), (measured, epoch))
+            )
+            assert done == keys
+    assert measured.losses[-1] < measured.losses[0]
+    assert no_region_is_left()
+
+
+def worker_of(folder, rank):
+    """Process id of a worker of the run in a folder."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command, variables = ((path / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+        except OSError:
+            continue
+        if str(folder).encode() in command and b"RANK=%d" % rank in variables:
+            return int(path.name)
+    raise AssertionError(f"no worker {rank} of {folder} runs")
+
+
+def test_a_worker_that_dies_with_rows_in_the_region_is_named(profile, tmp_path):
+    """The run ends with its name, no process waits for it, and no region is left."""
+    plan_with_region(profile, tmp_path / "plan.json", epochs=100_000)
+    killed = []
+
+    def kill(event):
+        if not killed:
+            victim = worker_of(tmp_path / "run", 1)
+            assert REGION_NAME in Path(f"/proc/{victim}/maps").read_text()
+            os.kill(victim, signal.SIGKILL)
+            killed.append(victim)
+
+    with pytest.raises(RunFailedError, match="worker 1 was ended by SIGKILL"):
+        api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60, on_event=kill)
+    assert killed
+    assert no_region_is_left()
+    assert not (tmp_path / "run" / "measured.json").exists()
+
+
+def test_a_device_with_less_memory_than_planned_is_refused(profile, tmp_path):
+    """Before anything is loaded: the worker, what was planned and what is there."""
+    path = tmp_path / "plan.json"
+    plan_of(profile, path)
+    raw = json.loads(path.read_text())
+    raw["prediction"]["workers"][1]["peak_bytes"] = 2**60
+    path.write_text(json.dumps(raw))
+    wanted = (
+        r"worker 1 failed: UserError: worker 1 \(here\) was planned to need 1,152,921,504,606,846,976 bytes .* finds "
+    )
+    with pytest.raises(RunFailedError, match=wanted):
+        api.run(path, tmp_path / "run", timeout_s=60)
+
+
+def test_a_plan_whose_region_its_host_has_not_is_refused(profile, tmp_path):
+    """A plan file for a smaller host than it was made for is an error before any worker starts."""
+    path = tmp_path / "plan.json"
+    plan_with_region(profile, path)
+    raw = json.loads(path.read_text())
+    for worker in raw["placement"]["workers"]:
+        worker["region_bytes"] = 1000
+    path.write_text(json.dumps(raw))
+    with pytest.raises(UserError, match=r"host here needs a region of [\d,]+ bytes and has one of 1,000"):
+        Plan.load(path)
