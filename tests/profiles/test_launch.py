@@ -3,13 +3,14 @@
 import json
 import os
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from profiles.agents import HostGroup
 from profiles.errors import RunFailedError, UserError
-from profiles.launch import launch, reporting_errors
+from profiles.launch import _first_death, launch, reporting_errors
 
 pytestmark = pytest.mark.distributed
 
@@ -138,6 +139,29 @@ def test_error_reports_of_an_earlier_run_are_cleared(run, tmp_path):
     stale.write_text("{}")
     run("pass", num_workers=1)
     assert not stale.exists()
+
+
+LISTED = """
+  rank      : {} (local_rank: {})
+  exitcode  : -{} (pid: 22153)  (SIG...)
+  error_file: <N/A>"""
+
+
+@pytest.mark.parametrize(
+    ("deaths", "reporting", "expected"),
+    [
+        ([(0, 15), (1, 9)], [], (1, "SIGKILL")),
+        ([(1, 9), (0, 6)], [0], (1, "SIGKILL")),  # the peer's abort was seen first, and is no cause
+        ([(2, 15), (1, 9), (0, 6)], [], (0, "SIGABRT")),
+        ([(0, 15)], [], (0, "SIGTERM")),
+        ([(0, 6)], [0], None),
+        ([], [], None),
+    ],
+)
+def test_of_several_deaths_the_first_is_named(deaths, reporting, expected):
+    """torchrun lists its cause last; a worker that said that it lost a peer is not one, nor who was told to stop."""
+    tail = deque("".join(LISTED.format(rank, rank, number) for rank, number in deaths).splitlines())
+    assert _first_death(tail, set(reporting)) == expected
 
 
 class Interrupted(KeyboardInterrupt):
