@@ -168,14 +168,26 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFa
         return UserError(message)
     if own:
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
-    dead = re.search(r"exitcode: (-\d+)\) local_rank: (\d+)", "\n".join(tail))
+    dead = _first_death(tail, spared={report["rank"] for report in reports})
     if dead:
-        how = signal.Signals(-int(dead[1])).name
         return RunFailedError(
-            f"worker {dead[2]} was ended by {how} without an error of its own: killed, or out of memory?"
+            f"worker {dead[0]} was ended by {dead[1]} without an error of its own: killed, or out of memory?"
         )
     log = folder / "workers.log"
     if reports:
         return RunFailedError(f"a worker was lost: {reports[0]['error']}; see {log}")
     last = next((line for line in reversed(tail) if line.strip()), "no output")
     return RunFailedError(f"the workers could not be started (exit code {code}): {last}; see {log}")
+
+
+def _first_death(tail: deque[str], spared: set[int]) -> tuple[int, str] | None:
+    """Rank and signal of a worker that one ended, as torchrun lists them: what it takes for the cause last.
+
+    Args:
+        spared: workers that reported a lost peer; what ends them then, an abort on the way out among it, is no cause.
+    """
+    found = re.findall(r"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: -(\d+) ", "\n".join(tail))
+    deaths = [(int(rank), signal.Signals(int(number))) for rank, number in reversed(found) if int(rank) not in spared]
+    # torchrun ends those that are left by SIGTERM.
+    deaths.sort(key=lambda death: death[1] == signal.SIGTERM)
+    return (deaths[0][0], deaths[0][1].name) if deaths else None

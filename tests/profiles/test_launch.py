@@ -3,13 +3,14 @@
 import json
 import os
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from profiles.agents import HostGroup
 from profiles.errors import RunFailedError, UserError
-from profiles.launch import launch, reporting_errors
+from profiles.launch import _first_death, launch, reporting_errors
 
 pytestmark = pytest.mark.distributed
 
@@ -72,23 +73,24 @@ def gone_within(pids, seconds):
 
 
 def test_events_are_relayed_and_the_rest_is_logged(run, tmp_path):
-    """Every worker's events arrive as they were sent; its other output goes to workers.log only."""
-    events = run('emit({"rank": rank, "size": size, "nested": [1, {"a": None}]})\nprint("plain words", rank)\n')
+    """Every worker's events arrive as they were sent; its other output goes to workers.log only.
+
+    What they tell is that they got the threads asked for, whatever the parent's environment says.
+    """
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "PYTHONSAFEPATH")
+    body = f"""
+nested = [1, {{"threads": [os.environ.get(name) for name in {names}]}}]
+emit({{"rank": rank, "size": size, "nested": nested}})
+print("plain words", rank)
+"""
+    events = run(body, threads=3, environment={"OMP_NUM_THREADS": "7"})
     assert sorted(events, key=lambda event: event["rank"]) == [
-        {"rank": rank, "size": 2, "nested": [1, {"a": None}]} for rank in (0, 1)
+        {"rank": rank, "size": 2, "nested": [1, {"threads": ["3", "3", "3", "1"]}]} for rank in (0, 1)
     ]
     log = (tmp_path / "run" / "workers.log").read_text()
     assert "plain words 0" in log
     assert "plain words 1" in log
     assert "nested" not in log
-
-
-def test_workers_get_their_threads(run):
-    """The three thread variables hold what was asked for, whatever the parent's environment says."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "PYTHONSAFEPATH")
-    body = f"emit({{name: os.environ.get(name) for name in {names}}})"
-    events = run(body, num_workers=1, threads=3, environment={"OMP_NUM_THREADS": "7"})
-    assert events == [dict(zip(names, ("3", "3", "3", "1"), strict=True))]
 
 
 def test_raising_worker_is_named_not_its_peers(run, tmp_path):
@@ -101,7 +103,7 @@ with reporting_errors(folder, rank):
     dist.all_reduce(torch.zeros(4))
 """
     with pytest.raises(RunFailedError, match="worker 1 failed: ValueError: the seventh shelf is empty"):
-        run(body, num_workers=3)
+        run(body)
     report = json.loads((tmp_path / "run" / "worker_1.error.json").read_text())
     assert "raise ValueError" in report["traceback"]
 
@@ -137,6 +139,29 @@ def test_error_reports_of_an_earlier_run_are_cleared(run, tmp_path):
     stale.write_text("{}")
     run("pass", num_workers=1)
     assert not stale.exists()
+
+
+LISTED = """
+  rank      : {} (local_rank: {})
+  exitcode  : -{} (pid: 22153)  (SIG...)
+  error_file: <N/A>"""
+
+
+@pytest.mark.parametrize(
+    ("deaths", "reporting", "expected"),
+    [
+        ([(0, 15), (1, 9)], [], (1, "SIGKILL")),
+        ([(1, 9), (0, 6)], [0], (1, "SIGKILL")),  # the peer's abort was seen first, and is no cause
+        ([(2, 15), (1, 9), (0, 6)], [], (0, "SIGABRT")),
+        ([(0, 15)], [], (0, "SIGTERM")),
+        ([(0, 6)], [0], None),
+        ([], [], None),
+    ],
+)
+def test_of_several_deaths_the_first_is_named(deaths, reporting, expected):
+    """torchrun lists its cause last; a worker that said that it lost a peer is not one, nor who was told to stop."""
+    tail = deque("".join(LISTED.format(rank, rank, number) for rank, number in deaths).splitlines())
+    assert _first_death(tail, set(reporting)) == expected
 
 
 class Interrupted(KeyboardInterrupt):
@@ -186,8 +211,8 @@ def test_folders_of_the_user_do_not_shadow_ours(run, tmp_path, monkeypatch):
         (here / name / "__init__.py").write_text("raise RuntimeError('the wrong folder was imported')\n")
     monkeypatch.chdir(here)
     body = """
-import planner.job, runtime.reference, profiles.machine
-emit({"files": [m.__file__ for m in (planner.job, runtime.reference, profiles.machine)], "cwd": os.getcwd()})
+import planner.job, runtime, profiles.machine
+emit({"files": [m.__file__ for m in (planner.job, runtime, profiles.machine)], "cwd": os.getcwd()})
 """
     (event,) = run(body, num_workers=1)
     assert event["cwd"] == str(here)

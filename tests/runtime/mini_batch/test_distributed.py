@@ -26,27 +26,34 @@ from runtime.mini_batch.loader_stages import LoaderStages
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from torch_geometric.nn.models import GraphSAGE
 
-rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+def train(rank, size):
+    torch.manual_seed(0)
+    stages = stages_of(GraphSAGE(12, 16, 2, 4))
+    stages.model = in_step(stages.model)
+    trained = []
+    for epoch in range(2):
+        with joined(stages.model, stages.optimizer):
+            mine = num_batches_of(rank, size, len(stages.loader))
+            done = run_epoch(split(stages, rank, size), Buffers(2, 2), mine, epoch, timeout_s=60)
+        trained.append([rank + i * size for i in done.order])
+    dist.barrier()
+    parameters, states = list(stages.model.parameters()), stages.optimizer.state
+    weights = [p.detach().flatten().tolist() for p in parameters]
+    return trained, weights, [float(value.double().sum()) for p in parameters for value in states[p].values()]
+
+rank, folder, sizes = int(sys.argv[1]), sys.argv[2], [int(size) for size in sys.argv[3:]]
 torch.set_num_threads(1)
-dist.init_process_group(
-    "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size, timeout=timedelta(seconds=60)
-)
-torch.manual_seed(0)
-stages = stages_of(GraphSAGE(12, 16, 2, 4))
-stages.model = in_step(stages.model)
-trained = []
-for epoch in range(2):
-    with joined(stages.model, stages.optimizer):
-        mine = num_batches_of(rank, size, len(stages.loader))
-        done = run_epoch(split(stages, rank, size), Buffers(2, 2), mine, epoch, timeout_s=60)
-    trained.append([rank + i * size for i in done.order])
-dist.barrier()
-weights = [p.detach().flatten().tolist() for p in stages.model.parameters()]
-state = [float(value.double().sum()) for p in stages.model.parameters() for value in stages.optimizer.state[p].values()]
-with open(f"{folder}/{rank}.json", "w") as file:
-    json.dump([trained, weights, state], file)
-dist.destroy_process_group()
+for size in sizes:
+    if rank >= size:
+        continue
+    store = f"file://{folder}/store_{size}"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
+    result = train(rank, size)
+    dist.destroy_process_group()
+    with open(f"{folder}/{rank}_of_{size}.json", "w") as file:
+        json.dump(result, file)
 """
+SIZES = (2, 3)
 
 
 @given(st.integers(1, 9), st.integers(0, 50))
@@ -57,20 +64,28 @@ def test_batches_are_split_without_overlap(size, num_batches):
     assert max(counts) - min(counts) <= 1
 
 
-@pytest.mark.distributed
-@pytest.mark.parametrize("size", [2, 3])
-def test_workers_with_uneven_counts_end_with_the_same_weights(size, tmp_path):
-    """Thirteen batches do not divide by two or three: the one with fewer keeps up."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Receives what every worker of two, and then of three, has to say; the processes are the same."""
+    made = tmp_path_factory.mktemp("workers")
+    sizes = [str(size) for size in SIZES]
     workers = [
-        subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), str(rank), str(size), str(tmp_path)])
-        for rank in range(size)
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), str(rank), str(made), *sizes])
+        for rank in range(max(SIZES))
     ]
     try:
-        assert [worker.wait(timeout=120) for worker in workers] == [0] * size
+        assert [worker.wait(timeout=120) for worker in workers] == [0] * max(SIZES)
     finally:
         for worker in workers:
             worker.kill()
-    results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(size)]
+    return made
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("size", SIZES)
+def test_workers_with_uneven_counts_end_with_the_same_weights(size, folder):
+    """Thirteen batches do not divide by two or three: the one with fewer keeps up."""
+    results = [json.loads((folder / f"{rank}_of_{size}.json").read_text()) for rank in range(size)]
     for epoch in range(2):
         assert sorted(index for trained, *_ in results for index in trained[epoch]) == list(range(13))
     for _, weights, state in results[1:]:
