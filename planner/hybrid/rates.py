@@ -19,7 +19,7 @@ from planner.program import Program
 
 _NUM_RECENT = 3  # epochs whose median counts: one that was disturbed is none
 _FORGETTING = 0.1  # of the way back to the plan's rate, in an epoch that shows nothing of a link
-_LEAST_FLOATS = 1024  # of rows from an owner in an epoch: fewer show a latency, not a rate
+_SHOWS_ALL = 0.25  # of the rows of an owner: fewer show less of a rate and more of what an exchange takes anyway
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,11 @@ class RateMonitor:
 
     Args:
         planned: where it starts.
+        all_floats: float64 [W], of an epoch's rows from each owner if all were communicated.
     """
 
     planned: Rates
+    all_floats: np.ndarray
     _paces: dict[str, deque[float]] = field(init=False)
     _rows: list[deque[float]] = field(init=False)
     _saw: dict[str, bool] = field(init=False)
@@ -148,25 +150,22 @@ class RateMonitor:
         for name, seconds in self._paces.items():
             value = getattr(pace, name)
             if value is not None:
-                self._saw[name] = _add(seconds, value, first=not self._saw[name])
-        for owner, seconds in enumerate(self._rows):
-            if floats[owner] >= _LEAST_FLOATS:
-                self._saw_row[owner] = _add(seconds, taken_s[owner] / floats[owner], first=not self._saw_row[owner])
-            else:
-                now_s = float(np.median(seconds))
-                _add(seconds, now_s + _FORGETTING * (self.planned.row_s[owner] - now_s), first=True)
-                self._saw_row[owner] = False
+                if not self._saw[name]:
+                    seconds.clear()  # what was planned
+                self._saw[name] = True
+                seconds.append(value)
+        shown = np.minimum(floats / np.maximum(_SHOWS_ALL * self.all_floats, 1.0), 1.0)
+        for owner, recent in enumerate(self._rows):
+            before_s = float(np.median(recent))
+            drifted_s = before_s + _FORGETTING * (self.planned.row_s[owner] - before_s)
+            if shown[owner] == 0 or not self._saw_row[owner]:
+                recent.clear()
+            self._saw_row[owner] = bool(shown[owner])
+            seen_s = taken_s[owner] / floats[owner] if floats[owner] else 0.0
+            recent.append(float(shown[owner] * seen_s + (1 - shown[owner]) * drifted_s))
 
     @property
     def rates(self) -> Rates:
         """Medians over recent epochs."""
         vertex_s, edge_s = (float(np.median(self._paces[name])) for name in ("vertex_s", "edge_s"))
         return Rates(vertex_s=vertex_s, edge_s=edge_s, row_s=tuple(float(np.median(row)) for row in self._rows))
-
-
-def _add(recent: deque[float], value: float, *, first: bool) -> bool:
-    """Appends; the first value measured replaces what was only planned. True: something was measured."""
-    if first:
-        recent.clear()
-    recent.append(float(value))
-    return True

@@ -24,7 +24,8 @@ from planner.trace import Adjusted
 from runtime.full_batch import EpochRecord
 from runtime.hybrid.model import HybridModel
 
-_WORTH = 0.02  # of an epoch: what another split must save, or it is not worth its setting up
+_WORTH = 0.02  # of an epoch: what another split must save at least
+_PAYS_BACK = 5  # epochs in which it must save what setting it up took: weather may change again
 
 
 class Adjusting:
@@ -42,8 +43,8 @@ class Adjusting:
         self._model, self._levels, self._latency_s = model, levels, latency_s
         self._near, self._first, self._may_cache = staged.near, staged.first, staged.may_cache
         self._adjuster = Adjuster(dependencies, float(dependencies.alone.num_bytes.sum()), planned)
-        self._monitor = RateMonitor(planned)
         self._size = len(planned.row_s)
+        self._monitor = RateMonitor(planned, self._work_of(np.ones_like(staged.may_cache)).saved_floats)
         self._gathers = [step for step in model.program.steps if step.op in ("aggregate", "exchange")]
         self.cached = staged.cached
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
@@ -51,12 +52,16 @@ class Adjusting:
 
     def after(self, record: EpochRecord) -> Adjusted:
         """Looks at an epoch with all its spans and sets up the next one. Every worker must call it."""
+        seconds = {key: end_s - begin_s for key, _, begin_s, end_s in record.spans}
+        waited_s = self._waited_s(seconds)
         begin_s = time.monotonic()
-        self._observe(record)
+        self._observe(seconds, waited_s)
         rates, epoch_s = self._monitor.rates, record.end_s - record.start_s
         best, work, bound_s = self._choose(rates, epoch_s)
-        is_other = bool((best != self.cached).any())
-        if self._anybody(is_other):
+        is_other, decided_s = bool((best != self.cached).any()), time.monotonic()
+        changes = self._anybody(is_other)
+        set_up_begin_s = time.monotonic()
+        if changes:
             self._model.apply(best)
         self.cached, self._work = best, work
         saved_s = work.saved_s(rates)
@@ -67,7 +72,8 @@ class Adjusting:
             changed=is_other,
             saved_s=saved_s,
             bound_s=max(bound_s, saved_s),
-            seconds=time.monotonic() - begin_s,
+            seconds=decided_s - begin_s,
+            set_up_s=time.monotonic() - set_up_begin_s if changes else 0.0,
         )
 
     def _choose(self, rates: Rates, epoch_s: float) -> tuple[np.ndarray, SplitWork, float]:
@@ -77,18 +83,17 @@ class Adjusting:
         online.ravel()[np.flatnonzero(self._may_cache.ravel())[adjustment.cached()]] = True
         found = [(online, self._work_of(online)), (self._planned, self._planned_work)]
         best, work = max(found, key=lambda each: each[1].saved_s(rates))
-        if work.saved_s(rates) - self._work.saved_s(rates) <= _WORTH * epoch_s:
+        worth_s = max(_WORTH * epoch_s, self._model.set_up_s / _PAYS_BACK)
+        if work.saved_s(rates) - self._work.saved_s(rates) <= worth_s:
             best, work = self.cached, self._work
         return best, work, adjustment.bound_s
 
     def _work_of(self, cached: np.ndarray) -> SplitWork:
         return work_of(make_split(self._near, self._first, cached), self._near, self._levels, self._size)
 
-    def _observe(self, record: EpochRecord) -> None:
-        seconds: dict[str, float] = {key: end_s - begin_s for key, _, begin_s, end_s in record.spans}
+    def _observe(self, seconds: Mapping[str, float], waited_s: np.ndarray) -> None:
         model = self._model
         pace = pace_of(seconds, model.program, self._levels, len(model.vertices), model.num_own_edges, model.sizes())
-        waited_s = self._waited_s(seconds)
         taken_s, floats = np.zeros(self._size), np.zeros(self._size)
         for step, waiting_s in zip(self._gathers, waited_s, strict=True):
             one_way_s, of_step = self._exchanged(step, seconds, waiting_s)
