@@ -7,6 +7,7 @@ waiting for a slow peer is not taken for a slow link, and then whether anybody w
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,6 +27,8 @@ from runtime.hybrid.model import HybridModel
 
 _WORTH = 0.02  # of an epoch: what another split must save at least
 _PAYS_BACK = 5  # epochs in which it must save what setting it up took: weather may change again
+_FEW_ROWS = 0.05  # of a level's: an exchange of no more shows what it takes anyway
+_NUM_LATENCIES = 9  # exchanges of few rows, whose median counts
 
 
 class Adjusting:
@@ -40,7 +43,8 @@ class Adjusting:
 
     def __init__(self, model: HybridModel, staged: Staged, levels: Levels, planned: Rates, latency_s: float) -> None:
         dependencies = staged.dependencies
-        self._model, self._levels, self._latency_s = model, levels, latency_s
+        self._model, self._levels = model, levels
+        self._latencies_s = deque([latency_s], _NUM_LATENCIES)
         self._near, self._first, self._may_cache = staged.near, staged.first, staged.may_cache
         self._adjuster = Adjuster(dependencies, float(dependencies.alone.num_bytes.sum()), planned)
         self._size = len(planned.row_s)
@@ -49,6 +53,8 @@ class Adjusting:
         self.cached = staged.cached
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
         self._planned_work = self._work
+        self._online = self._planned, self._planned_work
+        self._adjuster.adjust(planned)  # what is compiled is ready from now on
 
     def after(self, record: EpochRecord) -> Adjusted:
         """Looks at an epoch with all its spans and sets up the next one. Every worker must call it."""
@@ -78,11 +84,12 @@ class Adjusting:
 
     def _choose(self, rates: Rates, epoch_s: float) -> tuple[np.ndarray, SplitWork, float]:
         """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs."""
-        adjustment = self._adjuster.adjust(rates)
+        adjustment = self._adjuster.adjust(self._monitor.steady)
         online = np.zeros_like(self._may_cache)
         online.ravel()[np.flatnonzero(self._may_cache.ravel())[adjustment.cached()]] = True
-        found = [(online, self._work_of(online)), (self._planned, self._planned_work)]
-        best, work = max(found, key=lambda each: each[1].saved_s(rates))
+        if (online != self._online[0]).any():
+            self._online = online, self._work_of(online)
+        best, work = max((self._online, (self._planned, self._planned_work)), key=lambda each: each[1].saved_s(rates))
         worth_s = max(_WORTH * epoch_s, self._model.set_up_s / _PAYS_BACK)
         if work.saved_s(rates) - self._work.saved_s(rates) <= worth_s:
             best, work = self.cached, self._work
@@ -108,7 +115,12 @@ class Adjusting:
         floats = np.array(exchanger.recv_counts, np.float64) * step.in_width
         whole_s = seconds[_exchange_key(step)]
         arrived_s = exchanger.arrived_s.get(step.name, np.full(self._size, whole_s))
-        return shares_s(np.maximum(arrived_s - waiting_s - self._latency_s, 0.0), floats), floats
+        arrived_s = np.maximum(arrived_s - waiting_s, 0.0)
+        if 0 < exchanger.num_halo <= _FEW_ROWS * self._model.whole.num_halo:
+            self._latencies_s.append(float(arrived_s.max()))
+            return np.zeros(self._size), np.zeros(self._size)
+        latency_s = float(np.median(self._latencies_s))
+        return shares_s(np.maximum(arrived_s - latency_s, 0.0), floats), floats
 
     def _waited_s(self, seconds: Mapping[str, float]) -> np.ndarray:
         """Seconds that this worker waited in every forward exchange for the last to come, who waits for nobody."""
