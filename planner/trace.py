@@ -31,7 +31,8 @@ class Adjusted(Contract):
         changed: whether they are others than before.
         saved_s: seconds an epoch by the rates measured, against communicating everything.
         bound_s: no choice among what is staged saves more.
-        seconds: that deciding took, and setting up where any worker changed.
+        seconds: that deciding took, waiting for the others left out.
+        set_up_s: that setting up another split took (0 where no worker changed).
     """
 
     epoch: int = Field(ge=0)
@@ -41,6 +42,7 @@ class Adjusted(Contract):
     saved_s: float
     bound_s: float
     seconds: float = Field(ge=0)
+    set_up_s: float = Field(default=0.0, ge=0)
 
     @property
     def gap(self) -> float:

@@ -55,7 +55,7 @@ def estimate_hybrid_memory(
 ) -> MemoryEstimate:
     """Peak memory of the worker `rank`; `shape` is its own share's.
 
-    Where it may decide again it keeps what it was given, and between two splits it holds its inputs twice. What
+    Where it may decide again it keeps what it was given, and between two splits it holds its matrices twice. What
     is staged counts as memory of the worker, as on a CPU, where the host's is the device's.
     """
     plain = estimate_memory(
@@ -75,9 +75,12 @@ def estimate_hybrid_memory(
     buffers = hybrid_buffers(program, shape, num_classes, replicas, rank)
     epoch_bytes = buffers.peak_bytes if profile.device_kind == "cuda" else buffers.held_bytes
     if staging.num_dependencies:
-        epoch_bytes = max(epoch_bytes, input_bytes + graph_bytes)
+        epoch_bytes = max(epoch_bytes, graph_bytes)
+    # What decides is compiled.
+    base_bytes = profile.process_base_bytes + profile.compiled_kernel_bytes if staging.num_dependencies else 0
     return replace(
         plain,
+        base_bytes=max(plain.base_bytes, base_bytes),
         graph_bytes=graph_bytes + kept_bytes,
         input_bytes=input_bytes,
         epoch_bytes=epoch_bytes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +19,9 @@ from planner.network import Network
 from planner.program import Program
 
 _NUM_RECENT = 3  # epochs whose median counts: one that was disturbed is none
+_NUM_STEADY = 15  # epochs whose median proportion of T_e to T_v counts: what is sorted by it should not swing
 _FORGETTING = 0.1  # of the way back to the plan's rate, in an epoch that shows nothing of a link
-_LEAST_FLOATS = 1024  # of rows from an owner in an epoch: fewer show a latency, not a rate
+_SHOWS_ALL = 0.25  # of the rows of an owner: fewer show less of a rate and more of what an exchange takes anyway
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,13 @@ class RateMonitor:
 
     Args:
         planned: where it starts.
+        all_floats: float64 [W], of an epoch's rows from each owner if all were communicated.
     """
 
     planned: Rates
+    all_floats: np.ndarray
     _paces: dict[str, deque[float]] = field(init=False)
+    _proportions: deque[float] = field(init=False)
     _rows: list[deque[float]] = field(init=False)
     _saw: dict[str, bool] = field(init=False)
     _saw_row: list[bool] = field(init=False)
@@ -135,6 +140,7 @@ class RateMonitor:
     def __post_init__(self) -> None:
         self._paces = {name: deque([getattr(self.planned, name)], _NUM_RECENT) for name in ("vertex_s", "edge_s")}
         self._rows = [deque([seconds], _NUM_RECENT) for seconds in self.planned.row_s]
+        self._proportions = deque(maxlen=_NUM_STEADY)
         self._saw = dict.fromkeys(self._paces, False)
         self._saw_row = [False] * len(self._rows)
 
@@ -148,25 +154,33 @@ class RateMonitor:
         for name, seconds in self._paces.items():
             value = getattr(pace, name)
             if value is not None:
-                self._saw[name] = _add(seconds, value, first=not self._saw[name])
-        for owner, seconds in enumerate(self._rows):
-            if floats[owner] >= _LEAST_FLOATS:
-                self._saw_row[owner] = _add(seconds, taken_s[owner] / floats[owner], first=not self._saw_row[owner])
-            else:
-                now_s = float(np.median(seconds))
-                _add(seconds, now_s + _FORGETTING * (self.planned.row_s[owner] - now_s), first=True)
-                self._saw_row[owner] = False
+                if not self._saw[name]:
+                    seconds.clear()  # what was planned
+                self._saw[name] = True
+                seconds.append(value)
+        if pace.vertex_s and pace.edge_s:
+            self._proportions.append(pace.edge_s / pace.vertex_s)
+        shown = np.minimum(floats / np.maximum(_SHOWS_ALL * self.all_floats, 1.0), 1.0)
+        for owner, recent in enumerate(self._rows):
+            before_s = float(np.median(recent))
+            drifted_s = before_s + _FORGETTING * (self.planned.row_s[owner] - before_s)
+            if shown[owner] == 0 or not self._saw_row[owner]:
+                recent.clear()
+            self._saw_row[owner] = bool(shown[owner])
+            seen_s = taken_s[owner] / floats[owner] if floats[owner] else 0.0
+            recent.append(float(shown[owner] * seen_s + (1 - shown[owner]) * drifted_s))
+
+    @property
+    def steady(self) -> Rates:
+        """The rates with T_e and T_v in their proportion of many epochs, and as much of both."""
+        rates = self.rates
+        if not self._proportions or not rates.vertex_s or not rates.edge_s:
+            return rates
+        skew = math.sqrt(float(np.median(self._proportions)) * rates.vertex_s / rates.edge_s)
+        return rates.model_copy(update={"vertex_s": rates.vertex_s / skew, "edge_s": rates.edge_s * skew})
 
     @property
     def rates(self) -> Rates:
         """Medians over recent epochs."""
         vertex_s, edge_s = (float(np.median(self._paces[name])) for name in ("vertex_s", "edge_s"))
         return Rates(vertex_s=vertex_s, edge_s=edge_s, row_s=tuple(float(np.median(row)) for row in self._rows))
-
-
-def _add(recent: deque[float], value: float, *, first: bool) -> bool:
-    """Appends; the first value measured replaces what was only planned. True: something was measured."""
-    if first:
-        recent.clear()
-    recent.append(float(value))
-    return True

@@ -13,6 +13,7 @@ import math
 import mmap
 import weakref
 from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -56,10 +57,14 @@ def held_bytes() -> int:
     return sum(size * len(blocks) for size, blocks in _free.items())
 
 
-def release() -> None:
-    """Gives the waiting blocks back to the kernel, e.g. after a setup whose sizes do not come again."""
-    for blocks in _free.values():
-        blocks.clear()
+def release(sizes: Iterable[int] | None = None) -> None:
+    """Gives waiting blocks back to the kernel, e.g. after a setup whose sizes do not come again.
+
+    Args:
+        sizes: bytes of the tensors that do not come again (None: all).
+    """
+    for size in list(_free) if sizes is None else {block_bytes(size) for size in sizes}:
+        _free[size].clear()
 
 
 def new_block(size: int) -> mmap.mmap:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,15 @@ class HybridModel(WorkerModel):
         self._staged: Staged | None = staged
         self._adjusts = adjusts
         self.blocks: dict[int, LevelBlock | LevelEdges] = {}
+        self._room: dict[str, Tensor] = {}
         self._own: _Own | None = None
         self._vertices: dict[int, Tensor] = {}
         super().__init__(job, program, shard, recorder)
-        self.apply(staged.cached)
+        self.set_up_s = 0.0
+        self._set_up(staged.cached)
         if not adjusts:
             self._staged = self._own = None
+            self._room.clear()
 
     def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> LevelExchanger:
         assert not cache.keeps_any, "kept rows are no replicas"
@@ -91,6 +95,14 @@ class HybridModel(WorkerModel):
 
     def apply(self, cached: np.ndarray) -> None:
         """Makes the rows of these dependencies from now on, bool [l, h]. Every worker must call it at the same time."""
+        begin_s = time.monotonic()
+        if (cached == self.split.cached).all():
+            self._send_as_told(self.whole.agree(~cached))
+        else:
+            self._set_up(cached)
+            self.set_up_s = time.monotonic() - begin_s
+
+    def _set_up(self, cached: np.ndarray) -> None:
         assert self._staged is not None, "the split of this model never changes"
         assert self._own is not None
         split = self.split = self._staged.split(cached)
@@ -100,10 +112,22 @@ class HybridModel(WorkerModel):
         pool.release()
         later = self._later()
         for level in range(split.first, self.steps.count):
-            index = level - split.first
-            part = self.whole.part(told[index], ~cached[index], times_arrivals=self._adjusts)
+            part = self._part(told, level)
             self.blocks[level] = self._own.block(self._staged.rows, split, level, later.get(level), part)
         self._place_rows(self._staged, split)
+
+    def _send_as_told(self, told: np.ndarray) -> None:
+        """The split stays; others want other rows."""
+        for level, block in self.blocks.items():
+            part, before = self._part(told, level), len(block.exchanger.send_rows)
+            widths = {step.in_width for step in self.program.steps if self.steps.rows[step.name] == level}
+            if before != len(part.send_rows):
+                pool.release(4 * before * width for width in widths)
+            self.blocks[level] = replace(block, exchanger=part)
+
+    def _part(self, told: np.ndarray, level: int) -> LevelExchanger:
+        index = level - self.split.first
+        return self.whole.part(told[index], ~self.split.cached[index], times_arrivals=self._adjusts)
 
     def _later(self) -> dict[int, int]:
         """By level: the level whose rows its gather passes on."""
@@ -115,11 +139,24 @@ class HybridModel(WorkerModel):
         width = staged.inputs.shape[1] // max(1, len(self.inputs))
         rows = staged.inputs[np.searchsorted(staged.input_places, places)]
         for index, name in enumerate(sorted(self.inputs, key=lambda name: int(name[1:] or 0))):
-            of_hop = rows[:, index * width : (index + 1) * width]
-            self.inputs[name] = _with_rows(self.inputs[name], len(self.vertices), of_hop, device)
+            of_hop, value = rows[:, index * width : (index + 1) * width], self.inputs[name]
+            if isinstance(value, Tensor) and self._adjusts:
+                self.inputs[name] = self._in_room(name, value, of_hop, len(staged.input_places))
+            else:
+                self.inputs[name] = _with_rows(value, len(self.vertices), of_hop, device)
         for level in range(split.first, self.steps.count + 1):
             others = torch.from_numpy(staged.vertices[split.replicas(level)]).to(device)
             self._vertices[level] = torch.cat([self.vertices, others])
+
+    def _in_room(self, name: str, value: Tensor, extra: np.ndarray, most: int) -> Tensor:
+        """Own rows and others below them, where there is room for as many as there may ever be: own ones stay."""
+        n = len(self.vertices)
+        if name not in self._room:
+            self._room[name] = torch.empty(n + most, value.shape[1], device=value.device)
+            self._room[name][:n].copy_(value)
+        room = self._room[name][: n + len(extra)]
+        room[n:].copy_(torch.from_numpy(np.ascontiguousarray(extra)))
+        return room
 
     def rows_of(self, step: Step) -> Tensor:
         """Global ids of own rows and replicas at the level of a step."""

@@ -45,6 +45,7 @@ class HybridTrainer(FullBatchTrainer):
         self.adjusting: Adjusting | None = None
         self.num_epochs = job.training.epochs
         super().__init__(job, program, shard, device, sleeps_s=sleeps_s)
+        del self._staged  # the model keeps it where it needs it
 
     @classmethod
     def of_plan(

@@ -72,16 +72,27 @@ def test_predicted_rates_add_up_to_the_exchanges(kind, layers):
 
 def test_the_first_epoch_replaces_what_was_planned():
     """From then on it is the median of three."""
-    monitor = RateMonitor(PLANNED)
+    monitor = RateMonitor(PLANNED, MANY)
     for factor, expected in ((7.0, 7.0), (1.0, 4.0), (1.0, 1.0), (90.0, 1.0), (80.0, 80.0)):
         monitor.observe(Pace(factor, factor), factor * MANY, MANY)
         assert monitor.rates.vertex_s == monitor.rates.edge_s == pytest.approx(expected)
         assert monitor.rates.row_s == pytest.approx((0.0, expected, expected))
 
 
+def test_few_rows_say_little():
+    """A tenth of what would show all moves a rate by a tenth, however long an exchange took with them."""
+    monitor = RateMonitor(PLANNED, MANY)
+    for _ in range(3):
+        monitor.observe(SEEN, 2e-8 * MANY, MANY)
+    few = 0.025 * MANY
+    for _ in range(2):
+        monitor.observe(SEEN, 1e-6 * few, few)
+    assert 2e-8 < monitor.rates.row_s[1] < 0.15 * 1e-6
+
+
 def test_what_is_not_seen_goes_back_to_the_plan():
     """Bit by bit for links; work that was not done changes nothing."""
-    monitor = RateMonitor(PLANNED)
+    monitor = RateMonitor(PLANNED, MANY)
     monitor.observe(SEEN, 1e-3 * MANY, MANY)
     nothing, before = np.zeros(3), monitor.rates.row_s[1]
     assert before == pytest.approx(1e-3)

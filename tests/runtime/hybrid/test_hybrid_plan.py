@@ -95,6 +95,7 @@ def test_online_every_worker_tells_what_it_decided(trained):
         assert adjusted.num_cached <= plan.decision.dependencies.workers[adjusted.worker].num_staged
         assert adjusted.gap >= 0
         assert adjusted.seconds > 0
+        assert adjusted.set_up_s >= 0
     changed = measured.adjustments[0].model_copy(update={"changed": True})
     trace = measured.model_copy(update={"adjustments": (changed,)})
     with pytest.raises(UserError, match="other rows than planned"):
