@@ -22,15 +22,16 @@ STEPS = ("l0/aggregate", "l1/aggregate")
 FIRST = WARM_UP_EPOCHS
 
 
-def exchangers_of(boxes, *, alpha=100.0, max_staleness=2, timeout_s=20.0):
-    """One for each worker, whose rows to send are its first ones; epochs of threads are short, so alpha is large."""
-    decision = PartialReduceDecision(alpha=alpha, max_staleness=max_staleness, min_group=2, contributing=((1, 1, 1),))
+def exchangers_of(boxes, *, patience_s=0.5, max_staleness=2, timeout_s=20.0):
+    """One for each worker, whose rows to send are its first ones; late is what does not come for `patience_s`."""
+    decision = PartialReduceDecision(max_staleness=max_staleness, min_group=2, contributing=((1, 1, 1),))
     made = []
     for rank, box in enumerate(boxes):
         send_rows = torch.cat([torch.arange(int(count)) for count in COUNTS[rank]])
         recorder = Recorder(torch.device("cpu"))
         plain = HaloExchanger(send_rows, COUNTS[rank].tolist(), COUNTS[:, rank].tolist(), NUM_LOCAL, recorder)
         made.append(PartialExchanger.over(plain, box, decision, timeout_s=timeout_s))
+        made[-1].pace.deadline_s = lambda _: time.monotonic() + patience_s
     return made
 
 
@@ -146,7 +147,7 @@ def test_rows_too_old_are_waited_for(boxes):
 
 def test_who_has_missed_a_deadline_is_not_waited_for_again_until_heard_of(boxes):
     """With a deadline that never comes, only peers that may still send anything hold a worker up."""
-    exchangers = exchangers_of(boxes, alpha=1e9)
+    exchangers = exchangers_of(boxes, patience_s=1e9)
     warm_up(exchangers)
     for exchanger in exchangers[:2]:
         exchanger.begin(FIRST)
@@ -161,7 +162,7 @@ def test_who_has_missed_a_deadline_is_not_waited_for_again_until_heard_of(boxes)
 
 def test_who_was_not_in_the_last_step_is_not_waited_for(boxes):
     """It is still in an earlier epoch."""
-    exchangers = exchangers_of(boxes, alpha=1e9)
+    exchangers = exchangers_of(boxes, patience_s=1e9)
     warm_up(exchangers)
     for exchanger in exchangers[:2]:
         exchanger.took_part = [True, True, False]
@@ -171,7 +172,7 @@ def test_who_was_not_in_the_last_step_is_not_waited_for(boxes):
 
 def test_nothing_is_reused_where_k_is_0(boxes):
     """However late a peer is."""
-    exchangers = exchangers_of(boxes, alpha=0.0, max_staleness=0)
+    exchangers = exchangers_of(boxes, patience_s=0.0, max_staleness=0)
     warm_up(exchangers)
 
     def late():

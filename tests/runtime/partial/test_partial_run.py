@@ -62,7 +62,7 @@ def test_tasks_and_bytes_are_the_predicted_ones(ran):
     _, predicted, measured, _ = ran
     assert measured.sent_bytes == predicted.sent_bytes
     seen = {(span.worker, span.epoch) for span in measured.spans}
-    assert len(seen) > NUM_WORKERS * EPOCHS // 2
+    assert {(worker, WARM_UP_EPOCHS - 1) for worker in range(NUM_WORKERS)} < seen
     for worker, epoch in seen:
         keys, done = (
             sorted(span.task for span in trace.spans if (span.worker, span.epoch) == (worker, which))

@@ -41,7 +41,7 @@ from runtime.partial.state import packed_state
 from runtime.partial.trainer import PartialReduceTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
-EVENT_EPOCH = 5
+EVENT_EPOCH = 3  # the first after the warm-up: every worker begins it
 
 
 def happen(what, epoch):
@@ -92,7 +92,7 @@ with reporting_errors(folder, rank):
         train(case)
     dist.destroy_process_group()
 """
-NUM_WORKERS, K, EPOCHS, EVENT_EPOCH = 3, 3, 14, 5
+NUM_WORKERS, K, EPOCHS, EVENT_EPOCH = 3, 3, 14, 3
 SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 NOISY = SbmGraph(
     source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=24, feature_signal=1.0, seed=4
@@ -169,7 +169,7 @@ def cases(tmp_path_factory):
         made[f"zero-{kind}"] = Case(SMALL, kind, order, partial=(0.0, 0), sleeps={(1, 4): 0.05})
     # Steps so small that the weights stay where they are: whatever is old is then what is new.
     resting = {"epochs": EPOCHS, "optimizer": "sgd", "learning_rate": 1e-30}
-    naps = {(2, 5): 0.2, (1, 8): 0.2, (0, 10): 0.2}
+    naps = {(2, EVENT_EPOCH): 0.2, (1, 8): 0.2, (0, 10): 0.2}
     for kind, order in MODELS:
         made[f"resting-{kind}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, **resting)
     made["patient"] = Case(SMALL, partial=(1e6, K))
