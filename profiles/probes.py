@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,17 +80,14 @@ class Probes:
     grid: Grid
     device: torch.device
     beside: Workers
-    on_point: Callable[[], None]
     operators: Sequence[str]
     first_of_host: list[int] = field(default_factory=list)
 
     @staticmethod
-    def of(
-        grid: Grid, device: torch.device, beside: Workers, on_point: Callable[[], None], operators: Sequence[str]
-    ) -> Probes:
+    def of(grid: Grid, device: torch.device, beside: Workers, operators: Sequence[str]) -> Probes:
         """Those of this worker; every worker of the run must call it."""
         alone = not dist.is_initialized() or dist.get_world_size() == 1
-        return Probes(grid, device, beside, on_point, operators, [] if alone else _first_rank_of_host())
+        return Probes(grid, device, beside, operators, [] if alone else _first_rank_of_host())
 
     def of_operators(self) -> list[Probe]:
         """Every point of every operator."""
@@ -138,12 +135,10 @@ class Probes:
         if dist.is_initialized():
             dist.barrier()  # so that all workers load the machine with the same operator
         timing = self.beside.agree(sustained(call, self.device, budget_s=self.grid.budget_s), self.device)
-        self.on_point()
         return (timing,)
 
     def _time_collective(self, name: Collective, port_of: int, index: int, so_far: list[float]) -> tuple[Timing, ...]:
         """Elapsed and processor seconds; nothing where smaller sizes were long: then a link is a straight line."""
-        self.on_point()
         if len(so_far) == index and index >= _MIN_COLLECTIVE_POINTS and so_far[-1] >= _LONG_COLLECTIVE_S:
             so_far.append(so_far[-1])
             return ()

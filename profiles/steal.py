@@ -40,10 +40,12 @@ class Patience:
 
     Args:
         largest: of one share per worker, the largest; all workers must make the same calls.
+        on_done: told of every probe that is done with.
         num_left: calls that may be made again, of all probes; then what comes is taken.
     """
 
     largest: Callable[[float], float]
+    on_done: Callable[[], None] = lambda: None
     num_left: int = 60
 
     def __call__(self, probe: Callable[[], _T]) -> _T:
@@ -57,6 +59,7 @@ class Patience:
             again, share = self._call(probe)
             if share < least:
                 taken, least = again, share
+        self.on_done()
         return taken
 
     def _call(self, probe: Callable[[], _T]) -> tuple[_T, float]:

@@ -25,7 +25,7 @@ def made(monkeypatch):
     monkeypatch.setattr(probes, "time_collective", time_collective)
     monkeypatch.setattr(dist, "get_rank", lambda: 1)
     monkeypatch.setattr(dist, "get_world_size", lambda *_: 3)
-    return Probes(GRID, torch.device("cpu"), Workers(None), lambda: None, (), HOSTS), taken
+    return Probes(GRID, torch.device("cpu"), Workers(None), (), HOSTS), taken
 
 
 def test_host_holds_the_table_of_its_own_port(made):
@@ -50,4 +50,4 @@ def test_sizes_after_a_long_call_are_left_out_of_every_pass(made):
 
 def test_one_worker_has_no_collectives():
     """Without a process group nothing is timed among workers."""
-    assert Probes.of(GRID, torch.device("cpu"), Workers(None), lambda: None, ()).of_collectives() == []
+    assert Probes.of(GRID, torch.device("cpu"), Workers(None), ()).of_collectives() == []

@@ -26,9 +26,11 @@ def test_undisturbed_probe_is_called_once():
 def test_disturbed_probe_is_called_until_it_is_not():
     """Two disturbed calls are dropped for the third."""
     results = iter("abc")
-    patience = Patience(stealing([0.4, 0.1, 0.0]), num_left=5)
+    done = []
+    patience = Patience(stealing([0.4, 0.1, 0.0]), lambda: done.append("probe"), num_left=5)
     assert patience(lambda: next(results)) == "c"
     assert patience.num_left == 3
+    assert done == ["probe"]
 
 
 def test_least_disturbed_call_counts_where_none_was_quiet():
