@@ -70,6 +70,8 @@ def test_it_runs_as_simulated(profile, tmp_path):
                 for trace, which in ((predicted, int(epoch % 3 > 0)), (measured, epoch))
             )
             assert done == keys
+    comparison = api.compare(predicted, measured)
+    assert comparison.only_predicted == comparison.only_measured == ()
     assert measured.losses[-1] < measured.losses[0]
     assert no_region_is_left()
 
