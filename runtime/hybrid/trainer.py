@@ -16,6 +16,7 @@ from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
 from runtime.hybrid.adjusting import Adjusting
 from runtime.hybrid.model import HybridModel
+from runtime.measured import WARM_UP_EPOCHS
 from runtime.model import WorkerModel
 
 
@@ -73,11 +74,11 @@ class HybridTrainer(FullBatchTrainer):
         return HybridModel(job, program, shard, self.recorder, self._staged, adjusts=self._adjusts)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
-        """As in `FullBatchTrainer`; before the next epoch every worker decides what it makes in it."""
+        """As in `FullBatchTrainer`; once warm, every worker decides before the next epoch what it makes in it."""
         if self.adjusting is None:
             return super().train_epoch(epoch, traced=traced)
         record = super().train_epoch(epoch, traced=True)
-        if epoch < self.num_epochs - 1:
+        if WARM_UP_EPOCHS <= epoch < self.num_epochs - 1:
             record.adjusted = self.adjusting.after(record).model_dump()
         if not traced:
             record.spans = []

@@ -79,6 +79,18 @@ def test_the_first_epoch_replaces_what_was_planned():
         assert monitor.rates.row_s == pytest.approx((0.0, expected, expected))
 
 
+def test_the_proportion_to_sort_by_does_not_swing():
+    """It changes after three epochs and then every fifteen, however the rates do; what both take together stays."""
+    monitor, seen = RateMonitor(PLANNED, MANY), []
+    for epoch in range(30):
+        monitor.observe(Pace(vertex_s=1e-8, edge_s=(1.0 + epoch % 3) * 1e-9), 1e-8 * MANY, MANY)
+        rates, steady = monitor.rates, monitor.steady
+        assert steady.vertex_s * steady.edge_s == pytest.approx(rates.vertex_s * rates.edge_s)
+        seen.append(steady.edge_s / steady.vertex_s)
+    assert seen[:2] == pytest.approx([0.1] * 2)
+    assert seen[2:] == pytest.approx([0.2] * 28)
+
+
 def test_few_rows_say_little():
     """A tenth of what would show all moves a rate by a tenth, however long an exchange took with them."""
     monitor = RateMonitor(PLANNED, MANY)
