@@ -42,13 +42,16 @@ from runtime.partial.trainer import PartialReduceTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 EVENT_EPOCH = 3  # the first after the warm-up: every worker begins it
+WENT_ON = folder / "went_on"
 
 
 def happen(what, epoch):
     if epoch != EVENT_EPOCH or rank != 2:
         return
     if what == "stopped":
-        subprocess.Popen(["sh", "-c", f"sleep 1.5; kill -CONT {os.getpid()}"])
+        # Until worker 0 has gone on without it, 20 s at most.
+        wait = f"n=0; while [ ! -e {WENT_ON} ] && [ $n -lt 400 ]; do sleep 0.05; n=$((n + 1)); done"
+        subprocess.Popen(["sh", "-c", f"{wait}; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -71,6 +74,8 @@ def train(case):
         while epoch < job.training.epochs:
             happen(case.name, epoch)
             record = trainer.train_epoch(epoch, traced=True)
+            if case.name == "stopped" and rank == 0 and record.epoch == EVENT_EPOCH:
+                WENT_ON.touch()
             found["begun"].append(epoch)
             found["epoch"].append(record.epoch)
             found["members"].append(record.num_members)
@@ -173,10 +178,10 @@ def cases(tmp_path_factory):
     for kind, order in MODELS:
         made[f"resting-{kind}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, **resting)
     made["patient"] = Case(SMALL, partial=(1e6, K))
-    made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0})
-    made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 1.0}, optimizer="sgd")
-    made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 1.0})
-    made["late-at-the-end"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EPOCHS - 3): 1.0})
+    made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0})
+    made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0}, optimizer="sgd")
+    made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 2.0})
+    made["late-at-the-end"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EPOCHS - 3): 2.0})
     made["stopped"] = Case(SMALL, partial=(0.5, K))
     rng = np.random.default_rng(0)
     often = {(rank, epoch): 0.05 for rank in range(NUM_WORKERS) for epoch in range(3, 120) if rng.random() < 0.1}
