@@ -85,13 +85,15 @@ class Adjusting:
     def _choose(self, rates: Rates, epoch_s: float) -> tuple[np.ndarray, SplitWork, float]:
         """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs."""
         adjustment = self._adjuster.adjust(self._monitor.steady)
+        present_s, worth_s = self._work.saved_s(rates), max(_WORTH * epoch_s, self._model.set_up_s / _PAYS_BACK)
+        if adjustment.bound_s - present_s <= worth_s:
+            return self.cached, self._work, adjustment.bound_s
         online = np.zeros_like(self._may_cache)
         online.ravel()[np.flatnonzero(self._may_cache.ravel())[adjustment.cached()]] = True
         if (online != self._online[0]).any():
             self._online = online, self._work_of(online)
         best, work = max((self._online, (self._planned, self._planned_work)), key=lambda each: each[1].saved_s(rates))
-        worth_s = max(_WORTH * epoch_s, self._model.set_up_s / _PAYS_BACK)
-        if work.saved_s(rates) - self._work.saved_s(rates) <= worth_s:
+        if work.saved_s(rates) - present_s <= worth_s:
             best, work = self.cached, self._work
         return best, work, adjustment.bound_s
 
