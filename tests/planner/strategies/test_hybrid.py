@@ -14,7 +14,7 @@ from planner.search import make_plan, named, simulate_plan
 from profiles.errors import UserError
 from profiles.machine import Link
 
-SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
+SPEC = SbmGraph(source="sbm", num_nodes=240, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
 SLOW, FAST = 1e6, 1e14
 
