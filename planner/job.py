@@ -266,13 +266,14 @@ class PinnedDecisions(Contract):
             "prune": self.prune != "none",
             "refresh_interval": self.refresh_interval > 1,
             "overlap": bool(self.overlap),
-            "partial_reduce": self.partial_reduce is not None,
         }
         beside = ", ".join(name for name, is_pinned in others.items() if is_pinned)
         if self.dependencies != "communicate" and beside:
             raise ValueError(f"dependencies {self.dependencies!r} does not combine with {beside} yet; leave one out")
         if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
             raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
+        if self.adjust == "online" and self.partial_reduce and self.partial_reduce.max_staleness == 0:
+            raise ValueError("adjust 'online' needs partial_reduce.max_staleness above 0, or no partial_reduce")
         return self
 
     @property

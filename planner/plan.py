@@ -269,8 +269,8 @@ class Plan(Document):
             raise ValueError("replicas: more rows are sent than send_counts has")
         fault = why_not(self.job.model, self.decision.layers)
         decision = self.decision
-        if fault or decision.cache.keeps_any or decision.overlap or decision.partial or self.drops_edges:
-            what = fault or "no kept or pruned halo rows, overlap or partial reduce beside it"
+        if fault or decision.cache.keeps_any or decision.overlap or self.drops_edges:
+            what = fault or "no kept or pruned halo rows and no overlap beside it"
             raise ValueError(f"decision.dependencies: {what}")
         facts = self.graph
         levels = levels_of(self.job.model, self.decision.layers, facts.num_features, facts.num_classes)

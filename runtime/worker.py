@@ -28,6 +28,7 @@ from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
 from runtime.hybrid.trainer import HybridTrainer
 from runtime.measured import WARM_UP_EPOCHS, measured_trace
+from runtime.partial.hybrid import PartialHybridTrainer
 from runtime.partial.trainer import PartialReduceTrainer
 from runtime.room import check_room
 
@@ -103,6 +104,8 @@ def _trainer_of(plan: Plan, shard: Shard, folder: Path, device: torch.device, ti
     program, decision, sleeps_s = plan.program(), plan.decision, planned_sleeps_s(plan, shard.rank)
     if decision.dependencies.replicates:
         staged = Staged.load(folder / f"staged_{shard.rank}.npz")
+        if decision.partial:
+            return PartialHybridTrainer(plan, shard, staged, device, timeout_s=timeout_s, sleeps_s=sleeps_s)
         return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
     if decision.partial:
         return PartialReduceTrainer(

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -99,22 +100,20 @@ def _by_ports(network: Network, floats: np.ndarray, num_exchanges: int) -> np.nd
     return row_s
 
 
-def shares_s(arrived_s: np.ndarray, floats: np.ndarray) -> np.ndarray:
-    """float64 [W]: what each owner's rows take of one exchange, that has taken as long as the last to arrive.
-
-    All that are still on their way share the time by the floats they carry.
+def shares_s(arrived_s: np.ndarray, floats: np.ndarray, begun_s: np.ndarray | None = None) -> np.ndarray:
+    """float64 [W]: what each owner's rows take of one exchange; all that are on their way share the time by floats.
 
     Args:
-        arrived_s: float64 [W], seconds from when all had come until each owner's rows were there.
+        arrived_s: float64 [W], seconds until each owner's rows were there.
         floats: float64 [W], that each sent.
+        begun_s: float64 [W], when they began to come (None: all at once, at 0).
     """
-    shares, left, before_s = np.zeros(len(floats)), floats.astype(np.float64), 0.0
-    for owner in np.argsort(arrived_s, kind="stable"):
-        if left[owner] <= 0:
-            continue
-        shares += max(arrived_s[owner] - before_s, 0.0) * left / left.sum()
-        before_s = max(before_s, float(arrived_s[owner]))
-        left[owner] = 0.0
+    begun_s = np.zeros(len(floats)) if begun_s is None else begun_s
+    shares, moments = np.zeros(len(floats)), np.unique(np.concatenate([begun_s, arrived_s]))
+    for start_s, end_s in pairwise(moments):
+        on_way = (begun_s <= start_s) & (arrived_s >= end_s) & (floats > 0)
+        if on_way.any():
+            shares[on_way] += (end_s - start_s) * floats[on_way] / floats[on_way].sum()
     return shares
 
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from planner.costs import FLOAT_BYTES
+from planner.hybrid.sizes import Replicas
+from planner.hybrid.steps import step_levels
+from planner.plan import Plan
 from planner.program import Program
 from planner.shapes import WorkerShape
 
 
-def mailbox_bytes(program: Program, shape: WorkerShape) -> int:
+def mailbox_bytes(program: Program, shape: WorkerShape, rank: int = 0, replicas: Replicas | None = None) -> int:
     """Host bytes of one worker, at most.
 
     Rows received are held twice (the version in use and the one that arrives), rows sent at most twice a peer
     (one being sent, one that waits). Backward the halo's gradients are sent and those of the rows sent received;
     constants have none.
+
+    Args:
+        replicas: of all workers, where they make some rows of their halos and never decide again which.
     """
-    rows = 2 * (shape.num_halo + shape.num_sent)
     steps = [step for step in program.steps if step.op in ("aggregate", "exchange")]
-    return FLOAT_BYTES * sum(rows * step.in_width * (1 if step.constant else 2) for step in steps)
+    rows = {step.name: shape.num_halo + shape.num_sent for step in steps}
+    if replicas is not None:
+        levels = step_levels(program, replicas.first)
+        sizes = {step.name: replicas.size(rank, levels.rows[step.name]) for step in steps}
+        rows = {name: size.num_fetched + size.num_sent for name, size in sizes.items()}
+    return FLOAT_BYTES * sum(2 * rows[step.name] * step.in_width * (1 if step.constant else 2) for step in steps)
+
+
+def mailbox_bytes_of(plan: Plan, rank: int) -> int:
+    """The same of a plan's worker; where rows are decided again online, any of them may travel."""
+    fixed = plan.decision.dependencies.adjust == "none"
+    return mailbox_bytes(plan.program(), plan.shapes[rank], rank, plan.replicas if fixed else None)

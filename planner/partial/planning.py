@@ -9,7 +9,7 @@ from planner.job import Job
 from planner.partial.contributing import contributing_vertices
 from planner.partial.decide import choose_partial_reduce
 from planner.partial.decision import PartialReduceDecision
-from planner.partial.memory import mailbox_bytes
+from planner.partial.memory import mailbox_bytes_of
 from planner.plan import Plan, WorkerLoad
 from planner.schedule import Schedule
 from planner.weather.model import WeatherFigures
@@ -52,8 +52,7 @@ def with_mailboxes(plan: Plan) -> Plan:
     """The plan with what partial reduce holds in host memory; `NoPlanFitsError` where a worker has no room for it."""
     if plan.decision.partial is None:
         return plan
-    program = plan.program()
-    loads = tuple(_with_mailbox(plan, rank, mailbox_bytes(program, shape)) for rank, shape in enumerate(plan.shapes))
+    loads = tuple(_with_mailbox(plan, rank, mailbox_bytes_of(plan, rank)) for rank in range(plan.num_workers))
     return plan.model_copy(update={"prediction": plan.prediction.model_copy(update={"workers": loads})})
 
 

@@ -18,17 +18,22 @@ def majority(num_workers: int) -> int:
     return num_workers // 2 + 1
 
 
-def staleness_of(epoch: int, max_staleness: int) -> int:
+def warm_again_until(epoch: int) -> int:
+    """The end of the warm-up of a run whose workers exchange other rows from `epoch` on."""
+    return epoch + WARM_UP_EPOCHS - 1
+
+
+def staleness_of(epoch: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
     """Epochs that rows and gradients may be old in an epoch: none in the warm-up."""
-    return 0 if epoch < WARM_UP_EPOCHS else max_staleness
+    return 0 if epoch < warm_until else max_staleness
 
 
-def absence_of(number: int, num_epochs: int, max_staleness: int) -> int:
+def absence_of(number: int, num_epochs: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
     """Rounds on end that a worker may be missing from, with this one: none in the warm-up and in the last one.
 
     A worker may come to the last step from an earlier epoch, so rows may be old there as in any other.
     """
-    return 0 if number < WARM_UP_EPOCHS or number == num_epochs - 1 else max_staleness
+    return 0 if number < warm_until or number == num_epochs - 1 else max_staleness
 
 
 def deadline_s(begin_s: float, usual_s: float, alpha: float) -> float:

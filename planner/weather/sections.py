@@ -36,13 +36,15 @@ class Sections:
 def sections_of(schedule: Schedule) -> Sections:
     """The sections of a lowered epoch of full-batch training; CPU quotas are left out.
 
-    What is computed beside an exchange counts as if it came after it.
+    What is computed beside an exchange counts as if it came after it. Where no rows travel nobody waits for anybody.
     """
     compute: list[list[float]] = [[0.0] for _ in range(schedule.num_workers)]
     transfer_s, backward = [], 0
     for task in schedule.tasks:
         sections = compute[task.worker]
         if task.category == "communicate":
+            if task.group < 0:
+                continue
             if task.worker == 0:
                 transfer_s.append(task.seconds)
             sections.append(0.0)

@@ -17,7 +17,7 @@ from planner.hybrid.matrices import cut_edges, cut_level
 from planner.hybrid.split import Split
 from profiles.kernels.attention import EdgeBlock
 from profiles.kernels.sparse import csr_tensor
-from runtime.hybrid.exchanger import LevelExchanger
+from runtime.comm import HaloExchanger
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class LevelBlock:
     made: Pair
     far: Pair
     kept: Kept | None
-    exchanger: LevelExchanger
+    exchanger: HaloExchanger
 
     @classmethod
     def of(
         cls, own: Pair, remote: sp.csr_matrix, rows: sp.csr_matrix, split: Split, level: int, later: int | None,
-        exchanger: LevelExchanger,
+        exchanger: HaloExchanger,
     ) -> LevelBlock:  # fmt: skip
         """The block of a level under a split; rows passed on serve the replicas at `later` (None: there are none)."""
         device = exchanger.send_rows.device
@@ -104,12 +104,12 @@ class LevelEdges:
     here: Tensor
     fetched: Tensor
     num_local: int
-    exchanger: LevelExchanger
+    exchanger: HaloExchanger
 
     @classmethod
     def of(
         cls, local: sp.csr_matrix, remote: sp.csr_matrix, rows: sp.csr_matrix, split: Split, level: int,
-        exchanger: LevelExchanger,
+        exchanger: HaloExchanger,
     ) -> LevelEdges:  # fmt: skip
         """The edges of a level under a split."""
         device = exchanger.send_rows.device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from planner.joint_cache.decision import CacheDecision
 from planner.program import Program, Step
 from planner.shard import Shard
 from profiles.kernels import pool
+from runtime.comm import HaloExchanger
 from runtime.host_region import HostRegion
 from runtime.hybrid.blocks import LevelBlock, LevelEdges, Pair
 from runtime.hybrid.exchanger import LevelExchanger
@@ -157,6 +159,15 @@ class HybridModel(WorkerModel):
         room = self._room[name][: n + len(extra)]
         room[n:].copy_(torch.from_numpy(np.ascontiguousarray(extra)))
         return room
+
+    def level_exchanger(self, step: Step) -> HaloExchanger:
+        """What exchanges the rows of a step."""
+        return self.blocks[self.steps.rows[step.name]].exchanger
+
+    def exchange_through(self, over: Callable[[HaloExchanger], HaloExchanger]) -> None:
+        """Has rows exchanged by what `over` makes of every level's exchanger, until another split is set up."""
+        for level, block in self.blocks.items():
+            self.blocks[level] = replace(block, exchanger=over(block.exchanger))
 
     def rows_of(self, step: Step) -> Tensor:
         """Global ids of own rows and replicas at the level of a step."""

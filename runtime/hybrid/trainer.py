@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from planner.hybrid.levels import levels_of
 from planner.hybrid.staging import Staged
 from planner.job import Job
 from planner.joint_cache.decision import CacheDecision
@@ -15,6 +14,7 @@ from planner.shard import Shard
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
 from runtime.hybrid.adjusting import Adjusting
+from runtime.hybrid.in_step import InStep
 from runtime.hybrid.model import HybridModel
 from runtime.measured import WARM_UP_EPOCHS
 from runtime.model import WorkerModel
@@ -43,7 +43,7 @@ class HybridTrainer(FullBatchTrainer):
         sleeps_s: np.ndarray | None = None,
     ) -> None:
         self._staged, self._adjusts = staged, adjusts
-        self.adjusting: Adjusting | None = None
+        self.in_step: InStep | None = None
         self.num_epochs = job.training.epochs
         super().__init__(job, program, shard, device, sleeps_s=sleeps_s)
         del self._staged  # the model keeps it where it needs it
@@ -56,10 +56,8 @@ class HybridTrainer(FullBatchTrainer):
         decided = plan.decision.dependencies
         adjusts = decided.adjust == "online"
         trainer = cls(plan.job, plan.program(), shard, device, staged, adjusts=adjusts, sleeps_s=sleeps_s)
-        if adjusts:
-            levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
-            rates = decided.workers[shard.rank].rates
-            trainer.adjusting = Adjusting(trainer.model, staged, levels, rates, decided.latency_s)
+        adjusting = Adjusting.of_plan(plan, shard.rank, trainer.model, staged)
+        trainer.in_step = InStep(adjusting, decided.latency_s) if adjusting else None
         return trainer
 
     def _model_of(
@@ -75,11 +73,11 @@ class HybridTrainer(FullBatchTrainer):
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """As in `FullBatchTrainer`; once warm, every worker decides before the next epoch what it makes in it."""
-        if self.adjusting is None:
+        if self.in_step is None:
             return super().train_epoch(epoch, traced=traced)
         record = super().train_epoch(epoch, traced=True)
         if WARM_UP_EPOCHS <= epoch < self.num_epochs - 1:
-            record.adjusted = self.adjusting.after(record).model_dump()
+            record.adjusted = self.in_step.after(record).model_dump()
         if not traced:
             record.spans = []
         return record

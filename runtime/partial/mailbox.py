@@ -12,17 +12,19 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from planner.program import Program
+from planner.program import Program, Step
+from runtime.comm import HaloExchanger
 from runtime.partial.mesh import Mesh, Message
 
 _FLOAT_BYTES = 4
+_SLOTS_PER_GENERATION = 1 << 16  # on the wire a slot's kind says of which generation it is
 _MOST_JSON_BYTES = 1 << 20
 
 
 class Kind(IntEnum):
-    """Messages that are no rows; rows have the index of their slot."""
+    """Messages that are no rows; rows have the index of their slot in their generation."""
 
-    READY = -1  # number: round that the sender is ready for
+    READY = -1  # number: round that the sender is ready for; payload: a byte where it wants to exchange other rows
     GROUP = -2  # number: round; payload: JSON
     PART = -3  # number: round; payload: a piece of a gradient
     SUM = -4  # number: round; payload: a piece of the summed gradient
@@ -49,24 +51,27 @@ class Slot:
     width: int
 
 
-def slots_of(program: Program, recv_counts: Sequence[int], send_counts: Sequence[int]) -> list[Slot]:
+def slots_of(program: Program, exchanger_of: Callable[[Step], HaloExchanger]) -> list[Slot]:
     """The exchanges of an epoch; backward the counts change places, and constants have no gradients."""
     slots = []
     for step in program.steps:
         if step.op in ("aggregate", "exchange"):
-            slots.append(Slot(f"{step.name}/forward", recv_counts, send_counts, step.in_width))
+            own = exchanger_of(step)
+            slots.append(Slot(f"{step.name}/forward", own.recv_counts, own.send_counts, step.in_width))
             if not step.constant:
-                slots.append(Slot(f"{step.name}/backward", send_counts, recv_counts, step.in_width))
+                slots.append(Slot(f"{step.name}/backward", own.send_counts, own.recv_counts, step.in_width))
     return slots
 
 
 @dataclass
 class _Rows:
-    """The rows of one slot from one peer: those in use, and room for those to come."""
+    """The rows of one slot from one peer: those in use and when they came in, and room for those to come."""
 
     current: Tensor
     spare: Tensor
     version: int = -1
+    begin_s: float = 0.0
+    end_s: float = 0.0
 
 
 @dataclass
@@ -86,16 +91,37 @@ class Mailbox:
     changed: threading.Condition = field(default_factory=threading.Condition)
     latest: list[int] = field(init=False)
     ready: list[int] = field(init=False)
+    wants: list[bool] = field(init=False)
     groups: dict[int, dict] = field(default_factory=dict)
     group_known_s: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.latest, self.ready = [-1] * self.size, [-1] * self.size
-        self._rows = [self._rooms(slot) for slot in self.slots]
+        self.ready, self.wants = [-1] * self.size, [False] * self.size
+        self._generation, self._most_bytes = -1, 0
         self._parts: dict[tuple[int, int, int], Tensor] = {}
         self._lost: dict[int, Exception] = {}
         self._mesh: Mesh | None = None
-        self.index = {slot.name: index for index, slot in enumerate(self.slots)}
+        self.renew(self.slots)
+
+    def renew(self, slots: list[Slot]) -> None:
+        """Other rows are exchanged from now on; those of before are forgotten, whether here or still on their way.
+
+        No peer may send any of the new ones before: all workers must have called it.
+        """
+        with self.changed:
+            self._rows = []  # before there is room for the new ones
+            self.slots, self._generation = slots, self._generation + 1
+            self.index = {slot.name: index for index, slot in enumerate(slots)}
+            self._rows = [self._rooms(slot) for slot in slots]
+            self.latest, self.wants = [-1] * self.size, [False] * self.size
+            sizes = (rows.spare.nbytes for of_slot in self._rows for rows in of_slot.values())
+            self._most_bytes = max(self._most_bytes, *sizes, 0)
+            first = self._kind_of(0)
+        if self._mesh is not None:
+            self._mesh.drop(lambda key: isinstance(key, int) and key < first)
+
+    def _kind_of(self, slot: int) -> int:
+        return self._generation * _SLOTS_PER_GENERATION + slot
 
     def _rooms(self, slot: Slot) -> dict[int, _Rows]:
         def room(num_rows: int) -> Tensor:
@@ -111,33 +137,47 @@ class Mailbox:
 
     def room_for(self, peer: int, kind: int, number: int, num_bytes: int) -> memoryview:
         """Room for a payload; `ValueError` where this worker expects no such message."""
-        if 0 <= kind < len(self.slots):
-            rows = self._rows[kind].get(peer)
-            expected = -1 if rows is None else rows.spare.nbytes
-            if num_bytes != expected:
-                raise ValueError(f"{num_bytes} bytes came for {self.slots[kind].name}, not {expected}")
-            assert rows is not None
-            return bytes_of(rows.spare)
+        if kind >= 0:
+            with self.changed:
+                return self._room_for_rows(peer, kind, num_bytes)
         if kind in (Kind.PART, Kind.SUM, Kind.STATE) and num_bytes % _FLOAT_BYTES == 0:
             return bytes_of(torch.empty(num_bytes // _FLOAT_BYTES))
         if kind in (Kind.READY, Kind.GROUP) and num_bytes <= _MOST_JSON_BYTES:
             return memoryview(bytearray(num_bytes))
         raise ValueError(f"a message of kind {kind} with {num_bytes} bytes came, which is none of ours")
 
-    def arrived(self, peer: int, kind: int, number: int, payload: memoryview) -> None:
-        """Takes a message in."""
+    def _room_for_rows(self, peer: int, kind: int, num_bytes: int) -> memoryview:
+        generation, slot = divmod(kind, _SLOTS_PER_GENERATION)
+        if generation < self._generation and num_bytes <= self._most_bytes:
+            return memoryview(bytearray(num_bytes))  # sent before the rows changed: nobody will read it
+        rows = self._rows[slot].get(peer) if generation == self._generation and slot < len(self.slots) else None
+        if rows is None or num_bytes != rows.spare.nbytes:
+            expected = "none" if rows is None else str(rows.spare.nbytes)
+            raise ValueError(f"{num_bytes} bytes came for exchange {slot} of generation {generation}, not {expected}")
+        return bytes_of(rows.spare)
+
+    def arrived(self, peer: int, kind: int, number: int, payload: memoryview, begin_s: float) -> None:
+        """Takes a message in, whose first bytes came at `begin_s` (monotonic)."""
         with self.changed:
             if kind >= 0:
-                rows = self._rows[kind][peer]
-                rows.current, rows.spare, rows.version = rows.spare, rows.current, number
-                self.latest[peer] = max(self.latest[peer], number)
+                self._take_rows(peer, kind, number, begin_s)
             elif kind == Kind.READY:
                 self.ready[peer] = max(self.ready[peer], number)
+                self.wants[peer] = payload.nbytes > 0
             elif kind == Kind.GROUP:
                 self.know_group(number, json.loads(bytes(payload)))
             else:
                 self._parts[kind, number, peer] = _floats(payload)
             self.changed.notify_all()
+
+    def _take_rows(self, peer: int, kind: int, number: int, begin_s: float) -> None:
+        generation, slot = divmod(kind, _SLOTS_PER_GENERATION)
+        if generation != self._generation:
+            return
+        rows = self._rows[slot][peer]
+        rows.current, rows.spare, rows.version = rows.spare, rows.current, number
+        rows.begin_s, rows.end_s = begin_s, time.monotonic()
+        self.latest[peer] = max(self.latest[peer], number)
 
     def lost(self, peer: int, error: Exception) -> None:
         """Whoever waits learns of it."""
@@ -150,9 +190,10 @@ class Mailbox:
     def post_rows(self, slot: int, version: int, rows: Tensor) -> None:
         """Sends rows [s, width] in host memory, concatenated over peers, none to itself; they must not change."""
         assert self._mesh is not None
+        kind = self._kind_of(slot)
         for peer, part in enumerate(rows.split(list(self.slots[slot].send_counts))):
             if len(part):
-                self._mesh.post(peer, Message(slot, version, bytes_of(part)), slot)
+                self._mesh.post(peer, Message(kind, version, bytes_of(part)), kind)
 
     def post(self, peers: Iterable[int], kind: Kind, number: int, payload: Tensor | bytes = b"") -> None:
         """Sends anything else to some peers."""
@@ -164,6 +205,11 @@ class Mailbox:
     def version(self, slot: int, peer: int) -> int:
         """Epoch of the newest rows of a slot that are here from a peer that sends any; -1 where none have come."""
         return self._rows[slot][peer].version
+
+    def transfers(self, slot: int) -> dict[int, tuple[int, float, float]]:
+        """Of the newest rows from every peer: (version, when their first bytes came, when all were there)."""
+        with self.changed:
+            return {p: (r.version, r.begin_s, r.end_s) for p, r in self._rows[slot].items() if r.version >= 0}
 
     def senders(self, slot: int) -> Iterable[int]:
         """Peers that send rows of a slot."""

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from fcntl import ioctl
@@ -44,8 +44,8 @@ class Sink(Protocol):
     def room_for(self, peer: int, kind: int, number: int, num_bytes: int) -> memoryview:
         """Where the payload is to be received; raises `ValueError` where no such message can come."""
 
-    def arrived(self, peer: int, kind: int, number: int, payload: memoryview) -> None:
-        """The payload is all there."""
+    def arrived(self, peer: int, kind: int, number: int, payload: memoryview, begin_s: float) -> None:
+        """The payload is all there; it began to come at `begin_s` (monotonic)."""
 
     def lost(self, peer: int, error: Exception) -> None:
         """No message will come from the peer any more."""
@@ -153,6 +153,11 @@ class _Link:
             self._outbox[key] = message
             self._changed.notify()
 
+    def drop(self, is_old: Callable[[Hashable], bool]) -> None:
+        with self._changed:
+            for key in [key for key in self._outbox if is_old(key)]:
+                del self._outbox[key]
+
     def close(self, flush_s: float) -> None:
         """Ends both threads, after up to `flush_s` in which what was posted is still sent."""
         with self._changed:
@@ -195,10 +200,11 @@ class _Link:
     def _receive_one(self) -> None:
         header = memoryview(bytearray(_HEADER.size))
         self._fill(header)
+        begin_s = time.monotonic()
         kind, number, num_bytes = _HEADER.unpack(header)
         payload = self._sink.room_for(self.peer, kind, number, num_bytes)
         self._fill(payload)
-        self._sink.arrived(self.peer, kind, number, payload)
+        self._sink.arrived(self.peer, kind, number, payload, begin_s)
 
     def _fill(self, view: memoryview) -> None:
         done = 0
@@ -227,6 +233,11 @@ class Mesh:
     def post(self, peer: int, message: Message, key: Hashable) -> None:
         """Has a message sent; returns at once."""
         self._links[peer].post(key, message)
+
+    def drop(self, is_old: Callable[[Hashable], bool]) -> None:
+        """What waits under such keys is not sent any more."""
+        for link in self._links.values():
+            link.drop(is_old)
 
     def close(self, flush_s: float = 0.0) -> None:
         """Ends all threads, after up to `flush_s` in all in which what was posted is still sent."""

@@ -23,6 +23,8 @@ class Pace:
     """
 
     alpha: float
+    _warm_from: int = 0
+    _warm_until: int = rule.WARM_UP_EPOCHS
     _epoch: int = -1
     _epoch_begin_s: float = 0.0
     _part_begin_s: float = 0.0
@@ -33,9 +35,15 @@ class Pace:
         """An epoch begins here."""
         self._epoch = epoch
         self._epoch_begin_s = self._part_begin_s = time.monotonic()
-        if epoch >= rule.WARM_UP_EPOCHS and self._measured_s:
+        if epoch >= self._warm_until and self._measured_s:
             self._usual_s = {name: float(np.median(seconds)) for name, seconds in self._measured_s.items()}
             self._measured_s.clear()
+
+    def warm_up_from(self, epoch: int) -> None:
+        """What is usual so far no longer holds from this epoch on."""
+        self._warm_from, self._warm_until = epoch, rule.warm_again_until(epoch)
+        self._usual_s.clear()
+        self._measured_s.clear()
 
     def end_part(self, name: str) -> None:
         """A part has ended, and the next one begins."""
@@ -57,5 +65,5 @@ class Pace:
         return rule.deadline_s(begin_s, self._usual_s.get(EPOCH, math.inf), self.alpha)
 
     def _measure(self, name: str, seconds: float) -> None:
-        if 0 < self._epoch < rule.WARM_UP_EPOCHS:
+        if self._warm_from < self._epoch < self._warm_until:
             self._measured_s[name].append(seconds)

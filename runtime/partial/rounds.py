@@ -30,15 +30,18 @@ class Group(Contract):
     Args:
         members: ranks, ascending.
         last_rounds: by worker, the last round it took part in, this one included (-1: none).
+        renews: all are members, and after the step they agree on other rows to exchange.
     """
 
     members: tuple[NonNegativeInt, ...]
     last_rounds: tuple[int, ...]
+    renews: bool = False
 
-    def then(self, number: int, members: tuple[int, ...]) -> Group:
-        """The group of round `number`, the one after this."""
+    def then(self, number: int, members: tuple[int, ...], *, wants: bool = False) -> Group:
+        """The group of round `number`, the one after this; `wants` where a member wants to exchange other rows."""
         last = (number if rank in members else before for rank, before in enumerate(self.last_rounds))
-        return Group(members=members, last_rounds=tuple(last))
+        renews = wants and len(members) == len(self.last_rounds)
+        return Group(members=members, last_rounds=tuple(last), renews=renews)
 
 
 class Rounds:
@@ -57,18 +60,25 @@ class Rounds:
         everyone = tuple(range(mailbox.size))
         self.number, self.group = -1, Group(members=everyone, last_rounds=(-1,) * mailbox.size)
         self.previous = self.group
+        self._warm_until = rule.WARM_UP_EPOCHS
 
-    def join(self, epoch: int, is_expected: Callable[[int], bool], pace: Pace) -> Group:
+    def warm_up_from(self, number: int) -> None:
+        """From this round on nobody may be missing until the next warm-up has ended."""
+        self._warm_until = rule.warm_again_until(number)
+
+    def join(self, epoch: int, is_expected: Callable[[int], bool], pace: Pace, *, wants: bool = False) -> Group:
         """The first group from round `epoch` on that this worker is a member of; `number` says of which round.
 
         `previous` is the group of the round before that.
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
+            wants: this worker would exchange other rows after a round of all.
 
         Raises `PeerError` where workers that cannot be done without are not ready in time.
         """
         number, previous = epoch, self.group
+        self._mailbox.wants[self._mailbox.rank] = wants
         while True:
             group = self._group_of(number, previous, is_expected if number == epoch else None, pace)
             if self._mailbox.rank in group.members:
@@ -81,7 +91,7 @@ class Rounds:
     def _group_of(self, number: int, previous: Group, is_expected: Callable[[int], bool] | None, pace: Pace) -> Group:
         box = self._mailbox
         box.ready[box.rank] = number
-        box.post(self._peers, Kind.READY, number)
+        box.post(self._peers, Kind.READY, number, b"1" if box.wants[box.rank] else b"")
         deadline_s = pace.step_deadline_s(None if is_expected else box.group_known_s.get(number - 1))
         until_s = time.monotonic() + self._timeout_s
 
@@ -108,7 +118,7 @@ class Rounds:
 
     def _may_step(self, number: int, previous: Group, is_expected: Callable[[int], bool], past_deadline: bool) -> bool:
         box = self._mailbox
-        absence = rule.absence_of(number, self._num_epochs, self._decision.max_staleness)
+        absence = rule.absence_of(number, self._num_epochs, self._decision.max_staleness, self._warm_until)
         absent = [rank for rank in range(box.size) if box.ready[rank] != number]
         return rule.may_step(
             box.size - len(absent),
@@ -122,7 +132,7 @@ class Rounds:
         """Writes a group unless another was written first, and tells all of the one that holds."""
         box = self._mailbox
         members = tuple(rank for rank in range(box.size) if box.ready[rank] == number)
-        mine = previous.then(number, members).model_dump_json()
+        mine = previous.then(number, members, wants=any(box.wants)).model_dump_json()
         held = bytes(self._store.compare_set(f"group/{number}", "", mine))
         box.know_group(number, json.loads(held))
         box.post(self._peers, Kind.GROUP, number, held)

@@ -13,11 +13,13 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 from planner.job import Job
 from planner.partial.decision import PartialReduceDecision
-from planner.program import Program
+from planner.program import Program, Step
 from planner.shard import Shard
+from runtime.comm import HaloExchanger
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.gradients import GroupGradient
+from runtime.partial.lateness import Lateness
 from runtime.partial.mailbox import Kind, Mailbox, slots_of
 from runtime.partial.mesh import Mesh, connect_all
 from runtime.partial.reduction import sum_over
@@ -54,24 +56,33 @@ class PartialReduceTrainer(FullBatchTrainer):
         layers = _layers_of(program, [name for name, _ in self.model.net.named_parameters()])
         sizes = [parameter.numel() for parameter in self.parameters]
         self.gradient = GroupGradient(decision, [*sizes, 1], [*layers, job.model.num_layers - 1])
-        slots = slots_of(program, shard.recv_counts.tolist(), shard.send_counts.tolist())
+        slots = slots_of(program, self._exchanger_of)
         self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=device.type == "cuda")
-        self.exchanger = PartialExchanger.over(self.model.exchanger, self.mailbox, decision, timeout_s=timeout_s)
-        self.model.exchanger = self.exchanger
-        if self.model.block is not None:
-            self.model.block = replace(self.model.block, exchanger=self.exchanger)
+        self.lateness = Lateness.of(self.mailbox, decision, timeout_s)
+        self._exchange_by_mailbox()
         store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())
         self.rounds = Rounds(self.mailbox, decision, store, job.training.epochs, timeout_s)
         self.mesh = Mesh(connect_all(timeout_s), self.mailbox)
         self.mailbox.open(self.mesh)
 
+    def _exchanger_of(self, step: Step) -> HaloExchanger:
+        """What exchanges the rows of a step."""
+        return self.model.exchanger
+
+    def _exchange_by_mailbox(self) -> None:
+        """Has the model exchange its rows over the mailbox."""
+        exchanger = PartialExchanger.over(self.model.exchanger, self.lateness)
+        self.model.exchanger = exchanger
+        if self.model.block is not None:
+            self.model.block = replace(self.model.block, exchanger=exchanger)
+
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward and backward pass, and the first step that takes this worker in."""
-        self.exchanger.begin(epoch)
+        self.lateness.begin(epoch)
         record = super().train_epoch(epoch, traced=traced)
-        self.exchanger.pace.end_epoch()
+        self.lateness.pace.end_epoch()
         number = self.rounds.number if self.decision.is_stale else epoch
-        oldest = max(self.exchanger.oldest, number - epoch)
+        oldest = max(self.lateness.oldest, number - epoch)
         num_members = len(self.rounds.group.members)
         return replace(record, epoch=number, begun=epoch, num_members=num_members, oldest=oldest)
 
@@ -85,12 +96,17 @@ class PartialReduceTrainer(FullBatchTrainer):
         with self.recorder.span("reduce/flatten"):
             flat = self._flattened(loss)
         with self.recorder.span("reduce", "communicate"):
-            group = self.rounds.join(self.exchanger.epoch, self.exchanger.is_expected, self.exchanger.pace)
+            late = self.lateness
+            group = self.rounds.join(late.epoch, late.is_expected, late.pace, wants=self._wants())
             self._bring_up_to_date()
             total = self.gradient.of(flat.cpu(), group.members, self.num_workers, self._sum)
-            self.exchanger.took_part = [rank in group.members for rank in range(self.num_workers)]
+            late.took_part = [rank in group.members for rank in range(self.num_workers)]
         with self.recorder.span("reduce/unflatten"):
             return self._unflattened(total.to(loss.device, copy=True))
+
+    def _wants(self) -> bool:
+        """Whether this worker would exchange other rows; where the split is fixed it never would."""
+        return False
 
     def _sum(self, flat: Tensor) -> Tensor:
         return sum_over(self.mailbox, self.rounds.group.members, self.rounds.number, flat, self.timeout_s)
@@ -105,7 +121,7 @@ class PartialReduceTrainer(FullBatchTrainer):
         if self.mailbox.rank == source:
             self.mailbox.post(late, Kind.STATE, number, self.gradient.packed_with(packed_state(self.optimizer)))
         elif self.mailbox.rank in late:
-            packed = self.mailbox.take(Kind.STATE, number, source, self.exchanger.until_s())
+            packed = self.mailbox.take(Kind.STATE, number, source, self.lateness.until_s())
             unpack_state_(self.optimizer, self.gradient.unpacked_from(packed))
 
 

@@ -33,6 +33,12 @@ def test_a_slow_link_is_told_from_the_others():
     np.testing.assert_allclose(shares, [1 / 3, 1 / 3, 1 / 3 + 4])
 
 
+def test_rows_that_begin_to_come_later_share_only_what_is_left():
+    """One alone for 2 s, then both for 1 s, then nobody for 3 s, then a third for 1 s."""
+    shares = shares_s(np.array([3.0, 3.0, 7.0]), np.array([10.0, 30.0, 10.0]), np.array([0.0, 2.0, 6.0]))
+    np.testing.assert_allclose(shares, [2.25, 0.75, 1.0])
+
+
 @pytest.mark.parametrize(("kind", "layers"), CASES)
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_pace_is_seconds_over_work(kind, layers, share):

@@ -22,6 +22,7 @@ from profiles.kernels import pool
 from profiles.launch import reporting_errors
 from runtime.comm import HaloExchanger
 from runtime.hybrid.adjusting import Adjusting
+from runtime.hybrid.in_step import InStep
 from runtime.hybrid.trainer import HybridTrainer
 
 PLANNED = {"vertex_s": 1e-9, "edge_s": 1e-9}
@@ -76,7 +77,7 @@ def train(case, rank):
     if is_online:
         levels = levels_of(job.model, decision.layers, shard.x.shape[1], shard.num_classes)
         rates = Rates(**PLANNED, row_s=(1.0,) * shard.num_workers)
-        adjusting = Adjusting(trainer.model, staged, levels, rates, 0.0)
+        adjusting = InStep(Adjusting(trainer.model, staged, levels, rates), 0.0)
     pool.release()
     found = {"loss": [], "sent": [], "grad": [], "keys": [], "num_cached": [], "saved_s": [], "bound_s": []}
     for epoch in range(job.training.epochs):

@@ -8,7 +8,9 @@ from meshed import meshed, slots_between
 
 from planner.job import ModelSpec
 from planner.program import LayerDecision, build_program
+from runtime.comm import HaloExchanger
 from runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of, slots_of
+from runtime.recorder import Recorder
 
 COUNTS = [[0, 2, 1], [3, 0, 0], [1, 4, 0]]  # rows from p to q
 
@@ -42,7 +44,7 @@ def test_rows_in_use_are_not_overwritten_by_those_that_come():
     box = Mailbox(0, 2, slots_between([[0, 1], [2, 0]])[0])
     for version in (4, 5):
         box.room_for(1, 0, version, 24)[:] = bytes_of(rows_of(1, version, 2))
-        box.arrived(1, 0, version, memoryview(b""))
+        box.arrived(1, 0, version, memoryview(b""), 0.0)
     box.room_for(1, 0, 6, 24)[:12] = bytes_of(rows_of(1, 6, 1))
     out = torch.empty(2, 3)
     assert box.copy_rows(0, out) == [5]
@@ -99,10 +101,58 @@ def test_slots_are_the_exchanges_of_an_epoch(order):
     model = ModelSpec(kind="gcn", num_layers=2, hidden_channels=8)
     layers = (LayerDecision(op_order=order),) * 2
     program = build_program(model, layers, num_features=5, num_classes=3, sparse_input=False)
-    slots = slots_of(program, [0, 4], [0, 7])
+    own = HaloExchanger(torch.arange(7), [0, 7], [0, 4], 9, Recorder(torch.device("cpu")))
+    slots = slots_of(program, lambda _: own)
     widths = {"multiply_first": [8, 8, 3, 3], "aggregate_first": [5, 8, 8]}[order]
     assert [slot.width for slot in slots] == widths
     for slot in slots:
         forward = slot.name.endswith("/forward")
         assert (slot.recv_counts, slot.send_counts) == (([0, 4], [0, 7]) if forward else ([0, 7], [0, 4]))
     assert ("l0/aggregate/backward" in [slot.name for slot in slots]) == (order == "multiply_first")
+
+
+def test_rows_of_before_are_forgotten_and_those_on_their_way_are_not_taken():
+    """Wherever they are when other rows begin to travel; new ones come to their new places."""
+    box = Mailbox(0, 2, slots_between([[0, 1], [2, 0]])[0])
+    room = box.room_for(1, 0, 4, 24)
+    room[:] = bytes_of(rows_of(1, 4, 2))
+    box.arrived(1, 0, 4, room, 0.0)
+    half_way = box.room_for(1, 0, 5, 24)
+    box.renew(slots_between([[0, 3], [4, 0]])[0])
+    assert box.version(0, 1) == box.latest[1] == -1
+    box.arrived(1, 0, 5, half_way, 0.0)
+    old = box.room_for(1, 0, 6, 24)
+    box.arrived(1, 0, 6, old, 0.0)
+    assert box.version(0, 1) == box.latest[1] == -1
+    with pytest.raises(ValueError, match="came"):
+        box.room_for(1, 0, 7, 10**6)
+    kind = 1 << 16
+    box.arrived(1, kind, 8, box.room_for(1, kind, 8, 48), 0.0)
+    assert box.version(0, 1) == 8
+
+
+def test_rows_that_wait_to_be_sent_are_dropped_when_others_travel():
+    """What a peer that reads again gets first are the new ones."""
+    counts = [[0, 2], [2, 0]]
+    with meshed(2, slots_between(counts)) as boxes:
+        for version in range(3):
+            boxes[0].post_rows(0, version, rows_of(0, version, 2))
+        assert boxes[1].wait(lambda: boxes[1].version(0, 0) == 2, soon())
+        for box, slots in zip(boxes, slots_between([[0, 1], [1, 0]]), strict=True):
+            box.renew(slots)
+        boxes[0].post_rows(0, 7, rows_of(0, 7, 1))
+        assert boxes[1].wait(lambda: boxes[1].version(0, 0) == 7, soon())
+        (version, begin_s, end_s) = boxes[1].transfers(0)[0]
+        assert version == 7
+        assert begin_s <= end_s <= time.monotonic()
+
+
+def test_who_wants_other_rows_says_so_when_it_is_ready():
+    """And no longer does once they have changed."""
+    with meshed(2) as boxes:
+        boxes[0].post([1], Kind.READY, 4, b"1")
+        assert boxes[1].wait(lambda: boxes[1].ready[0] == 4, soon())
+        assert boxes[1].wants == [True, False]
+        boxes[0].post([1], Kind.READY, 5)
+        assert boxes[1].wait(lambda: boxes[1].ready[0] == 5, soon())
+        assert boxes[1].wants == [False, False]

@@ -21,7 +21,7 @@ class Keeper:
             raise ValueError("none of ours")
         return memoryview(bytearray(num_bytes))
 
-    def arrived(self, peer, kind, number, payload):
+    def arrived(self, peer, kind, number, payload, begin_s):
         with self.changed:
             self.messages.append((peer, kind, number, bytes(payload)))
             self.changed.notify_all()

@@ -12,6 +12,7 @@ from planner.partial.decision import PartialReduceDecision
 from planner.partial.rule import WARM_UP_EPOCHS
 from runtime.comm import HaloExchanger
 from runtime.partial.exchange import PartialExchanger
+from runtime.partial.lateness import Lateness
 from runtime.partial.mailbox import PeerError, Slot
 from runtime.partial.pace import Pace
 from runtime.recorder import Recorder
@@ -30,8 +31,8 @@ def exchangers_of(boxes, *, patience_s=0.5, max_staleness=2, timeout_s=20.0):
         send_rows = torch.cat([torch.arange(int(count)) for count in COUNTS[rank]])
         recorder = Recorder(torch.device("cpu"))
         plain = HaloExchanger(send_rows, COUNTS[rank].tolist(), COUNTS[:, rank].tolist(), NUM_LOCAL, recorder)
-        made.append(PartialExchanger.over(plain, box, decision, timeout_s=timeout_s))
-        made[-1].pace.deadline_s = lambda _: time.monotonic() + patience_s
+        made.append(PartialExchanger.over(plain, Lateness.of(box, decision, timeout_s)))
+        made[-1].lateness.pace.deadline_s = lambda _: time.monotonic() + patience_s
     return made
 
 
@@ -60,7 +61,7 @@ def epochs_in(halo, rank):
 
 
 def fetch(exchanger, epoch, step=STEPS[0]):
-    return exchanger.fetch(rows_of(exchanger.mailbox.rank, epoch), step)
+    return exchanger.fetch(rows_of(exchanger.lateness.mailbox.rank, epoch), step)
 
 
 def train(exchanger, epoch):
@@ -90,9 +91,9 @@ def test_in_the_warm_up_all_wait_and_rows_are_the_owners(boxes):
         return train(exchangers[2], 0)
 
     in_threads([lambda: train(exchangers[0], 0), lambda: train(exchangers[1], 0), late])
-    assert [e.oldest for e in exchangers] == [0, 0, 0]
+    assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]
     grads = in_threads(
-        [lambda e=e: (e.begin(1), fetch(e, 1), e.give_back_(torch.ones(e.num_halo, WIDTH) * (e.mailbox.rank + 1),
+        [lambda e=e: (e.begin(1), fetch(e, 1), e.give_back_(torch.ones(e.num_halo, WIDTH) * (e.lateness.mailbox.rank + 1),
          torch.zeros(NUM_LOCAL, WIDTH), STEPS[0]))[2] for e in exchangers]
     )  # fmt: skip
     for rank, grad in enumerate(grads):
@@ -109,12 +110,12 @@ def test_a_late_peer_is_gone_on_without_and_its_rows_come_later(boxes):
     halos = in_threads([lambda e=e: train(e, FIRST) for e in exchangers[:2]])
     assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST - 1}
     assert epochs_in(halos[1], 1) == {0: FIRST, 2: FIRST - 1}
-    assert [e.oldest for e in exchangers[:2]] == [1, 1]
-    assert all(2 in e.missed for e in exchangers[:2])
+    assert [e.lateness.oldest for e in exchangers[:2]] == [1, 1]
+    assert all(2 in e.lateness.missed for e in exchangers[:2])
     halo = train(exchangers[2], FIRST)
     assert epochs_in(halo, 2) == {0: FIRST, 1: FIRST}
     for exchanger in exchangers[:2]:
-        exchanger.took_part = [True, True, False]
+        exchanger.lateness.took_part = [True, True, False]
     halos = in_threads([lambda e=e: train(e, FIRST + 1) for e in exchangers[:2]])
     assert epochs_in(halos[0], 0) == {1: FIRST + 1, 2: FIRST}
 
@@ -126,8 +127,8 @@ def test_rows_too_old_are_waited_for(boxes):
     for epoch in (FIRST, FIRST + 1):
         in_threads([lambda e=e, n=epoch: train(e, n) for e in exchangers[:2]])
         for exchanger in exchangers[:2]:
-            exchanger.took_part = [True, True, False]
-    assert [e.oldest for e in exchangers[:2]] == [2, 2]
+            exchanger.lateness.took_part = [True, True, False]
+    assert [e.lateness.oldest for e in exchangers[:2]] == [2, 2]
     came = threading.Event()
 
     def late():
@@ -142,7 +143,7 @@ def test_rows_too_old_are_waited_for(boxes):
 
     halos = in_threads([*(lambda e=e: ahead(e) for e in exchangers[:2]), late])
     assert epochs_in(halos[0], 0) == {1: FIRST + 2, 2: FIRST}
-    assert max(e.oldest for e in exchangers) == 2
+    assert max(e.lateness.oldest for e in exchangers) == 2
 
 
 def test_who_has_missed_a_deadline_is_not_waited_for_again_until_heard_of(boxes):
@@ -151,13 +152,13 @@ def test_who_has_missed_a_deadline_is_not_waited_for_again_until_heard_of(boxes)
     warm_up(exchangers)
     for exchanger in exchangers[:2]:
         exchanger.begin(FIRST)
-        exchanger.missed.add(2)
+        exchanger.lateness.missed.add(2)
     in_threads([lambda e=e: fetch(e, FIRST) for e in exchangers[:2]])
     exchangers[2].begin(FIRST)
     with boxes[2].changed:
         boxes[2].post_rows(boxes[2].index["l0/aggregate/forward"], FIRST, torch.zeros(int(COUNTS[2].sum()), WIDTH))
     assert boxes[0].wait(lambda: boxes[0].latest[2] == FIRST, time.monotonic() + 20)
-    assert exchangers[0].is_expected(2)
+    assert exchangers[0].lateness.is_expected(2)
 
 
 def test_who_was_not_in_the_last_step_is_not_waited_for(boxes):
@@ -165,7 +166,7 @@ def test_who_was_not_in_the_last_step_is_not_waited_for(boxes):
     exchangers = exchangers_of(boxes, patience_s=1e9)
     warm_up(exchangers)
     for exchanger in exchangers[:2]:
-        exchanger.took_part = [True, True, False]
+        exchanger.lateness.took_part = [True, True, False]
     halos = in_threads([lambda e=e: train(e, FIRST) for e in exchangers[:2]])
     assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST - 1}
 
@@ -181,7 +182,7 @@ def test_nothing_is_reused_where_k_is_0(boxes):
 
     halos = in_threads([*(lambda e=e: train(e, FIRST) for e in exchangers[:2]), late])
     assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST}
-    assert [e.oldest for e in exchangers] == [0, 0, 0]
+    assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]
 
 
 def test_a_silent_peer_is_named(boxes):
@@ -211,3 +212,37 @@ def test_usual_seconds_are_the_warm_ups_without_its_first_epoch(monkeypatch):
     now[0] += 50.0
     pace.end_part("a")
     assert pace.deadline_s("a") == begin_s + 50.0 + 1.5 * 3.0
+
+
+def test_a_new_split_is_warmed_up_for(monkeypatch):
+    """What was usual is forgotten; the first epoch is not counted, then deadlines are those of the new epochs."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    pace = Pace(alpha=1.0)
+    for epoch, seconds in enumerate((1.0, 1.0, 1.0, 1.0, 50.0, 3.0)):
+        if epoch == 4:
+            pace.warm_up_from(4)
+        pace.begin(epoch)
+        assert (pace.deadline_s("a") == float("inf")) == (epoch != 3)
+        now[0] += seconds
+        pace.end_part("a")
+        pace.end_epoch()
+    pace.begin(6)
+    assert pace.deadline_s("a") == pace.step_deadline_s() == now[0] + 2 * 3.0
+
+
+def test_in_a_new_warm_up_all_are_waited_for(boxes):
+    """However patient a worker is, and whoever was late before."""
+    exchangers = exchangers_of(boxes, patience_s=0.0)
+    warm_up(exchangers)
+    for exchanger in exchangers:
+        exchanger.lateness.took_part = [True, True, False]
+        exchanger.lateness.warm_up_from(FIRST)
+
+    def late():
+        time.sleep(0.2)
+        return train(exchangers[2], FIRST)
+
+    halos = in_threads([*(lambda e=e: train(e, FIRST) for e in exchangers[:2]), late])
+    assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST}
+    assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]

@@ -1,0 +1,79 @@
+"""Adjusting among workers that are always in step: after every epoch they agree whether anybody wants another split.
+
+They first tell each other how long they were in every exchange, so that waiting for a slow peer is not taken for a
+slow link.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from planner.hybrid.rates import shares_s
+from planner.program import Step
+from planner.trace import Adjusted
+from runtime.full_batch import EpochRecord
+from runtime.hybrid.adjusting import Adjusting
+from runtime.hybrid.exchanger import LevelExchanger
+
+_NUM_LATENCIES = 9  # exchanges of few rows, whose median counts
+
+
+class InStep:
+    """One worker's part in it.
+
+    Args:
+        adjusting: its rates and choices.
+        latency_s: of an exchange of next to nothing, by the plan.
+    """
+
+    def __init__(self, adjusting: Adjusting, latency_s: float) -> None:
+        self._adjusting = adjusting
+        self._latencies_s = deque([latency_s], _NUM_LATENCIES)
+
+    def after(self, record: EpochRecord) -> Adjusted:
+        """Looks at an epoch with all its spans and sets up the next one. Every worker must call it."""
+        seconds = {key: end_s - begin_s for key, _, begin_s, end_s in record.spans}
+        waited_s = self._waited_s(seconds)
+        choice = self._adjusting.look(record, lambda step: self._exchanged(step, seconds, waited_s[step.name]))
+        set_up_s = self._adjusting.take(choice) if self._anybody(choice.is_other) else None
+        return self._adjusting.adjusted(choice, dist.get_rank(), set_up_s)
+
+    def _exchanged(self, step: Step, seconds: Mapping[str, float], waiting_s: float) -> tuple[np.ndarray, np.ndarray]:
+        model, size = self._adjusting.model, self._adjusting.size
+        exchanger = model.level_exchanger(step)
+        assert isinstance(exchanger, LevelExchanger)
+        floats = np.array(exchanger.recv_counts, np.float64) * step.in_width
+        arrived_s = exchanger.arrived_s.get(step.name, np.full(size, seconds[_exchange_key(step)]))
+        arrived_s = np.maximum(arrived_s - waiting_s, 0.0)
+        if self._adjusting.is_few(exchanger.num_halo):
+            if exchanger.num_halo:
+                self._latencies_s.append(float(arrived_s.max()))
+            return np.zeros(size), np.zeros(size)
+        latency_s = float(np.median(self._latencies_s))
+        return shares_s(np.maximum(arrived_s - latency_s, 0.0), floats), floats
+
+    def _waited_s(self, seconds: Mapping[str, float]) -> dict[str, float]:
+        """Seconds that this worker waited in every forward exchange for the last to come, who waits for nobody."""
+        gathers = self._adjusting.gathers
+        spent_s = np.array([seconds[_exchange_key(step)] for step in gathers])
+        least = torch.from_numpy(spent_s.copy()).to(self._device)
+        dist.all_reduce(least, dist.ReduceOp.MIN)
+        return {step.name: float(w) for step, w in zip(gathers, spent_s - least.cpu().numpy(), strict=True)}
+
+    def _anybody(self, wants: bool) -> bool:
+        flag = torch.tensor([wants], dtype=torch.int32, device=self._device)
+        dist.all_reduce(flag, dist.ReduceOp.MAX)
+        return bool(flag.item())
+
+    @property
+    def _device(self) -> torch.device:
+        return self._adjusting.model.recorder.device
+
+
+def _exchange_key(step: Step) -> str:
+    return f"{step.name}/exchange/forward"

@@ -1,0 +1,112 @@
+"""Who is late in the epoch that is trained, shared by all its exchanges (NeutronCloud, section 5.2)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from planner.partial import rule
+from planner.partial.decision import PartialReduceDecision
+from profiles.kernels import pool
+from runtime.partial.mailbox import Mailbox, PeerError
+from runtime.partial.pace import Pace
+
+
+@dataclass
+class Lateness:
+    """One worker's rows from its peers: the newest that are to be had, and whom it still waits for.
+
+    Args:
+        timeout_s: longest wait for rows that cannot be done without.
+        took_part: by worker, whether it took part in the step before this epoch.
+        warm_until: epoch before which all wait for all.
+        missed: peers that missed a deadline of this epoch.
+        oldest: epochs, of the oldest rows or gradients used in this epoch.
+    """
+
+    mailbox: Mailbox
+    decision: PartialReduceDecision
+    pace: Pace
+    timeout_s: float
+    took_part: list[bool]
+    warm_until: int = rule.WARM_UP_EPOCHS
+    missed: set[int] = field(default_factory=set)
+    oldest: int = 0
+    _epoch: int | None = None
+
+    @classmethod
+    def of(cls, mailbox: Mailbox, decision: PartialReduceDecision, timeout_s: float) -> Lateness:
+        """Before the first epoch."""
+        return cls(mailbox, decision, Pace(decision.alpha), timeout_s, [True] * mailbox.size)
+
+    def begin(self, epoch: int | None) -> None:
+        """Says which epoch is trained (None: it is an evaluation); saying it again changes nothing."""
+        is_new, self._epoch = epoch != self._epoch, epoch
+        if epoch is not None and is_new:
+            self.pace.begin(epoch)
+            self.missed.clear()
+            self.oldest = 0
+
+    def warm_up_from(self, epoch: int) -> None:
+        """Other rows travel from this epoch on: all wait for all again, and what is usual is measured anew."""
+        self.warm_until = rule.warm_again_until(epoch)
+        self.pace.warm_up_from(epoch)
+        self.took_part = [True] * self.mailbox.size
+
+    @property
+    def is_training(self) -> bool:
+        """Whether an epoch is trained, and nothing is evaluated or made ready."""
+        return self._epoch is not None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is trained."""
+        assert self._epoch is not None
+        return self._epoch
+
+    def until_s(self) -> float:
+        """Until when (monotonic clock) what cannot be done without is waited for."""
+        return time.monotonic() + self.timeout_s
+
+    @property
+    def staleness(self) -> int:
+        """How old rows may be in this epoch."""
+        return rule.staleness_of(self.epoch, self.decision.max_staleness, self.warm_until)
+
+    def is_expected(self, peer: int) -> bool:
+        """Whether anything of this epoch may still come from a peer in time."""
+        return rule.is_expected(self.took_part[peer], peer in self.missed, self.mailbox.latest[peer], self.epoch)
+
+    def newest(self, name: str, rows: Tensor) -> Tensor:
+        """Sends rows [s, width] for a step in one direction; the newest rows [h, width] to be had, waited for."""
+        slot = self.mailbox.index[name]
+        self.mailbox.post_rows(slot, self.epoch, rows.contiguous() if rows.device.type == "cpu" else rows.cpu())
+        out = pool.empty(rows.device, sum(self.mailbox.slots[slot].recv_counts), rows.shape[1])
+        self._wait(slot)
+        versions = self.mailbox.copy_rows(slot, out)
+        self.oldest = max([self.oldest, *(self.epoch - version for version in versions)])
+        self.pace.end_part(name)
+        return out
+
+    def _wait(self, slot: int) -> None:
+        """Until all rows are here that are worth waiting for, or the deadline has passed; then for what is too old."""
+        epoch, box, until_s = self.epoch, self.mailbox, self.until_s()
+
+        def late() -> list[int]:
+            return [p for p in box.senders(slot) if box.version(slot, p) < epoch and self.is_expected(p)]
+
+        def too_old() -> list[int]:
+            return [p for p in box.senders(slot) if rule.is_too_old(box.version(slot, p), epoch, self.staleness)]
+
+        if self.staleness > 0 and not box.wait(
+            lambda: not late(), min(self.pace.deadline_s(box.slots[slot].name), until_s)
+        ):
+            self.missed.update(late())
+        if not box.wait(lambda: not too_old(), until_s):
+            names = ", ".join(map(str, too_old()))
+            raise PeerError(
+                f"Timed out after {self.timeout_s:.0f} s: worker {names} sent no {box.slots[slot].name} "
+                f"of epoch {epoch - self.staleness} or later"
+            )

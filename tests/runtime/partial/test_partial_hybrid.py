@@ -1,0 +1,250 @@
+"""Partial reduce over workers that make some rows themselves: exact where K is 0 or weights rest, under any split."""
+
+import os
+
+import numpy as np
+import pytest
+
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.generate import generate_sbm
+from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.lowering import lower_plan
+from planner.partial.memory import mailbox_bytes, mailbox_bytes_of
+from planner.partial.rule import WARM_UP_EPOCHS
+from planner.run import write_shards
+from planner.search import make_plan
+from planner.weather.sections import sections_of
+from profiles.agents import HostGroup
+from profiles.catalog import catalog_profile
+from profiles.launch import launch
+from profiles.machine import Link
+
+pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+
+WORKER = """
+import os, sys
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from planner.hybrid.staging import Staged
+from planner.plan import Plan
+from planner.shard import Shard
+from profiles.launch import reporting_errors
+from runtime.hybrid.trainer import HybridTrainer
+from runtime.partial.hybrid import PartialHybridTrainer
+from runtime.partial.state import packed_state
+
+folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+ALL_FROM, NOTHING_FROM = 6, 14
+
+
+def moving(trainer, staged):
+    # Everything staged from one epoch on, nothing from another on, whatever the rates: worker 0 alone wants it.
+    adjusting = trainer.adjusting
+    look = adjusting.look
+
+    def forced(record, exchanged):
+        choice = look(record, exchanged)
+        cached = adjusting.cached
+        if rank == 0 and record.epoch >= ALL_FROM:
+            cached = staged.may_cache if record.epoch < NOTHING_FROM else np.zeros_like(cached)
+        is_other = bool((cached != adjusting.cached).any())
+        return replace(choice, cached=cached, work=adjusting._work_of(cached), is_other=is_other)
+
+    adjusting.look = forced
+
+
+def train(case):
+    plan = Plan.load(case / "plan.json")
+    shard, staged = Shard.load(case / f"worker_{rank}.npz"), Staged.load(case / f"staged_{rank}.npz")
+    sleeps_s, device = np.load(case / "sleeps.npy")[rank], torch.device("cpu")
+    if plan.decision.partial is None:
+        made = HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
+    else:
+        made = PartialHybridTrainer(plan, shard, staged, device, timeout_s=30, sleeps_s=sleeps_s)
+    names = ("begun", "epoch", "members", "oldest", "loss", "grad", "state", "sent", "keys", "changed", "num_cached")
+    found = {name: [] for name in names}
+    dist.barrier()
+    with closing(made) as trainer:
+        if "moving" in case.name:
+            moving(trainer, staged)
+        epoch = 0
+        while epoch < plan.job.training.epochs:
+            record = trainer.train_epoch(epoch, traced=True)
+            adjusted = record.adjusted or {"changed": False, "num_cached": -1}
+            found["begun"].append(epoch)
+            found["epoch"].append(record.epoch)
+            found["members"].append(record.num_members)
+            found["oldest"].append(record.oldest)
+            found["loss"].append(record.loss)
+            found["sent"].append(record.sent_bytes)
+            found["keys"].append(" ".join(span[0] for span in record.spans))
+            found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
+            found["state"].append(packed_state(trainer.optimizer).numpy())
+            found["changed"].append(adjusted["changed"])
+            found["num_cached"].append(adjusted["num_cached"])
+            epoch = record.epoch + 1
+        scores = trainer.evaluate()
+    np.savez(case / f"result_{rank}.npz", score=scores["test"], num_staged=int(staged.may_cache.sum()), **found)
+
+
+with reporting_errors(folder, rank):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=30))
+    for case in sorted(path for path in folder.iterdir() if (path / "plan.json").exists()):
+        train(case)
+    dist.destroy_process_group()
+"""
+NUM_WORKERS, K, EPOCHS = 3, 3, 22
+GRAPH = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
+KINDS = ["gcn", "gat", "tagcn"]
+RESTING = {"optimizer": "sgd", "learning_rate": 1e-30}
+NAPS = {(2, 4): 0.3, (1, 9): 0.3, (2, 12): 0.3, (0, 18): 0.3}
+
+
+def plan_of(folder, kind="gcn", *, partial=None, adjust="none", **training):
+    """(plan, partition) of three workers behind a slow link, some of whose dependencies are cached."""
+    profile = folder / "here.json"
+    catalog_profile("rtx-3090").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(profile)
+    host = HostSpec(name="here", devices=(DeviceSpec(profile=profile, count=NUM_WORKERS),))
+    job = Job(
+        graph=GRAPH,
+        model=ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2),
+        training=TrainingSpec(**{"epochs": EPOCHS} | training),
+        fidelity="stale",
+        pin=PinnedDecisions(
+            dependencies="hybrid",
+            adjust=adjust,
+            staged_bytes=8_000,
+            partial_reduce=partial,
+            partitioner="metis",
+            balance="equal",
+            op_order="aggregate_first" if kind == "tagcn" else "multiply_first",
+            precompute=False,
+        ),
+    )
+    cluster = Cluster(hosts=(host,), device_link=Link(bytes_per_s=1e6))
+    return make_plan(job, cluster, generate_sbm(GRAPH))
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """(results of every worker by case, plans), trained in one launch."""
+    folder = tmp_path_factory.mktemp("partial_hybrid")
+    zero, late, patient = (
+        PartialReducePin(alpha=alpha, max_staleness=k, absent="reuse") for alpha, k in ((0.0, 0), (0.5, K), (1e6, K))
+    )
+    wanted = {}
+    for kind in KINDS:
+        wanted[f"exact-{kind}"] = ({"kind": kind}, {})
+        wanted[f"zero-{kind}"] = ({"kind": kind, "partial": zero}, {(1, 4): 0.05})
+        wanted[f"resting-{kind}"] = ({"kind": kind, "partial": late, **RESTING}, NAPS)
+    wanted["moving-resting"] = ({"partial": late, "adjust": "online", **RESTING}, NAPS)
+    wanted["moving-patient"] = ({"partial": patient, "adjust": "online"}, {(1, 8): 0.1})
+    plans = {}
+    for name, (how, sleeps) in wanted.items():
+        plan, partition = plans[name], _ = plan_of(folder, **how)
+        (folder / name).mkdir()
+        plan.save(folder / name / "plan.json")
+        write_shards(plan, generate_sbm(GRAPH), partition, folder / name)
+        sleeps_s = np.zeros((NUM_WORKERS, EPOCHS))
+        for (rank, epoch), seconds in sleeps.items():
+            sleeps_s[rank, epoch] = seconds
+        np.save(folder / name / "sleeps.npy", sleeps_s)
+    (folder / "partial_hybrid_worker.py").write_text(WORKER)
+    launch("partial_hybrid_worker", [str(folder)], hosts=[HostGroup(NUM_WORKERS)], folder=folder,
+           environment={"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])})  # fmt: skip
+    results = {
+        name: [dict(np.load(folder / name / f"result_{rank}.npz")) for rank in range(NUM_WORKERS)] for name in wanted
+    }
+    return results, {name: plan for name, (plan, _) in plans.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_k_0_is_the_hybrid_engine_bit_for_bit(cases, kind):
+    """Losses, gradients, weights, bytes and tasks, on every worker, though one of them sleeps."""
+    results, plans = cases
+    decided = plans[f"zero-{kind}"].decision.dependencies
+    assert 0 < decided.num_cached < decided.num_dependencies
+    for ours, theirs in zip(results[f"zero-{kind}"], results[f"exact-{kind}"], strict=True):
+        for what in ("loss", "grad", "state", "epoch", "sent", "keys", "score"):
+            np.testing.assert_array_equal(ours[what], theirs[what])
+
+
+@pytest.mark.parametrize("name", [*(f"resting-{kind}" for kind in KINDS), "moving-resting"])
+def test_where_weights_rest_what_is_old_is_exact(cases, name):
+    """Every gradient is the exact one, with old rows, before and after other rows travel."""
+    results, _ = cases
+    kind = "gcn" if name == "moving-resting" else name.removeprefix("resting-")
+    exact = results[f"exact-{kind}"][0]["grad"][0]
+    assert max(result["oldest"].max() for result in results[name]) > 0
+    for result in results[name]:
+        for grad in result["grad"]:
+            np.testing.assert_allclose(grad, exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
+
+
+def test_splits_change_after_steps_of_all(cases):
+    """What one worker wants is set up after the first step that everybody takes part in; nobody misses the next two."""
+    results, _ = cases
+    for name in ("moving-resting", "moving-patient"):
+        first, *others = results[name]
+        changed = np.flatnonzero(first["changed"])
+        assert len(changed) == 2, name
+        assert first["num_cached"][changed].tolist() == [first["num_staged"], 0]
+        for index in changed:
+            assert first["members"][index] == NUM_WORKERS
+            assert (first["members"][index + 1 : index + WARM_UP_EPOCHS] == NUM_WORKERS).all()
+            assert not first["oldest"][index + 1 : index + WARM_UP_EPOCHS].any()
+        sent = [result["sent"][result["epoch"] == EPOCHS - 1][0] for result in results[name]]
+        assert all(after > 0 for after in sent)
+        for other in others:
+            assert not other["changed"].any()
+
+
+def test_with_patience_any_splits_train_the_same(cases):
+    """Where nobody is gone on without, losses are those of the fixed split, across both changes."""
+    results, _ = cases
+    for ours, theirs in zip(results["moving-patient"], results["exact-gcn"], strict=True):
+        assert ours["epoch"].tolist() == list(range(EPOCHS))
+        assert not ours["oldest"].any()
+        np.testing.assert_allclose(ours["loss"], theirs["loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["resting-gcn", "moving-resting", "moving-patient"])
+def test_members_of_a_step_end_it_with_the_same_bits(cases, name):
+    """Weights and optimizer state, whatever each of them makes."""
+    by_number = {}
+    for result in cases[0][name]:
+        for number, state in zip(result["epoch"].tolist(), result["state"], strict=True):
+            by_number.setdefault(number, []).append(state)
+    assert sorted(by_number) == list(range(EPOCHS))
+    for states in by_number.values():
+        assert all(np.array_equal(state, states[0]) for state in states)
+
+
+def test_mailboxes_have_the_rows_that_travel(cases):
+    """Room for fetched rows alone where the split is fixed, for the whole halo where it is not; less than of all."""
+    _, plans = cases
+    fixed, moving = plans["resting-gcn"], plans["moving-resting"]
+    for rank, shape in enumerate(fixed.shapes):
+        assert 0 < mailbox_bytes_of(fixed, rank) < mailbox_bytes(fixed.program(), shape)
+        assert mailbox_bytes_of(moving, rank) == mailbox_bytes(moving.program(), shape)
+
+
+def test_no_section_ends_where_no_rows_travel(tmp_path):
+    """All cached: an epoch's workers meet at the reduction alone."""
+    plan, _ = plan_of(tmp_path)
+    everything = plan.job.model_copy(
+        update={"pin": plan.job.pin.model_copy(update={"dependencies": "cache", "staged_bytes": None})}
+    )
+    host = HostSpec(name="here", devices=(DeviceSpec(profile=tmp_path / "here.json", count=NUM_WORKERS),))
+    cached, _ = make_plan(everything, Cluster(hosts=(host,)), generate_sbm(GRAPH))
+    sections = sections_of(lower_plan(cached))
+    assert len(sections.transfer_s) == 1
+    assert sections.compute_s.shape == (NUM_WORKERS, 2)
