@@ -145,12 +145,13 @@ class RateMonitor:
         self._saw = dict.fromkeys(self._paces, False)
         self._saw_row = [False] * len(self._rows)
 
-    def observe(self, pace: Pace, taken_s: np.ndarray, floats: np.ndarray) -> None:
+    def observe(self, pace: Pace, taken_s: np.ndarray, floats: np.ndarray, late: np.ndarray | None = None) -> None:
         """Adds an epoch.
 
         Args:
             taken_s: float64 [W], seconds of the rows from each owner, there and their gradients back.
             floats: float64 [W], of these rows.
+            late: bool [W], owners whose rows are still on their way: that they did not come says nothing of a rate.
         """
         for name, seconds in self._paces.items():
             value = getattr(pace, name)
@@ -166,6 +167,8 @@ class RateMonitor:
                 del self._proportions[: len(self._proportions) // _NUM_STEADY * _NUM_STEADY]
         shown = np.minimum(floats / np.maximum(_SHOWS_ALL * self.all_floats, 1.0), 1.0)
         for owner, recent in enumerate(self._rows):
+            if late is not None and late[owner]:
+                continue
             before_s = float(np.median(recent))
             drifted_s = before_s + _FORGETTING * (self.planned.row_s[owner] - before_s)
             if shown[owner] == 0 or not self._saw_row[owner]:

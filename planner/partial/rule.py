@@ -20,7 +20,7 @@ def majority(num_workers: int) -> int:
 
 def warm_again_until(epoch: int) -> int:
     """The end of the warm-up of a run whose workers exchange other rows from `epoch` on."""
-    return epoch + WARM_UP_EPOCHS - 1
+    return epoch + WARM_UP_EPOCHS
 
 
 def staleness_of(epoch: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:

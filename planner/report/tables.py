@@ -242,7 +242,7 @@ def _adjustment_words(trace: Trace) -> str:
     taken_s = median(adjusted.seconds for adjusted in trace.adjustments)
     gaps = ", ".join(f"{adjusted.gap:.0%}" for adjusted in last)
     return (
-        f"what is cached changed after {num_changes} of {len(trace.adjustments) // trace.num_workers} epochs; deciding "
+        f"what is cached changed after {num_changes} of {len({a.epoch for a in trace.adjustments})} epochs; deciding "
         f"took {seconds(taken_s)} (median); gaps of the last decisions: {gaps}"
     )
 

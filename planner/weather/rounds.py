@@ -208,10 +208,11 @@ def _step_s(state, round_s, number, alpha, absence, min_group):
 
 @njit(cache=True, nogil=True)
 def _measure(state, column, since_s, epoch):
-    """Adds to the usual seconds in the warm-up, whose first epoch does not count."""
+    """What is usual is the least of the warm-up, whose first epoch does not count."""
     if 0 < epoch < _WARM_UP:
         for w in range(state.now_s.size):
-            state.usual_s[w, column] += (state.now_s[w] - since_s[w]) / (_WARM_UP - 1)
+            taken_s = state.now_s[w] - since_s[w]
+            state.usual_s[w, column] = taken_s if epoch == 1 else min(state.usual_s[w, column], taken_s)
 
 
 @njit(cache=True, nogil=True)

@@ -6,6 +6,7 @@ No rows move: what may be cached is staged.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from runtime.hybrid.model import HybridModel
 
 _WORTH = 0.02  # of an epoch: what another split must save at least
 _PAYS_BACK = 5  # epochs in which it must save what setting it up took: weather may change again
+_NUM_EPOCHS = 5  # whose median is an epoch's length: in one a worker may have slept
 _FEW_ROWS = 0.05  # of a level's: an exchange of no more shows what it takes anyway
 
 Exchanged = Callable[[Step], tuple[np.ndarray, np.ndarray]]
@@ -39,7 +41,8 @@ class Choice:
         cached: bool [l, h].
         work: what that costs and saves.
         is_other: than what it makes now.
-        saved_s, bound_s: seconds an epoch, at the rates of now.
+        saved_s, present_s, bound_s: seconds an epoch that it saves, what is made now, and anything at most, at the
+            rates of now.
         seconds: that choosing took.
     """
 
@@ -48,6 +51,7 @@ class Choice:
     work: SplitWork
     is_other: bool
     saved_s: float
+    present_s: float
     bound_s: float
     seconds: float
 
@@ -73,6 +77,8 @@ class Adjusting:
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
         self._planned_work = self._work
         self._online = self._planned, self._planned_work
+        self._epoch_s: deque[float] = deque(maxlen=_NUM_EPOCHS)
+        self.set_up_s = 0.0
         self._adjuster.adjust(planned)  # what is compiled is ready from now on
 
     @classmethod
@@ -88,18 +94,22 @@ class Adjusting:
         """Learns from an epoch with all its spans, which ran under the present split, and chooses."""
         begin_s = time.monotonic()
         self._observe({key: end_s - start_s for key, _, start_s, end_s in record.spans}, exchanged)
-        best, work, bound_s = self._choose(self._monitor.rates, record.end_s - record.start_s)
-        saved_s = work.saved_s(self._monitor.rates)
+        self._epoch_s.append(record.end_s - record.start_s)
+        best, work, bound_s = self._choose(self._monitor.rates, float(np.median(self._epoch_s)))
         is_other = bool((best != self.cached).any())
+        saved_s, present_s = (each.saved_s(self._monitor.rates) for each in (work, self._work))
         seconds = time.monotonic() - begin_s
-        return Choice(record.epoch, best, work, is_other, saved_s, max(bound_s, saved_s), seconds)
+        return Choice(record.epoch, best, work, is_other, saved_s, present_s, max(bound_s, saved_s), seconds)
 
     def take(self, choice: Choice) -> float:
         """Sets the model up for a choice while all others do, and returns the seconds that took."""
         begin_s = time.monotonic()
         self.model.apply(choice.cached)
         self.cached, self._work = choice.cached, choice.work
-        return time.monotonic() - begin_s
+        seconds = time.monotonic() - begin_s
+        if choice.is_other:
+            self.set_up_s = seconds
+        return seconds
 
     def adjusted(self, choice: Choice, rank: int, set_up_s: float | None) -> Adjusted:
         """What is recorded of a choice; `set_up_s` None where nothing was set up after it."""
@@ -108,7 +118,7 @@ class Adjusting:
             worker=rank,
             num_cached=int(self.cached.sum()),
             changed=choice.is_other and set_up_s is not None,
-            saved_s=choice.saved_s,
+            saved_s=choice.present_s if set_up_s is None else choice.saved_s,
             bound_s=choice.bound_s,
             seconds=choice.seconds,
             set_up_s=set_up_s or 0.0,
@@ -121,7 +131,7 @@ class Adjusting:
     def _choose(self, rates: Rates, epoch_s: float) -> tuple[np.ndarray, SplitWork, float]:
         """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs."""
         adjustment = self._adjuster.adjust(self._monitor.steady)
-        present_s, worth_s = self._work.saved_s(rates), max(_WORTH * epoch_s, self.model.set_up_s / _PAYS_BACK)
+        present_s, worth_s = self._work.saved_s(rates), max(_WORTH * epoch_s, self.set_up_s / _PAYS_BACK)
         if adjustment.bound_s - present_s <= worth_s:
             return self.cached, self._work, adjustment.bound_s
         online = np.zeros_like(self._may_cache)
@@ -139,10 +149,13 @@ class Adjusting:
     def _observe(self, seconds: Mapping[str, float], exchanged: Exchanged) -> None:
         model = self.model
         pace = pace_of(seconds, model.program, self._levels, len(model.vertices), model.num_own_edges, model.sizes())
-        taken_s, floats = np.zeros(self.size), np.zeros(self.size)
+        taken_s, floats, due = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size, bool)
         for step in self.gathers:
             one_way_s, of_step = exchanged(step)
             # Gradients are taken to go back in the time that the rows took to come.
             taken_s += one_way_s if step.constant else 2 * one_way_s
             floats += of_step
-        self._monitor.observe(pace, taken_s, floats)
+            exchanger = model.level_exchanger(step)
+            if not self.is_few(exchanger.num_halo):
+                due |= np.array(exchanger.recv_counts) > 0
+        self._monitor.observe(pace, taken_s, floats, due & (floats == 0))

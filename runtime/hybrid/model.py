@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,7 +73,6 @@ class HybridModel(WorkerModel):
         self._own: _Own | None = None
         self._vertices: dict[int, Tensor] = {}
         super().__init__(job, program, shard, recorder)
-        self.set_up_s = 0.0
         self._set_up(staged.cached)
         if not adjusts:
             self._staged = self._own = None
@@ -97,12 +95,10 @@ class HybridModel(WorkerModel):
 
     def apply(self, cached: np.ndarray) -> None:
         """Makes the rows of these dependencies from now on, bool [l, h]. Every worker must call it at the same time."""
-        begin_s = time.monotonic()
         if (cached == self.split.cached).all():
             self._send_as_told(self.whole.agree(~cached))
         else:
             self._set_up(cached)
-            self.set_up_s = time.monotonic() - begin_s
 
     def _set_up(self, cached: np.ndarray) -> None:
         assert self._staged is not None, "the split of this model never changes"

@@ -6,6 +6,8 @@ to be waited for, they agree on rows anew, and a short warm-up measures what is 
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -27,6 +29,8 @@ from runtime.model import WorkerModel
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.mailbox import slots_of
 from runtime.partial.trainer import PartialReduceTrainer
+
+_SETTLING_EPOCHS = 5  # after the warm-up of a split, before another one is wanted
 
 
 class PartialHybridTrainer(PartialReduceTrainer):
@@ -55,10 +59,9 @@ class PartialHybridTrainer(PartialReduceTrainer):
             plan.job, plan.program(), shard, device, plan.decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s
         )
         del self._staged  # the model keeps it where it needs it
-        self.num_epochs = plan.job.training.epochs
         self.adjusting = Adjusting.of_plan(plan, shard.rank, self.model, staged)
         self._wanted: Choice | None = None
-        self._cold_until = WARM_UP_EPOCHS  # epochs before it are slower than others: the first ones, one of a new split
+        self._settled_from = WARM_UP_EPOCHS
         self._seen: dict[tuple[str, int], int] = {}
 
     def _model_of(
@@ -85,11 +88,14 @@ class PartialHybridTrainer(PartialReduceTrainer):
         if self.adjusting is None:
             return super().train_epoch(epoch, traced=traced)
         record = super().train_epoch(epoch, traced=True)
-        if epoch < self._cold_until:
+        if epoch < WARM_UP_EPOCHS:
+            assert not self.rounds.group.renews, "nobody has looked at an epoch yet"
             return self._without_spans(record, traced)
-        choice = self.adjusting.look(record, self._exchanged)
-        self._wanted = choice if record.epoch + 1 >= self.lateness.warm_until else None
-        set_up_s = self._renew(self.adjusting, choice) if self.rounds.group.renews else None
+        choice, set_up_s = self.adjusting.look(record, self._exchanged), None
+        if self.rounds.group.renews:
+            choice = self._wanted or choice  # what was agreed on is done, though this epoch may say otherwise
+            set_up_s = self._renew(self.adjusting, choice)
+        self._wanted = choice if choice.is_other and record.epoch >= self._settled_from else None
         record.adjusted = self.adjusting.adjusted(choice, self.mailbox.rank, set_up_s).model_dump()
         return self._without_spans(record, traced)
 
@@ -99,12 +105,12 @@ class PartialHybridTrainer(PartialReduceTrainer):
         return record
 
     def _wants(self) -> bool:
-        is_last = self.lateness.epoch >= self.num_epochs - 2
-        return self._wanted is not None and self._wanted.is_other and not is_last
+        return self._wanted is not None
 
     def _renew(self, adjusting: Adjusting, choice: Choice) -> float:
         """Agrees with all others on rows, and forgets what came of the old ones; returns seconds."""
-        set_up_s = adjusting.take(choice)
+        begin_s = time.monotonic()
+        adjusting.take(choice)
         slots = slots_of(self.model.program, self._exchanger_of)
         self._exchange_by_mailbox()
         self.mailbox.renew(slots)
@@ -112,22 +118,22 @@ class PartialHybridTrainer(PartialReduceTrainer):
         number = self.rounds.number + 1
         self.lateness.warm_up_from(number)
         self.rounds.warm_up_from(number)
-        self._wanted, self._cold_until = None, number + 1
+        self._settled_from = self.lateness.warm_until + _SETTLING_EPOCHS
         self._seen.clear()
-        return set_up_s
+        adjusting.set_up_s = time.monotonic() - begin_s
+        return adjusting.set_up_s
 
     def _exchanged(self, step: Step) -> tuple[np.ndarray, np.ndarray]:
-        """(seconds, floats) of the rows that have come since it was last asked, from their first byte to their last.
+        """(seconds, floats) of the rows that were used for the first time, from their first byte to their last.
 
         So neither waiting for a worker that is late nor an exchange's latency is in it.
         """
-        slot = self.mailbox.index[f"{step.name}/forward"]
-        counts, size = self.mailbox.slots[slot].recv_counts, self.mailbox.size
+        counts, size = self._exchanger_of(step).recv_counts, self.mailbox.size
         floats, begun_s, ended_s = np.zeros(size), np.zeros(size), np.zeros(size)
-        for peer, (version, begin_s, end_s) in self.mailbox.transfers(slot).items():
-            if self._seen.get((step.name, peer), -1) < version:
-                self._seen[step.name, peer] = version
-                floats[peer], begun_s[peer], ended_s[peer] = counts[peer] * step.in_width, begin_s, end_s
+        for peer, arrival in self.lateness.arrivals[f"{step.name}/forward"].items():
+            if self._seen.get((step.name, peer), -1) < arrival.version:
+                self._seen[step.name, peer] = arrival.version
+                floats[peer], begun_s[peer], ended_s[peer] = counts[peer] * step.in_width, arrival.begin_s, arrival.end_s
         if self.adjusting is None or self.adjusting.is_few(int(floats.sum()) // step.in_width):
             return np.zeros(size), np.zeros(size)
         first_s = begun_s[floats > 0].min()

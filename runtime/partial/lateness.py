@@ -10,7 +10,7 @@ from torch import Tensor
 from planner.partial import rule
 from planner.partial.decision import PartialReduceDecision
 from profiles.kernels import pool
-from runtime.partial.mailbox import Mailbox, PeerError
+from runtime.partial.mailbox import Arrival, Mailbox, PeerError
 from runtime.partial.pace import Pace
 
 
@@ -24,6 +24,7 @@ class Lateness:
         warm_until: epoch before which all wait for all.
         missed: peers that missed a deadline of this epoch.
         oldest: epochs, of the oldest rows or gradients used in this epoch.
+        arrivals: by exchange and peer, how the rows came that were used last.
     """
 
     mailbox: Mailbox
@@ -34,6 +35,7 @@ class Lateness:
     warm_until: int = rule.WARM_UP_EPOCHS
     missed: set[int] = field(default_factory=set)
     oldest: int = 0
+    arrivals: dict[str, dict[int, Arrival]] = field(default_factory=dict)
     _epoch: int | None = None
 
     @classmethod
@@ -54,6 +56,7 @@ class Lateness:
         self.warm_until = rule.warm_again_until(epoch)
         self.pace.warm_up_from(epoch)
         self.took_part = [True] * self.mailbox.size
+        self.arrivals.clear()
 
     @property
     def is_training(self) -> bool:
@@ -85,7 +88,8 @@ class Lateness:
         self.mailbox.post_rows(slot, self.epoch, rows.contiguous() if rows.device.type == "cpu" else rows.cpu())
         out = pool.empty(rows.device, sum(self.mailbox.slots[slot].recv_counts), rows.shape[1])
         self._wait(slot)
-        versions = self.mailbox.copy_rows(slot, out)
+        self.arrivals[name] = self.mailbox.copy_rows(slot, out)
+        versions = [arrival.version for arrival in self.arrivals[name].values()]
         self.oldest = max([self.oldest, *(self.epoch - version for version in versions)])
         self.pace.end_part(name)
         return out

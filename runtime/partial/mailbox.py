@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -63,15 +64,21 @@ def slots_of(program: Program, exchanger_of: Callable[[Step], HaloExchanger]) ->
     return slots
 
 
-@dataclass
-class _Rows:
-    """The rows of one slot from one peer: those in use and when they came in, and room for those to come."""
+class Arrival(NamedTuple):
+    """Of which epoch some rows are (-1: none have come), and when their first and last bytes came (monotonic)."""
 
-    current: Tensor
-    spare: Tensor
     version: int = -1
     begin_s: float = 0.0
     end_s: float = 0.0
+
+
+@dataclass
+class _Rows:
+    """The rows of one slot from one peer: those in use and how they came, and room for those to come."""
+
+    current: Tensor
+    spare: Tensor
+    arrival: Arrival = Arrival()
 
 
 @dataclass
@@ -175,8 +182,8 @@ class Mailbox:
         if generation != self._generation:
             return
         rows = self._rows[slot][peer]
-        rows.current, rows.spare, rows.version = rows.spare, rows.current, number
-        rows.begin_s, rows.end_s = begin_s, time.monotonic()
+        rows.current, rows.spare = rows.spare, rows.current
+        rows.arrival = Arrival(number, begin_s, time.monotonic())
         self.latest[peer] = max(self.latest[peer], number)
 
     def lost(self, peer: int, error: Exception) -> None:
@@ -204,24 +211,19 @@ class Mailbox:
 
     def version(self, slot: int, peer: int) -> int:
         """Epoch of the newest rows of a slot that are here from a peer that sends any; -1 where none have come."""
-        return self._rows[slot][peer].version
-
-    def transfers(self, slot: int) -> dict[int, tuple[int, float, float]]:
-        """Of the newest rows from every peer: (version, when their first bytes came, when all were there)."""
-        with self.changed:
-            return {p: (r.version, r.begin_s, r.end_s) for p, r in self._rows[slot].items() if r.version >= 0}
+        return self._rows[slot][peer].arrival.version
 
     def senders(self, slot: int) -> Iterable[int]:
         """Peers that send rows of a slot."""
         return self._rows[slot].keys()
 
-    def copy_rows(self, slot: int, out: Tensor) -> list[int]:
-        """Copies the newest rows [h, width] of every peer into `out`; returns their versions."""
+    def copy_rows(self, slot: int, out: Tensor) -> dict[int, Arrival]:
+        """Copies the newest rows [h, width] of every peer into `out`; returns how they came, by peer."""
         with self.changed:  # no newer ones may take their place meanwhile
             parts = out.split(list(self.slots[slot].recv_counts))
             for peer, rows in self._rows[slot].items():
                 parts[peer].copy_(rows.current)
-            return [rows.version for rows in self._rows[slot].values()]
+            return {peer: rows.arrival for peer, rows in self._rows[slot].items()}
 
     def know_group(self, number: int, group: dict) -> None:
         """Takes in who takes part in a round; what is long over is forgotten."""

@@ -185,7 +185,9 @@ class _Link:
                     return False
                 self._changed.wait()
             message = self._outbox.pop(next(iter(self._outbox)))
-        self._connection.sendall(_HEADER.pack(message.kind, message.number, message.payload.nbytes))
+        header = _HEADER.pack(message.kind, message.number, message.payload.nbytes)
+        # Together with what follows: the receiver takes the time from the one's coming to the other's.
+        self._connection.sendall(header, socket.MSG_MORE if message.payload.nbytes else 0)
         if message.payload.nbytes:
             self._connection.sendall(message.payload)
         return True

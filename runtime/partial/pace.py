@@ -7,8 +7,6 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from planner.partial import rule
 
 EPOCH = "epoch"
@@ -19,7 +17,7 @@ class Pace:
     """One worker's clock.
 
     A part begins where the one before ended, so that a part's time is its own work and its waiting. T0 of the paper
-    is the median over the warm-up epochs but the first.
+    is the least of the warm-up epochs but the first: in one of them a peer may have been late.
     """
 
     alpha: float
@@ -36,7 +34,7 @@ class Pace:
         self._epoch = epoch
         self._epoch_begin_s = self._part_begin_s = time.monotonic()
         if epoch >= self._warm_until and self._measured_s:
-            self._usual_s = {name: float(np.median(seconds)) for name, seconds in self._measured_s.items()}
+            self._usual_s = {name: min(seconds) for name, seconds in self._measured_s.items()}
             self._measured_s.clear()
 
     def warm_up_from(self, epoch: int) -> None:

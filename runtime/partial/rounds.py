@@ -131,8 +131,10 @@ class Rounds:
     def _propose(self, number: int, previous: Group) -> None:
         """Writes a group unless another was written first, and tells all of the one that holds."""
         box = self._mailbox
-        members = tuple(rank for rank in range(box.size) if box.ready[rank] == number)
-        mine = previous.then(number, members, wants=any(box.wants)).model_dump_json()
+        with box.changed:
+            members = tuple(rank for rank in range(box.size) if box.ready[rank] == number)
+            wants = any(box.wants) and number < self._num_epochs - 2  # later it would pay back nothing
+        mine = previous.then(number, members, wants=wants).model_dump_json()
         held = bytes(self._store.compare_set(f"group/{number}", "", mine))
         box.know_group(number, json.loads(held))
         box.post(self._peers, Kind.GROUP, number, held)

@@ -170,6 +170,7 @@ PINS = {
     "refresh_interval": {"dependencies": "cache", "refresh_interval": 3},
     "adjust": {"dependencies": "cache", "adjust": "online"},
     "staged_bytes": {"staged_bytes": 5},
+    "max_staleness": {"dependencies": "hybrid", "adjust": "online", "partial_reduce": {"max_staleness": 0}},
 }
 
 

@@ -34,7 +34,7 @@ def test_rows_come_to_their_places_with_their_versions():
             assert list(box.senders(0)) == senders
             assert box.wait(lambda box=box: all(box.version(0, p) == 1 for p in box.senders(0)), soon())
             out = torch.empty(sum(COUNTS[p][rank] for p in senders), 3)
-            assert box.copy_rows(0, out) == [1] * len(senders)
+            assert [arrival.version for arrival in box.copy_rows(0, out).values()] == [1] * len(senders)
             assert torch.equal(out, torch.cat([rows_of(p, 1, COUNTS[p][rank]) for p in senders]))
             assert [box.latest[p] for p in senders] == [1] * len(senders)
 
@@ -47,7 +47,7 @@ def test_rows_in_use_are_not_overwritten_by_those_that_come():
         box.arrived(1, 0, version, memoryview(b""), 0.0)
     box.room_for(1, 0, 6, 24)[:12] = bytes_of(rows_of(1, 6, 1))
     out = torch.empty(2, 3)
-    assert box.copy_rows(0, out) == [5]
+    assert box.copy_rows(0, out)[1].version == 5
     assert torch.equal(out, rows_of(1, 5, 2))
 
 
@@ -131,20 +131,22 @@ def test_rows_of_before_are_forgotten_and_those_on_their_way_are_not_taken():
     assert box.version(0, 1) == 8
 
 
-def test_rows_that_wait_to_be_sent_are_dropped_when_others_travel():
-    """What a peer that reads again gets first are the new ones."""
+def test_new_rows_come_to_their_new_places():
+    """With when they came."""
     counts = [[0, 2], [2, 0]]
     with meshed(2, slots_between(counts)) as boxes:
-        for version in range(3):
-            boxes[0].post_rows(0, version, rows_of(0, version, 2))
-        assert boxes[1].wait(lambda: boxes[1].version(0, 0) == 2, soon())
+        boxes[0].post_rows(0, 0, rows_of(0, 0, 2))
+        assert boxes[1].wait(lambda: boxes[1].version(0, 0) == 0, soon())
         for box, slots in zip(boxes, slots_between([[0, 1], [1, 0]]), strict=True):
             box.renew(slots)
+        begin_s = time.monotonic()
         boxes[0].post_rows(0, 7, rows_of(0, 7, 1))
         assert boxes[1].wait(lambda: boxes[1].version(0, 0) == 7, soon())
-        (version, begin_s, end_s) = boxes[1].transfers(0)[0]
-        assert version == 7
-        assert begin_s <= end_s <= time.monotonic()
+        out = torch.empty(1, 3)
+        arrival = boxes[1].copy_rows(0, out)[0]
+        assert torch.equal(out, rows_of(0, 7, 1))
+        assert arrival.version == 7
+        assert begin_s <= arrival.begin_s <= arrival.end_s <= time.monotonic()
 
 
 def test_who_wants_other_rows_says_so_when_it_is_ready():
@@ -153,6 +155,10 @@ def test_who_wants_other_rows_says_so_when_it_is_ready():
         boxes[0].post([1], Kind.READY, 4, b"1")
         assert boxes[1].wait(lambda: boxes[1].ready[0] == 4, soon())
         assert boxes[1].wants == [True, False]
+        boxes[1].renew([])
+        assert boxes[1].wants == [False, False]
+        boxes[0].post([1], Kind.READY, 4, b"1")
+        assert boxes[1].wait(lambda: boxes[1].wants[0], soon())
         boxes[0].post([1], Kind.READY, 5)
         assert boxes[1].wait(lambda: boxes[1].ready[0] == 5, soon())
         assert boxes[1].wants == [False, False]

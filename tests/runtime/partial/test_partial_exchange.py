@@ -192,8 +192,8 @@ def test_a_silent_peer_is_named(boxes):
         train(exchangers[0], 0)
 
 
-def test_usual_seconds_are_the_warm_ups_without_its_first_epoch(monkeypatch):
-    """The median, per part; deadlines count from where the part began, and there is none in the warm-up."""
+def test_usual_seconds_are_the_least_of_the_warm_up_without_its_first_epoch(monkeypatch):
+    """Per part; deadlines count from where the part began, and there is none in the warm-up."""
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     pace = Pace(alpha=0.5)
@@ -206,12 +206,12 @@ def test_usual_seconds_are_the_warm_ups_without_its_first_epoch(monkeypatch):
         pace.end_epoch()
     pace.begin(3)
     begin_s = now[0]
-    assert pace.deadline_s("a") == begin_s + 1.5 * 3.0
-    assert pace.step_deadline_s() == begin_s + 1.5 * 4.0
-    assert pace.step_deadline_s(7.0) == 7.0 + 1.5 * 4.0
+    assert pace.deadline_s("a") == begin_s + 1.5 * 2.0
+    assert pace.step_deadline_s() == begin_s + 1.5 * 3.0
+    assert pace.step_deadline_s(7.0) == 7.0 + 1.5 * 3.0
     now[0] += 50.0
     pace.end_part("a")
-    assert pace.deadline_s("a") == begin_s + 50.0 + 1.5 * 3.0
+    assert pace.deadline_s("a") == begin_s + 50.0 + 1.5 * 2.0
 
 
 def test_a_new_split_is_warmed_up_for(monkeypatch):
@@ -219,7 +219,7 @@ def test_a_new_split_is_warmed_up_for(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     pace = Pace(alpha=1.0)
-    for epoch, seconds in enumerate((1.0, 1.0, 1.0, 1.0, 50.0, 3.0)):
+    for epoch, seconds in enumerate((1.0, 1.0, 1.0, 1.0, 50.0, 9.0, 3.0)):
         if epoch == 4:
             pace.warm_up_from(4)
         pace.begin(epoch)
@@ -227,7 +227,7 @@ def test_a_new_split_is_warmed_up_for(monkeypatch):
         now[0] += seconds
         pace.end_part("a")
         pace.end_epoch()
-    pace.begin(6)
+    pace.begin(7)
     assert pace.deadline_s("a") == pace.step_deadline_s() == now[0] + 2 * 3.0
 
 

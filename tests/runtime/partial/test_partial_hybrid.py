@@ -41,19 +41,19 @@ from runtime.partial.hybrid import PartialHybridTrainer
 from runtime.partial.state import packed_state
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
-ALL_FROM, NOTHING_FROM = 6, 14
+NOTHING_FROM, ALL_FROM = 6, 22
 
 
 def moving(trainer, staged):
-    # Everything staged from one epoch on, nothing from another on, whatever the rates: worker 0 alone wants it.
+    # Nothing from one epoch on, everything staged from another on, whatever the rates: worker 0 alone wants it.
     adjusting = trainer.adjusting
     look = adjusting.look
 
     def forced(record, exchanged):
         choice = look(record, exchanged)
         cached = adjusting.cached
-        if rank == 0 and record.epoch >= ALL_FROM:
-            cached = staged.may_cache if record.epoch < NOTHING_FROM else np.zeros_like(cached)
+        if rank == 0 and record.epoch >= NOTHING_FROM:
+            cached = np.zeros_like(cached) if record.epoch < ALL_FROM else staged.may_cache
         is_other = bool((cached != adjusting.cached).any())
         return replace(choice, cached=cached, work=adjusting._work_of(cached), is_other=is_other)
 
@@ -101,11 +101,12 @@ with reporting_errors(folder, rank):
         train(case)
     dist.destroy_process_group()
 """
-NUM_WORKERS, K, EPOCHS = 3, 3, 22
+NUM_WORKERS, K, EPOCHS = 3, 3, 40
 GRAPH = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 KINDS = ["gcn", "gat", "tagcn"]
 RESTING = {"optimizer": "sgd", "learning_rate": 1e-30}
-NAPS = {(2, 4): 0.3, (1, 9): 0.3, (2, 12): 0.3, (0, 18): 0.3}
+NAPS = {(2, 4): 0.3, (1, 14): 0.3, (2, 18): 0.3, (0, 34): 0.3, (1, 36): 0.3}
+PLAIN = {"optimizer": "sgd", "learning_rate": 0.2}
 
 
 def plan_of(folder, kind="gcn", *, partial=None, adjust="none", **training):
@@ -138,7 +139,7 @@ def cases(tmp_path_factory):
     """(results of every worker by case, plans), trained in one launch."""
     folder = tmp_path_factory.mktemp("partial_hybrid")
     zero, late, patient = (
-        PartialReducePin(alpha=alpha, max_staleness=k, absent="reuse") for alpha, k in ((0.0, 0), (0.5, K), (1e6, K))
+        PartialReducePin(alpha=alpha, max_staleness=k, absent="reuse") for alpha, k in ((0.0, 0), (3.0, K), (1e6, K))
     )
     wanted = {}
     for kind in KINDS:
@@ -146,10 +147,12 @@ def cases(tmp_path_factory):
         wanted[f"zero-{kind}"] = ({"kind": kind, "partial": zero}, {(1, 4): 0.05})
         wanted[f"resting-{kind}"] = ({"kind": kind, "partial": late, **RESTING}, NAPS)
     wanted["moving-resting"] = ({"partial": late, "adjust": "online", **RESTING}, NAPS)
-    wanted["moving-patient"] = ({"partial": patient, "adjust": "online"}, {(1, 8): 0.1})
+    wanted["moving-patient"] = ({"partial": patient, "adjust": "online", **PLAIN}, {(1, 8): 0.1})
+    wanted["exact-patient"] = (PLAIN, {})
     plans = {}
     for name, (how, sleeps) in wanted.items():
-        plan, partition = plans[name], _ = plan_of(folder, **how)
+        plans[name], partition = plan_of(folder, **how)
+        plan = plans[name]
         (folder / name).mkdir()
         plan.save(folder / name / "plan.json")
         write_shards(plan, generate_sbm(GRAPH), partition, folder / name)
@@ -163,7 +166,7 @@ def cases(tmp_path_factory):
     results = {
         name: [dict(np.load(folder / name / f"result_{rank}.npz")) for rank in range(NUM_WORKERS)] for name in wanted
     }
-    return results, {name: plan for name, (plan, _) in plans.items()}
+    return results, plans
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,7 +186,7 @@ def test_where_weights_rest_what_is_old_is_exact(cases, name):
     results, _ = cases
     kind = "gcn" if name == "moving-resting" else name.removeprefix("resting-")
     exact = results[f"exact-{kind}"][0]["grad"][0]
-    assert max(result["oldest"].max() for result in results[name]) > 0
+    assert max(result["oldest"][-8:].max() for result in results[name]) > 0
     for result in results[name]:
         for grad in result["grad"]:
             np.testing.assert_allclose(grad, exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
@@ -196,13 +199,15 @@ def test_splits_change_after_steps_of_all(cases):
         first, *others = results[name]
         changed = np.flatnonzero(first["changed"])
         assert len(changed) == 2, name
-        assert first["num_cached"][changed].tolist() == [first["num_staged"], 0]
+        assert first["num_cached"][2] > 0
+        assert first["num_cached"][changed].tolist() == [0, first["num_staged"]]
         for index in changed:
             assert first["members"][index] == NUM_WORKERS
             assert (first["members"][index + 1 : index + WARM_UP_EPOCHS] == NUM_WORKERS).all()
             assert not first["oldest"][index + 1 : index + WARM_UP_EPOCHS].any()
-        sent = [result["sent"][result["epoch"] == EPOCHS - 1][0] for result in results[name]]
-        assert all(after > 0 for after in sent)
+        after = [sum(result["sent"][result["epoch"] == first["epoch"][at] + 1][0] for result in results[name])
+                 for at in changed]  # fmt: skip
+        assert after[0] > after[1] > 0, "what worker 0 makes is not sent to it"
         for other in others:
             assert not other["changed"].any()
 
@@ -210,7 +215,7 @@ def test_splits_change_after_steps_of_all(cases):
 def test_with_patience_any_splits_train_the_same(cases):
     """Where nobody is gone on without, losses are those of the fixed split, across both changes."""
     results, _ = cases
-    for ours, theirs in zip(results["moving-patient"], results["exact-gcn"], strict=True):
+    for ours, theirs in zip(results["moving-patient"], results["exact-patient"], strict=True):
         assert ours["epoch"].tolist() == list(range(EPOCHS))
         assert not ours["oldest"].any()
         np.testing.assert_allclose(ours["loss"], theirs["loss"], rtol=1e-5)
@@ -234,7 +239,8 @@ def test_mailboxes_have_the_rows_that_travel(cases):
     fixed, moving = plans["resting-gcn"], plans["moving-resting"]
     for rank, shape in enumerate(fixed.shapes):
         assert 0 < mailbox_bytes_of(fixed, rank) < mailbox_bytes(fixed.program(), shape)
-        assert mailbox_bytes_of(moving, rank) == mailbox_bytes(moving.program(), shape)
+        rows = sum(step.in_width * (1 if step.constant else 2) for step in moving.program().steps if step.op == "aggregate")
+        assert mailbox_bytes_of(moving, rank) == 2 * 4 * rows * (shape.num_halo + shape.num_sent)
 
 
 def test_no_section_ends_where_no_rows_travel(tmp_path):
