@@ -236,7 +236,8 @@ class PinnedDecisions(Contract):
             (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
         dependencies: how workers come by the rows of their halos: `communicate` them in every epoch, `cache` what they
-            are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. By itself all exact.
+            are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. None of
+            that changes any number.
         staged_bytes: the most that a hybrid worker may hold to make rows from, whether cached or only staged so that
             they may be cached while it runs (None: what is left of its memory).
         adjust: `online` lets hybrid workers decide again between epochs, from what these took.

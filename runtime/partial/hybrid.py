@@ -133,7 +133,8 @@ class PartialHybridTrainer(PartialReduceTrainer):
         for peer, arrival in self.lateness.arrivals[f"{step.name}/forward"].items():
             if self._seen.get((step.name, peer), -1) < arrival.version:
                 self._seen[step.name, peer] = arrival.version
-                floats[peer], begun_s[peer], ended_s[peer] = counts[peer] * step.in_width, arrival.begin_s, arrival.end_s
+                floats[peer] = counts[peer] * step.in_width
+                begun_s[peer], ended_s[peer] = arrival.begin_s, arrival.end_s
         if self.adjusting is None or self.adjusting.is_few(int(floats.sum()) // step.in_width):
             return np.zeros(size), np.zeros(size)
         first_s = begun_s[floats > 0].min()

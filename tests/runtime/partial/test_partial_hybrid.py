@@ -239,8 +239,9 @@ def test_mailboxes_have_the_rows_that_travel(cases):
     fixed, moving = plans["resting-gcn"], plans["moving-resting"]
     for rank, shape in enumerate(fixed.shapes):
         assert 0 < mailbox_bytes_of(fixed, rank) < mailbox_bytes(fixed.program(), shape)
-        rows = sum(step.in_width * (1 if step.constant else 2) for step in moving.program().steps if step.op == "aggregate")
-        assert mailbox_bytes_of(moving, rank) == 2 * 4 * rows * (shape.num_halo + shape.num_sent)
+        steps = [step for step in moving.program().steps if step.op == "aggregate"]
+        numbers = sum(step.in_width * (1 if step.constant else 2) for step in steps)
+        assert mailbox_bytes_of(moving, rank) == 2 * 4 * numbers * (shape.num_halo + shape.num_sent)
 
 
 def test_no_section_ends_where_no_rows_travel(tmp_path):
