@@ -10,9 +10,11 @@ import pytest
 import torch
 import torch_geometric.typing as pyg_typing
 
+from benchmarks import exactness
 from benchmarks.__main__ import main
 from benchmarks.sampling import uniformity
 from profiles.kernels.csc import Csc
+from tests import warm
 
 HAS_BACKEND = pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE
 ROOT = Path(__file__).parents[2]
@@ -33,8 +35,9 @@ def benchmark(monkeypatch, capsys):
 
 
 @pytest.mark.distributed
-def test_quick_exactness_holds(benchmark):
+def test_quick_exactness_holds(benchmark, monkeypatch):
     """All quick cases agree with one PyG process to 1e-5; the last line of the output is the result as JSON."""
+    monkeypatch.setattr(exactness, "launch", warm.launch)
     result = benchmark("exactness", "--quick")
     assert result["benchmark"] == "exactness"
     assert result["cases"] == len(result["rows"]) > 20
@@ -64,9 +67,9 @@ def test_quick_sampling_is_uniform(benchmark):
 
 
 def test_quick_dispatch_is_near_the_optimum(benchmark):
-    """Plans for eleven tuples of stage times, those that break the paper's code among them."""
+    """Plans for seven tuples of stage times, those that break the paper's code among them."""
     result = benchmark("dispatch", "--quick")
-    assert result["tuples"] == 11
+    assert result["tuples"] == 7
     assert 0 <= result["mean_gap"] <= 0.02
     assert result["worst_gap"] <= 0.1
     assert result["mean_bound_gap"] < result["paper_mean_bound_gap"]

@@ -8,9 +8,9 @@ import torch
 from planner.halo import build_halo
 from planner.shard import cut_shard
 from profiles.agents import HostGroup
-from profiles.launch import launch
 from runtime.comm import HaloExchanger
 from runtime.recorder import Recorder
+from tests.warm import launch
 
 WORKER = """
 import json, os, sys

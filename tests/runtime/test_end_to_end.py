@@ -18,6 +18,7 @@ from profiles.catalog import catalog_profile
 from profiles.errors import RunFailedError, UserError
 from profiles.machine import Link
 from runtime.reference import build_pyg_model, graph_tensors, pyg_forward
+from tests import warm
 
 pytestmark = pytest.mark.distributed
 
@@ -49,12 +50,13 @@ def job_of(kind, **changes):
 
 @pytest.fixture(scope="module", params=KINDS)
 def trained(request, cluster, tmp_path_factory):
-    """Plan, prediction, measurement and the run's folder of one model."""
+    """Plan, prediction, measurement and the run's folder of one model; the first one's workers come by torchrun."""
     folder = tmp_path_factory.mktemp(request.param)
     job = job_of(request.param)
     plan = api.plan(job, cluster, folder / "plan.json")
     losses = []
-    measured = api.run(folder / "plan.json", folder / "run", timeout_s=60, on_event=losses.append)
+    with warm.runs(warm=request.param != KINDS[0]):
+        measured = api.run(folder / "plan.json", folder / "run", timeout_s=60, on_event=losses.append)
     return plan, api.simulate(plan), measured, folder / "run", losses
 
 
@@ -131,7 +133,8 @@ def stale(request, cluster, tmp_path_factory):
         device = slow.hosts[0].devices[0].model_copy(update={"memory_bytes": peak_bytes + RESERVE_BYTES})
         tight = slow.model_copy(update={"hosts": (slow.hosts[0].model_copy(update={"devices": (device,)}),)})
         plan = api.plan(job, tight, folder / "plan.json")
-    measured = api.run(folder / "plan.json", folder / "run", timeout_s=60)
+    with warm.runs():
+        measured = api.run(folder / "plan.json", folder / "run", timeout_s=60)
     return plan, api.simulate(plan), measured, request.param
 
 

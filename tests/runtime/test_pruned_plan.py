@@ -22,9 +22,9 @@ from planner.plan import load_partition
 from planner.shard import cut_shard
 from profiles.agents import HostGroup
 from profiles.catalog import catalog_profile
-from profiles.launch import launch
 from profiles.machine import Link
 from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
+from tests.warm import launch, runs
 
 pytestmark = pytest.mark.distributed
 
@@ -209,7 +209,8 @@ def test_a_pruned_plan_runs_as_planned(tmp_path):
     job = Job(graph=spec, model=spec_of("gcn"), training=TRAINING, fidelity="approximate", pin=pin)
     plan = api.plan(job, cluster_of(tmp_path), tmp_path / "plan.json")
     partition, predicted = load_partition(plan, tmp_path / "plan.json"), api.simulate(plan)
-    measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=100)
+    with runs():
+        measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=100)
     assert plan.fidelity == "approximate"
     assert partition.pruned.shape[1] > 0
     assert measured.sent_bytes == predicted.sent_bytes

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from profiles.agents import HostGroup
-from profiles.launch import launch
+from tests.warm import launch
 
 WORKER = """
 import json, os, sys, time

@@ -14,6 +14,7 @@ from profiles.catalog import catalog_profile
 from profiles.errors import UserError
 from profiles.machine import Link
 from runtime.reference import train_reference
+from tests import warm
 
 pytestmark = pytest.mark.distributed
 
@@ -43,7 +44,8 @@ def trained(request, tmp_path_factory):
     model = ModelSpec(num_layers=3, hidden_channels=8)
     job = Job(graph=GRAPH, model=model, training=TRAINING, pin=pin)
     plan = api.plan(job, cluster, folder / "plan.json")
-    measured = api.run(folder / "plan.json", folder / "run", timeout_s=100)
+    with warm.runs():
+        measured = api.run(folder / "plan.json", folder / "run", timeout_s=100)
     return job, plan, load_partition(plan, folder / "plan.json"), api.simulate(plan), measured, folder
 
 

@@ -16,9 +16,9 @@ from planner.plan import FullBatchDecision
 from profiles.agents import HostGroup
 from profiles.catalog import catalog_profile
 from profiles.kernels.activation import dropout_key, keep_mask
-from profiles.launch import launch
 from runtime.reference import INPUT_LAYER, build_optimizer, build_pyg_model, graph_tensors, loss_of, pyg_forward
 from tests.planner.hybrid.shares import AFTER, FIRST, ONCE, Shares
+from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 

@@ -1,9 +1,6 @@
 """Several workers train every batch once between them and end with the same weights."""
 
 import json
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -12,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.nn.models import GraphSAGE
 
+from profiles.agents import HostGroup
 from runtime.mini_batch.distributed import num_batches_of
 from tests.runtime.mini_batch.test_loader_stages import stages_of
+from tests.warm import launch
 
 WORKER = """
-import json, sys
+import json, os, sys
 from datetime import timedelta
 import torch, torch.distributed as dist
 from planner.minibatch.policy import Buffers
@@ -41,7 +40,7 @@ def train(rank, size):
     weights = [p.detach().flatten().tolist() for p in parameters]
     return trained, weights, [float(value.double().sum()) for p in parameters for value in states[p].values()]
 
-rank, folder, sizes = int(sys.argv[1]), sys.argv[2], [int(size) for size in sys.argv[3:]]
+rank, folder, sizes = int(os.environ["RANK"]), sys.argv[1], [int(size) for size in sys.argv[2:]]
 torch.set_num_threads(1)
 for size in sizes:
     if rank >= size:
@@ -68,16 +67,14 @@ def test_batches_are_split_without_overlap(size, num_batches):
 def folder(tmp_path_factory):
     """Receives what every worker of two, and then of three, has to say; the processes are the same."""
     made = tmp_path_factory.mktemp("workers")
-    sizes = [str(size) for size in SIZES]
-    workers = [
-        subprocess.Popen([sys.executable, "-c", textwrap.dedent(WORKER), str(rank), str(made), *sizes])
-        for rank in range(max(SIZES))
-    ]
-    try:
-        assert [worker.wait(timeout=120) for worker in workers] == [0] * max(SIZES)
-    finally:
-        for worker in workers:
-            worker.kill()
+    (made / "batch_worker.py").write_text(WORKER)
+    launch(
+        "batch_worker",
+        [str(made), *map(str, SIZES)],
+        hosts=[HostGroup(max(SIZES))],
+        folder=made,
+        environment={"PYTHONPATH": str(made)},
+    )
     return made
 
 

@@ -17,7 +17,7 @@ from planner.plan import FullBatchDecision
 from planner.program import LayerDecision
 from planner.shard import cut_shard
 from profiles.agents import HostGroup
-from profiles.launch import launch
+from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
