@@ -16,8 +16,8 @@ from planner.search import make_plan
 from planner.weather.sections import sections_of
 from profiles.agents import HostGroup
 from profiles.catalog import catalog_profile
-from profiles.launch import launch
 from profiles.machine import Link
+from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
