@@ -45,11 +45,19 @@ class Row:
     graph: NpzGraph | SbmGraph
     model: ModelSpec
     op_order: str
+    precompute: bool = False
 
     def job(self, variant: str, training: TrainingSpec) -> Job:
         """The variant's job; pydantic's `ValidationError` where its pins do not combine."""
         pins = VARIANTS[variant]
-        pin = PinnedDecisions(partitioner="metis", balance="equal", op_order=self.op_order, overlap=False, **pins)
+        pin = PinnedDecisions(
+            partitioner="metis",
+            balance="equal",
+            op_order=self.op_order,
+            precompute=self.precompute,
+            overlap=False,
+            **pins,
+        )
         fidelity = "stale" if "partial_reduce" in pins else "exact"
         return Job(
             schema_version=1,
@@ -168,9 +176,10 @@ def row_of(name: str) -> Row:
             source="sbm", num_nodes=30_000, average_degree=20, num_features=256, num_classes=16, homophily=0.8
         )
         # Rows of SAGE's halos can be made only where no layer but the last multiplies first (planner.hybrid.levels).
-        return Row(name, spec, ModelSpec(kind=kind, num_layers=3, hidden_channels=128), "aggregate_first")
+        model = ModelSpec(kind=kind, num_layers=3, hidden_channels=128)
+        return Row(name, spec, model, "aggregate_first", precompute=True)
     real = NpzGraph(source="npz", path=dataset(graph))
-    return Row(name, real, ModelSpec(kind=kind, num_layers=3, hidden_channels=128), "multiply_first")
+    return Row(name, real, ModelSpec(kind=kind, hidden_channels=256), "multiply_first")
 
 
 def weathers_of(scale: Scale, epoch_s: float, slowest_s: float) -> list[RunWeather]:
