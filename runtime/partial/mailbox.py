@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from planner.program import Program
+from profiles.roll_call import LostWorkerError
 from runtime.partial.mesh import Mesh, Message
 
 _FLOAT_BYTES = 4
@@ -29,7 +30,7 @@ class Kind(IntEnum):
     STATE = -5  # number: round; payload: weights and optimizer state
 
 
-class PeerError(RuntimeError):
+class PeerError(LostWorkerError):
     """A peer is gone, or has not answered in time; the message names it."""
 
 
@@ -96,6 +97,7 @@ class Mailbox:
         self._lost: dict[int, Exception] = {}
         self._mesh: Mesh | None = None
         self.index = {slot.name: index for index, slot in enumerate(self.slots)}
+        self._heard_s = time.monotonic()
 
     def _rooms(self, slot: Slot) -> dict[int, _Rows]:
         def room(num_rows: int) -> Tensor:
@@ -127,6 +129,7 @@ class Mailbox:
     def arrived(self, peer: int, kind: int, number: int, payload: memoryview) -> None:
         """Takes a message in."""
         with self.changed:
+            self._heard_s = time.monotonic()
             if kind >= 0:
                 rows = self._rows[kind][peer]
                 rows.current, rows.spare, rows.version = rows.spare, rows.current, number
@@ -199,6 +202,11 @@ class Mailbox:
             raise PeerError(f"Timed out: worker {peer} did not send its part of step {number}")
         with self.changed:
             return self._parts.pop((kind, number, peer))
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since anything came from anybody."""
+        return time.monotonic() - self._heard_s
 
     def wait(self, is_enough: Callable[[], bool], until_s: float) -> bool:
         """Waits until `is_enough()`, which is asked with the lock held; False where it is not by `until_s` (monotonic).
