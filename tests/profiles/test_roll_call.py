@@ -24,14 +24,15 @@ from profiles.roll_call import naming_lost_workers
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 silent, error = int(sys.argv[2]), sys.argv[3]
 with reporting_errors(folder, rank):
-    dist.init_process_group("gloo", timeout=timedelta(seconds=2))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    impatient = dist.new_group(timeout=timedelta(seconds=2))
     dist.barrier()
     with naming_lost_workers():
         if rank == silent and error:
             raise RuntimeError(error)
         if rank == silent:
             time.sleep(600)
-        dist.all_reduce(torch.zeros(4))
+        dist.all_reduce(torch.zeros(4), group=impatient)
 """
 
 
