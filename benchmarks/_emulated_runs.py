@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks._emulated_settings import Group
 from planner import api
 from planner.cluster import Cluster
-from planner.emulation.emulate import emulated
+from planner.emulation.emulate import EmulatedHost, emulated
 from planner.job import Job
 from planner.loaders import load_graph
 from planner.plan import Plan
@@ -72,15 +72,21 @@ def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: b
 
 
 @contextmanager
-def inside(cluster: Cluster) -> Iterator[None]:
-    """This process as a command of `gnnplan emulate` sees it."""
-    with emulated(cluster) as (_, _, environment):
+def inside(cluster: Cluster) -> Iterator[tuple[str, tuple[EmulatedHost, ...]]]:
+    """This process as a command of `gnnplan emulate` sees it; yields the emulation's id and hosts."""
+    with emulated(cluster) as (identity, hosts, environment):
         os.environ.update(environment)
         try:
-            yield
+            yield identity, hosts
         finally:
             for name in environment:
                 del os.environ[name]
+
+
+def without_limits(cluster: Cluster) -> Cluster:
+    """The same hosts on all of this machine's processor time, with links that nothing slows down."""
+    hosts = tuple(host.model_copy(update={"cpu_cores": None, "link": None}) for host in cluster.hosts)
+    return cluster.model_copy(update={"hosts": hosts})
 
 
 def _folder(folder: Path, group: Group, job_name: str) -> Path:

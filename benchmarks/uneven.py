@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT, dataset
-from benchmarks._emulated_runs import inside
+from benchmarks._emulated_runs import inside, without_limits
 from planner import api
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
@@ -88,7 +88,7 @@ def main(quick: bool) -> dict:
             for number in range(1 if quick else _NUM_ROUNDS):
                 for variant in row.jobs:
                     _run(_folder(folder, row, variant), number)
-    with inside(_without_limits(cluster)):
+    with inside(without_limits(cluster)):
         accuracies = {row.name: _accuracies(row, folder, 3 if quick else _ACCURACY_EPOCHS) for row in rows}
     results = [_result(row, folder, 1 if quick else _NUM_ROUNDS, accuracies[row.name]) for row in rows]
     _show(results)
@@ -154,11 +154,6 @@ def _cluster() -> Cluster:
             for index, (cores, rate) in enumerate(_HOSTS)
         ),
     )
-
-
-def _without_limits(cluster: Cluster) -> Cluster:
-    hosts = tuple(host.model_copy(update={"cpu_cores": None, "link": None}) for host in cluster.hosts)
-    return cluster.model_copy(update={"hosts": hosts})
 
 
 def _accuracies(row: Row, folder: Path, epochs: int) -> dict[str, float]:

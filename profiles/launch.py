@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +52,8 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "rank": rank,
             "at_s": time.time(),
             "error": f"{type(error).__name__}: {error}",
-            "from_peer": _is_peer_loss(error),
+            "from_peer": is_peer_loss(error),
+            "missing": list(getattr(error, "missing", ())),
             "users_mistake": str(error) if isinstance(error, UserError) else None,
             "traceback": traceback.format_exc(),
         }
@@ -76,7 +77,8 @@ _LOST_PEER = (
 )
 
 
-def _is_peer_loss(error: Exception) -> bool:
+def is_peer_loss(error: Exception) -> bool:
+    """Whether an error says that another worker, or the way to it, is gone."""
     return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
 
 
@@ -175,9 +177,15 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFa
         )
     log = folder / "workers.log"
     if reports:
-        return RunFailedError(f"a worker was lost: {reports[0]['error']}; see {log}")
+        return RunFailedError(f"a worker was lost: {_loss(reports)['error']}; see {log}")
     last = next((line for line in reversed(tail) if line.strip()), "no output")
     return RunFailedError(f"the workers could not be started (exit code {code}): {last}; see {log}")
+
+
+def _loss(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of reports over lost peers the first that names whom most miss; the first of all where none names anybody."""
+    votes = Counter(rank for report in reports for rank in report["missing"])
+    return min(reports, key=lambda r: (-max((votes[rank] for rank in r["missing"]), default=0), r["at_s"]))
 
 
 def _first_death(tail: deque[str], spared: set[int]) -> tuple[int, str] | None:

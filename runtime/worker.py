@@ -23,6 +23,7 @@ from profiles.contract import replacing
 from profiles.kernels import pool
 from profiles.kernels.heap import return_freed_memory
 from profiles.launch import emit
+from profiles.roll_call import naming_lost_workers
 from profiles.steal import StealWatch
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
@@ -48,7 +49,8 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     if plan.num_workers > 1:
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
     try:
-        _train(plan, folder, rank, device, timeout_s)
+        with naming_lost_workers():
+            _train(plan, folder, rank, device, timeout_s)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,18 +48,16 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
     with emulated(cluster) as (identity, hosts, environment):
         if weather:
             weather.check_hosts([host.name for host in hosts])
-        stop = threading.Event()
         try:
             child = subprocess.Popen(list(command), env={**os.environ, **environment}, preexec_fn=die_with_parent)
         except OSError as error:
             raise UserError(f"emulate: {command[0]}: {error.strerror}") from None
-        keeper = _WeatherKeeper(identity, hosts, weather or Weather(), stop, child)
+        keeper = WeatherKeeper(identity, hosts, weather or Weather(), child.terminate)
         keeper.start()
         try:
             code = child.wait()
         finally:
-            stop.set()
-            keeper.join()
+            keeper.end()
             if child.poll() is None:
                 child.terminate()
                 child.wait()
@@ -124,35 +122,43 @@ def _entry(identity: str, host: EmulatedHost) -> HostEntry:
     }
 
 
-class _WeatherKeeper(threading.Thread):
-    """Changes the hosts' limits while `child` runs; ends it where a change fails, for its figures would be wrong."""
+class WeatherKeeper(threading.Thread):
+    """Changes the hosts' limits as the weather says, counted from the thread's start, until `end` is called.
+
+    Where a change fails, `fault` says why and `on_fault` is called: figures of what runs meanwhile would be wrong.
+    """
 
     def __init__(
         self,
         identity: str,
         hosts: Sequence[EmulatedHost],
         weather: Weather,
-        stop: threading.Event,
-        child: subprocess.Popen[bytes],
+        on_fault: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(name="weather")
-        self.identity, self.hosts, self.weather = identity, hosts, weather
-        self.stopped, self.child = stop, child
+        super().__init__(name="weather", daemon=True)
+        self.identity, self.hosts, self.weather, self.on_fault = identity, hosts, weather, on_fault
         self.fault = ""
+        self._ended = threading.Event()
 
     def run(self) -> None:
-        """Until the last change, or `stop`."""
+        """Until the last change, or `end`."""
         start_s = time.monotonic()
         for at_s in self.weather.change_times_s():
-            if self.stopped.wait(max(0.0, start_s + at_s - time.monotonic())):
+            if self._ended.wait(max(0.0, start_s + at_s - time.monotonic())):
                 return
             try:
                 self._change(at_s)
             except (UserError, OSError, subprocess.SubprocessError) as error:
-                if not self.stopped.is_set():
+                if not self._ended.is_set():
                     self.fault = str(error)
-                    self.child.terminate()
+                    self.on_fault()
                 return
+
+    def end(self) -> None:
+        """Stops; the limits stay as they are, and nothing changes afterwards. Also where it never started."""
+        self._ended.set()
+        if self.ident is not None:
+            self.join()
 
     def _change(self, at_s: float) -> None:
         for host in self.hosts:

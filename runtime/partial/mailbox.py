@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from planner.program import Program, Step
+from profiles.roll_call import LostWorkerError
 from runtime.comm import HaloExchanger
 from runtime.partial.mesh import Mesh, Message
 
@@ -32,7 +33,7 @@ class Kind(IntEnum):
     STATE = -5  # number: round; payload: weights and optimizer state
 
 
-class PeerError(RuntimeError):
+class PeerError(LostWorkerError):
     """A peer is gone, or has not answered in time; the message names it."""
 
 
@@ -108,6 +109,7 @@ class Mailbox:
         self._parts: dict[tuple[int, int, int], Tensor] = {}
         self._lost: dict[int, Exception] = {}
         self._mesh: Mesh | None = None
+        self._heard_s = time.monotonic()
         self.renew(self.slots)
 
     def renew(self, slots: list[Slot]) -> None:
@@ -166,6 +168,7 @@ class Mailbox:
     def arrived(self, peer: int, kind: int, number: int, payload: memoryview, begin_s: float) -> None:
         """Takes a message in, whose first bytes came at `begin_s` (monotonic)."""
         with self.changed:
+            self._heard_s = time.monotonic()
             if kind >= 0:
                 self._take_rows(peer, kind, number, begin_s)
             elif kind == Kind.READY:
@@ -247,6 +250,11 @@ class Mailbox:
             raise PeerError(f"Timed out: worker {peer} did not send its part of step {number}")
         with self.changed:
             return self._parts.pop((kind, number, peer))
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since anything came from anybody."""
+        return time.monotonic() - self._heard_s
 
     def wait(self, is_enough: Callable[[], bool], until_s: float) -> bool:
         """Waits until `is_enough()`, which is asked with the lock held; False where it is not by `until_s` (monotonic).

@@ -15,12 +15,13 @@ from planner.job import Job
 from planner.partial.decision import PartialReduceDecision
 from planner.program import Program, Step
 from planner.shard import Shard
+from profiles.roll_call import answer, answering
 from runtime.comm import HaloExchanger
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.gradients import GroupGradient
 from runtime.partial.lateness import Lateness
-from runtime.partial.mailbox import Kind, Mailbox, slots_of
+from runtime.partial.mailbox import Kind, Mailbox, PeerError, slots_of
 from runtime.partial.mesh import Mesh, connect_all
 from runtime.partial.reduction import sum_over
 from runtime.partial.rounds import Rounds
@@ -78,6 +79,14 @@ class PartialReduceTrainer(FullBatchTrainer):
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward and backward pass, and the first step that takes this worker in."""
+        try:
+            return self._train_epoch(epoch, traced=traced)
+        except PeerError as error:
+            if not self._is_cut_off():
+                raise
+            raise PeerError(f"worker {self.mailbox.rank} hears from no other worker: {error}") from error
+
+    def _train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         self.lateness.begin(epoch)
         record = super().train_epoch(epoch, traced=traced)
         self.lateness.pace.end_epoch()
@@ -89,6 +98,11 @@ class PartialReduceTrainer(FullBatchTrainer):
     def close(self) -> None:
         """Ends the threads and connections."""
         self.mesh.close(min(self.timeout_s, 10.0))
+
+    def _is_cut_off(self) -> bool:
+        """Whether nothing has come from anybody since this worker began to wait, and nobody else has waited in vain."""
+        answer()  # to those who wonder whether they are alone
+        return self.num_workers > 2 and self.mailbox.silent_s >= self.timeout_s and len(answering()) <= 1
 
     def _reduce(self, loss: Tensor) -> Tensor:
         if not self.decision.is_stale:

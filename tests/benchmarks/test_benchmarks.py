@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.typing as pyg_typing
+from emulating import needs_emulation
 
 from benchmarks import exactness
 from benchmarks.__main__ import main
@@ -129,6 +130,24 @@ def test_quick_paper_machines_stand_beside_the_paper(benchmark):
         assert all(r["max_over_mean_after"] <= r["max_over_mean_before"] + 1e-9 for r in row["rapa"])
         assert min(row["speedups"].values()) > 0
     assert -1 <= result["rank_correlation"] <= 1
+
+
+@pytest.mark.distributed
+@needs_emulation
+def test_quick_fluctuation_runs_in_weather(benchmark):
+    """Both variants run in calm and in changing weather; every figure is there, none is judged."""
+    result = benchmark("fluctuation", "--quick")
+    (row,) = result["rows"]
+    base, ours = row["variants"]
+    assert (row["row"], row["weather"], row["best_static"]) == ("gcn small", "links and processors", base["variant"])
+    assert [variant["variant"] for variant in row["variants"]] == ["all communicated", "hybrid, online"]
+    assert base["least_cut"] == 1.0
+    assert result["delay_cut_adjustment"] == pytest.approx(ours["least_cut"])
+    assert result["delay_cut_total"] is result["worst_accuracy_gap_pct"] is None
+    for variant in (base, ours):
+        assert variant["counted"] == variant["epochs"] - 3
+        assert min(variant["calm_epoch_s"], variant["mean_epoch_s"], variant["simulated_p95_epoch_s"]) > 0
+        assert variant["mean_members"] == 2.0
 
 
 def uniform_draws(num_draws, degree, fan_out, skew):

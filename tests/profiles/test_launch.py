@@ -10,7 +10,7 @@ import pytest
 
 from profiles.agents import HostGroup
 from profiles.errors import RunFailedError, UserError
-from profiles.launch import _first_death, launch, reporting_errors
+from profiles.launch import _first_death, _loss, launch, reporting_errors
 
 pytestmark = pytest.mark.distributed
 
@@ -162,6 +162,22 @@ def test_of_several_deaths_the_first_is_named(deaths, reporting, expected):
     """torchrun lists its cause last; a worker that said that it lost a peer is not one, nor who was told to stop."""
     tail = deque("".join(LISTED.format(rank, rank, number) for rank, number in deaths).splitlines())
     assert _first_death(tail, set(reporting)) == expected
+
+
+@pytest.mark.parametrize(
+    ("missing", "first"),
+    [
+        ([(), (), ()], 1),  # nobody is named: the first report
+        ([(2,), (2,), (0,)], 1),  # the third is the one that lost its link
+        ([(1, 2), (0,), (0,)], 1),
+        ([(), (0,), ()], 1),
+        ([(0,), (), ()], 0),
+    ],
+)
+def test_of_several_losses_the_one_that_most_report_is_told(missing, first):
+    """Reports come in the order 1, 2, 0."""
+    reports = [{"rank": rank, "at_s": (rank - 1) % 3, "missing": list(ranks)} for rank, ranks in enumerate(missing)]
+    assert _loss(reports)["rank"] == first
 
 
 class Interrupted(KeyboardInterrupt):

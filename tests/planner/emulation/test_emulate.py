@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from emulating import needs_emulation, remains
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation import kernel
@@ -30,32 +31,12 @@ sys.exit(1)
 """
 
 
-def _can_emulate() -> bool:
-    try:
-        kernel.require_emulation()
-        probe = "gnnplanprobe-0"
-        subprocess.run(["ip", "netns", "add", probe], check=True, capture_output=True)
-        subprocess.run(["ip", "netns", "delete", probe], check=True, capture_output=True)
-    except (UserError, OSError, subprocess.CalledProcessError):
-        return False
-    return True
-
-
-needs_emulation = pytest.mark.skipif(not _can_emulate(), reason="needs root, iproute2 and a CPU cgroup")
-
-
 def cluster(*hosts: HostSpec) -> Cluster:
     return Cluster(schema_version=1, hosts=hosts)
 
 
 def host(name: str, **limits) -> HostSpec:
     return HostSpec(name=name, devices=(DeviceSpec(catalog="t4"),), **limits)
-
-
-def remains(identity: str) -> list[str]:
-    """Namespaces and cgroups that still carry the emulation's id."""
-    places = [Path("/run/netns"), Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")]
-    return [str(path) for place in places if place.exists() for path in place.glob(f"{identity}-*")]
 
 
 @needs_emulation

@@ -1,0 +1,122 @@
+"""Accuracy of everything together under sleeps, against exact training: 200 epochs, on hosts without limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from pydantic import ValidationError
+
+from benchmarks._common import dataset
+from benchmarks._emulated_runs import inside, without_limits
+from benchmarks._fluctuation_runs import loaded, slug, with_training
+from benchmarks._fluctuation_settings import ALL_COMMUNICATED, PARTIAL, TOTAL, Row
+from planner import api
+from planner.cluster import Cluster
+from planner.job import ModelSpec, NpzGraph, TrainingSpec
+from planner.plan import Plan
+from planner.trace import Trace
+from planner.weather.model import SleepWeather
+from profiles.errors import UserError
+
+_EPOCHS, _SEEDS = 200, (0, 1, 2)
+_HIDDEN = 64
+# Five seconds of section 6.1 are about one and a half epochs of the paper's own (its table 2).
+_WEATHERS = {
+    "sleep 1.5 epochs": SleepWeather(sleep_epochs=1.5),
+    "sleep 2 epochs, five on end": SleepWeather(sleep_epochs=2.0, duration_epochs=5),
+}
+
+
+def accuracy_rows(graphs: tuple[str, ...], cluster: Cluster, folder: Path, skipped: list[str]) -> list[dict]:
+    """A row for each graph and weather; what is not yet kept is trained."""
+    rows: list[dict] = []
+    with inside(without_limits(cluster)):
+        for name in graphs:
+            try:
+                graph = NpzGraph(source="npz", path=dataset(name))
+            except UserError as error:
+                skipped.append(f"accuracy on {name}: {error}")
+                continue
+            model = ModelSpec(kind="gcn", hidden_channels=_HIDDEN)
+            rows += _Comparison(Row(name, graph, model, "multiply_first"), cluster, folder / "accuracy").rows()
+    return rows
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """One graph: exact training from several seeds, and stale training from the same ones in every weather."""
+
+    row: Row
+    cluster: Cluster
+    folder: Path
+
+    def rows(self) -> list[dict]:
+        exact = [self._exact(seed) for seed in _SEEDS]
+        return [self._row(name, weather, exact) for name, weather in _WEATHERS.items()]
+
+    def _row(self, name: str, weather: SleepWeather, exact: list[Trace]) -> dict:
+        plan = self._stale_plan(name, weather)
+        stale = [self._stale(plan, name, seed, trace) for seed, trace in zip(_SEEDS, exact)]
+        exact_shares, stale_shares = ([trace.accuracy["test"] for trace in traces] for traces in (exact, stale))
+        gaps_pct = [100 * (theirs - ours) for theirs, ours in zip(exact_shares, stale_shares)]
+        partial = plan.decision.partial
+        assert partial is not None
+        return {
+            "graph": self.row.name,
+            "weather": name,
+            "variant": plan.job.name,
+            "exact": exact_shares,
+            "stale": stale_shares,
+            "gaps_pct": gaps_pct,
+            "gap_pct": float(np.mean(gaps_pct)),
+            "alpha": partial.alpha,
+            "max_staleness": partial.max_staleness,
+            "mean_members": float(np.mean([trace.num_members for trace in stale])),
+            "oldest": max(max(trace.oldest) for trace in stale),
+        }
+
+    def _exact(self, seed: int) -> Trace:
+        path = self.folder / slug(self.row.name) / "exact" / "plan.json"
+        plan = self._planned(ALL_COMMUNICATED, TrainingSpec(epochs=_EPOCHS), path)
+        return self._trained(with_training(plan, seed=seed), path.with_name(f"seed_{seed}.json"))
+
+    def _stale_plan(self, name: str, weather: SleepWeather) -> Plan:
+        """Everything together; partial reduce alone where the pins do not combine."""
+        training = TrainingSpec(epochs=_EPOCHS, weather=weather)
+        variant = self._everything()
+        path = self.folder / slug(self.row.name) / slug(f"{variant}, {name}") / "plan.json"
+        return self._planned(variant, training, path)
+
+    def _everything(self) -> str:
+        try:
+            self.row.job(TOTAL, TrainingSpec())
+        except ValidationError:
+            return PARTIAL
+        return TOTAL
+
+    def _stale(self, plan: Plan, name: str, seed: int, exact: Trace) -> Trace:
+        """Sleeps as long as planned in epochs, but in those of these hosts, which are faster than the profiled ones."""
+        weather = plan.job.training.weather
+        assert isinstance(weather, SleepWeather)
+        sleep_s = weather.seconds(exact.median_epoch_s)
+        slept = weather.model_copy(update={"sleep_epochs": None, "sleep_s": sleep_s, "seed": seed})
+        path = self.folder / slug(self.row.name) / slug(f"{plan.job.name}, {name}") / f"seed_{seed}.json"
+        return self._trained(with_training(plan, seed=seed, weather=slept), path)
+
+    def _planned(self, variant: str, training: TrainingSpec, path: Path) -> Plan:
+        if path.exists():
+            return Plan.load(path)
+        return api.plan(self.row.job(variant, training), self.cluster, path, graph=loaded(self.row.graph))
+
+    def _trained(self, plan: Plan, path: Path) -> Trace:
+        """The kept trace of a plan's run, or a new one; the plan's partition lies beside `path`."""
+        kept = path.with_suffix(".measured.json")
+        if not kept.exists():
+            plan.save(path)
+            trace = api.run(path, path.parent / "run", graph=loaded(self.row.graph), timeout_s=600.0)
+            trace.save(kept)
+            shown = f"{trace.accuracy['test']:.2%} right, {trace.mean_epoch_s * 1e3:.0f} ms an epoch"
+            print(f"{self.row.name}, {path.parent.name}, {path.stem}: {shown}", flush=True)
+        return Trace.load(kept)

@@ -1,0 +1,124 @@
+"""Runs of a plan in which something happens to one worker while it trains, and what such a run leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+from planner import api
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.emulation.emulate import emulated
+from planner.emulation.kernel import INTERFACE
+from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.plan import Plan, load_partition
+from planner.shard import Shard
+from profiles.catalog import catalog_profile
+
+NUM_WORKERS, K = 3, 3
+SMALL = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=12)
+
+
+def plan_on(folder: Path, num_hosts: int, *, partial: bool, epochs: int) -> tuple[Cluster, Path]:
+    """A cluster of `num_hosts` without limits, and where the plan of its workers lies."""
+    profile = folder / "here.json"
+    catalog_profile("rtx-3090").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(profile)
+    device = DeviceSpec(profile=profile, count=NUM_WORKERS // num_hosts)
+    cluster = Cluster(hosts=tuple(HostSpec(name=f"h{index}", devices=(device,)) for index in range(num_hosts)))
+    pin = PinnedDecisions(
+        partial_reduce=PartialReducePin(alpha=0.5, max_staleness=K) if partial else None,
+        op_order="multiply_first",
+        precompute=False,
+        balance="speed",
+        overlap=False,
+    )
+    job = Job(
+        graph=SMALL,
+        model=ModelSpec(hidden_channels=8),
+        training=TrainingSpec(epochs=epochs, traced_epochs=1),
+        fidelity="stale" if partial else "exact",
+        pin=pin,
+    )
+    api.plan(job, cluster, folder / "plan.json")
+    return cluster, folder / "plan.json"
+
+
+class Once:
+    """Does something when the first event comes of an epoch from `epoch` on."""
+
+    def __init__(self, act: Callable[[], object], epoch: int = 10) -> None:
+        self.act, self.epoch, self.is_done = act, epoch, False
+
+    def __call__(self, event: dict) -> None:
+        if not self.is_done and event["epoch"] >= self.epoch:
+            self.is_done = True
+            self.act()
+
+
+@contextmanager
+def undone_later() -> Iterator[Callable[[float, Callable[[], object]], None]]:
+    """Yields what has something done after some seconds; on leaving it is done, or never will be."""
+    timers: list[Timer] = []
+
+    def later(seconds: float, act: Callable[[], object]) -> None:
+        timers.append(Timer(seconds, act))
+        timers[-1].start()
+
+    try:
+        yield later
+    finally:
+        for timer in timers:
+            timer.cancel()
+            timer.join()
+
+
+@contextmanager
+def hosts_up(cluster: Cluster, monkeypatch) -> Iterator[str]:
+    """The cluster's hosts, to be found by `api.run`; yields the emulation's id."""
+    with emulated(cluster) as (identity, _, environment), monkeypatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        yield identity
+
+
+def set_link(identity: str, host: int, state: str) -> None:
+    """Pulls a host's cable (`down`), or puts it back (`up`)."""
+    subprocess.run(["ip", "-n", f"{identity}-{host}", "link", "set", INTERFACE, state], check=True, timeout=30)
+
+
+def processes_of(folder: Path) -> dict[int, list[bytes]]:
+    """The environment of every process whose command names the folder, by its id; zombies have no command."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (entry / "cmdline").read_bytes():
+                found[int(entry.name)] = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def send(folder: Path, rank: int, number: signal.Signals) -> None:
+    """Signals a worker of the run in a folder."""
+    (pid,) = (pid for pid, variables in processes_of(folder).items() if f"RANK={rank}".encode() in variables)
+    os.kill(pid, number)
+
+
+def check_nothing_stays(folder: Path) -> None:
+    """No process of the run lives on; what was written before is whole, and nothing is there half."""
+    until_s = time.monotonic() + 20
+    while (left := processes_of(folder)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert not left
+    plan = Plan.load(folder / "plan.json")
+    load_partition(plan, folder / "plan.json")
+    shards = [Shard.load(folder / "shards" / f"worker_{rank}.npz") for rank in range(plan.num_workers)]
+    assert sum(len(shard.vertices) for shard in shards) == plan.graph.num_nodes
+    assert not [path for path in folder.rglob("*") if path.name.startswith(".")]
+    assert not (folder / "measured.json").exists()
+    assert not (folder / "model.pt").exists()
