@@ -73,13 +73,16 @@ class Arrival(NamedTuple):
     end_s: float = 0.0
 
 
+NEVER = Arrival()
+
+
 @dataclass
 class _Rows:
     """The rows of one slot from one peer: those in use and how they came, and room for those to come."""
 
     current: Tensor
     spare: Tensor
-    arrival: Arrival = Arrival()
+    arrival: Arrival = NEVER
 
 
 @dataclass

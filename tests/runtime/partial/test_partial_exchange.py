@@ -93,8 +93,8 @@ def test_in_the_warm_up_all_wait_and_rows_are_the_owners(boxes):
     in_threads([lambda: train(exchangers[0], 0), lambda: train(exchangers[1], 0), late])
     assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]
     grads = in_threads(
-        [lambda e=e: (e.begin(1), fetch(e, 1), e.give_back_(torch.ones(e.num_halo, WIDTH) * (e.lateness.mailbox.rank + 1),
-         torch.zeros(NUM_LOCAL, WIDTH), STEPS[0]))[2] for e in exchangers]
+        [lambda e=e, r=rank: (e.begin(1), fetch(e, 1), e.give_back_(torch.ones(e.num_halo, WIDTH) * (r + 1),
+         torch.zeros(NUM_LOCAL, WIDTH), STEPS[0]))[2] for rank, e in enumerate(exchangers)]
     )  # fmt: skip
     for rank, grad in enumerate(grads):
         expected = torch.zeros(NUM_LOCAL, WIDTH)
