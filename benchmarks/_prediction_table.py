@@ -20,7 +20,7 @@ def predict_and_run(jobs: Mapping[str, Job], cluster: Cluster, folder: Path, tit
     for index, (name, job) in enumerate(jobs.items()):
         path = folder / f"setting_{index}" / "plan.json"
         plan = api.plan(job, cluster, path)
-        comparison = api.compare(api.simulate(plan), api.run(path, path.parent))
+        comparison = api.compare(api.simulate(plan, num_replicas=1000), api.run(path, path.parent))
         epoch = comparison.figure("epoch")
         rows.append(
             {

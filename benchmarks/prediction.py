@@ -24,15 +24,20 @@ from profiles.machine import MachineProfile
 
 _QUICK_CLUSTERS = 1
 _BEST_WITHIN = 1.03
+_NUM_REPLICAS = 1000
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run beside its predictions, seconds; `after_s` only where the run did not calibrate."""
+    """A run beside its predictions, seconds; `after_s` only where the run did not calibrate.
+
+    The median of epochs whose tasks fluctuate as they were profiled to; `steady_s` is the epoch in which none does.
+    """
 
     run: Run
     before_s: float
     after_s: float | None
+    steady_s: float
 
     @property
     def measured_s(self) -> float:
@@ -71,6 +76,7 @@ def main(quick: bool) -> dict:
         "settings": len(outcomes),
         "mape_before": float(np.mean(before)),
         "worst_before": float(np.max(before)),
+        "mape_before_steady": float(np.mean([abs(o.steady_s / o.measured_s - 1) for o in outcomes])),
         "held_out": len(held_out),
         "mape_before_held_out": float(np.mean([abs(o.before_s / o.measured_s - 1) for o in held_out])),
         "mape_after": float(np.mean(after)),
@@ -92,11 +98,16 @@ def _outcomes(runs: Sequence[Run]) -> list[Outcome]:
     return [
         Outcome(
             run,
+            _expected_s(run.plan),
+            _expected_s(_with_profiles(run.plan, fitted)) if run.index % 2 else None,
             simulate_plan(run.plan).median_epoch_s,
-            simulate_plan(_with_profiles(run.plan, fitted)).median_epoch_s if run.index % 2 else None,
         )
         for run in runs
     ]
+
+
+def _expected_s(plan: Plan) -> float:
+    return simulate_plan(plan, _NUM_REPLICAS).expected_epoch_s
 
 
 def _with_profiles(plan: Plan, fitted: dict[str, MachineProfile]) -> Plan:
@@ -134,6 +145,7 @@ def _row(outcome: Outcome) -> dict:
         "epoch_spread": outcome.epoch_spread,
         "stolen_share": max(trace.stolen_share for trace in outcome.run.measured),
         "before_s": outcome.before_s,
+        "steady_s": outcome.steady_s,
         "error_before": outcome.before_s / outcome.measured_s - 1,
         "error_after": outcome.after_s / outcome.measured_s - 1 if outcome.after_s else None,
         "memory_errors": _memory_errors(outcome),

@@ -3,7 +3,7 @@
 from planner import api
 profile = api.profile_machine(quick=True)
 plan = api.plan(job, cluster, Path("plan.json"))
-predicted = api.simulate(plan)
+predicted = api.simulate(plan, num_replicas=1000)
 measured = api.run(Path("plan.json"), Path("run"))
 comparison = api.compare(predicted, measured)
 better = api.calibrate([(plan, measured)]).profiles

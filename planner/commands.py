@@ -83,14 +83,15 @@ def simulate(arguments: argparse.Namespace) -> None:
     """`gnnplan simulate`."""
     _check_writable(arguments.output, arguments.perfetto)
     plan = Plan.load(arguments.plan)
-    trace = api.simulate(plan)
-    spread = {f"epoch_{name}_s": value for name, value in api.fluctuate(plan, arguments.replicas).items()}
+    trace = api.simulate(plan, arguments.replicas)
+    assert trace.fluctuating is not None
+    p50_s, p95_s = trace.fluctuating.p50_s, trace.fluctuating.p95_s
     trace.save(arguments.output)
     if arguments.perfetto:
         write_perfetto(arguments.perfetto, [trace], ["predicted"])
-    facts = {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s, **spread}
+    facts = {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s, "epoch_p50_s": p50_s, "epoch_p95_s": p95_s}
     note = f"of {arguments.replicas} epochs whose tasks fluctuate as measured, half are within "
-    note += f"{seconds(spread['epoch_p50_s'])} and 95% within {seconds(spread['epoch_p95_s'])}"
+    note += f"{seconds(p50_s)} and 95% within {seconds(p95_s)}"
     _show(arguments, facts, Group(trace_table(trace), Text(note, style="dim")))
     _wrote(arguments, arguments.output, arguments.perfetto)
 

@@ -115,7 +115,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
 
 
 def _figures(predicted: Trace, measured: Trace) -> tuple[Figure, ...]:
-    pairs = [("epoch", "s", predicted.median_epoch_s, measured.median_epoch_s)]
+    pairs = [("epoch", "s", predicted.expected_epoch_s, measured.median_epoch_s)]
     for category in ("compute", "communicate", "host"):
         pairs.append((category, "s", predicted.category_s(category), measured.category_s(category)))
     for worker, (ours, theirs) in enumerate(zip(predicted.peak_bytes, measured.peak_bytes)):

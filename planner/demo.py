@@ -64,7 +64,7 @@ def run_demo(
     plan = api.plan(job, Cluster.load(files["cluster"]), files["plan"])
     say(plan_table(plan))
 
-    predicted = api.simulate(plan)
+    predicted = api.simulate(plan, num_replicas=1000)
     predicted.save(files["predicted trace"])
     with epochs_bar() as on_event:
         measured = api.run(files["plan"], folder, on_event=on_event)

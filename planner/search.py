@@ -21,7 +21,7 @@ from planner.simulator.montecarlo import percentiles
 from planner.simulator.play import interval_trace, predicted_trace
 from planner.strategies.base import OnStep, Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
-from planner.trace import Trace
+from planner.trace import Percentiles, Trace
 from profiles.errors import UserError
 
 
@@ -77,11 +77,19 @@ def named(plan: Plan, path: Path) -> Plan:
     return plan.model_copy(update={"partition_file": f"{path.stem}.partition.npz"})
 
 
-def simulate_plan(plan: Plan) -> Trace:
-    """Plays the plan's schedule on the virtual clock; needs neither graph nor devices."""
+def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
+    """Plays the plan's schedule on the virtual clock; needs neither graph nor devices.
+
+    Args:
+        num_replicas: epochs to be played beside it whose tasks fluctuate as they were measured to.
+    """
     cache = plan.decision.cache
     schedules = [lower_plan(plan, refresh=refresh) for refresh in _kinds(cache)]
-    return _trace(schedules, plan.fingerprint(), plan.prediction.workers, cache)
+    trace = _trace(schedules, plan.fingerprint(), plan.prediction.workers, cache)
+    if not num_replicas:
+        return trace
+    figures = {f"{name}_s": value for name, value in fluctuate_plan(plan, num_replicas).items()}
+    return trace.model_copy(update={"fluctuating": Percentiles(**figures)})
 
 
 def fluctuate_plan(plan: Plan, num_replicas: int = 1000, seed: int = 0) -> dict[str, float]:

@@ -50,12 +50,20 @@ class Adjusted(Contract):
         return 1 - self.saved_s / self.bound_s if self.bound_s > 0 else 0.0
 
 
+class Percentiles(Contract):
+    """Seconds that half of all epochs are within, and 95%, where tasks fluctuate as they were measured to."""
+
+    p50_s: float = Field(gt=0)
+    p95_s: float = Field(gt=0)
+
+
 class Trace(Document):
     """Spans of a few epochs, and the figures of the whole run.
 
     Args:
         plan_fingerprint: the plan that was played.
-        epoch_s: seconds of every timed epoch (in a predicted trace of one refresh interval).
+        epoch_s: seconds of every timed epoch (in a predicted trace of one refresh interval, no task fluctuating).
+        fluctuating: of a predicted trace, epochs in which they do (None: not simulated).
         refresh_interval: r. Halo embeddings are sent in epochs that r divides and reused in the others.
         peak_bytes: peak memory of each worker: resident bytes on CPU, allocated bytes on CUDA.
         sent_bytes: bytes each worker sent in one epoch that reuses nothing, all-reduce left out.
@@ -77,6 +85,7 @@ class Trace(Document):
     num_workers: int = Field(ge=1)
     spans: tuple[Span, ...]
     epoch_s: tuple[float, ...] = Field(min_length=1)
+    fluctuating: Percentiles | None = None
     peak_bytes: tuple[int, ...]
     sent_bytes: tuple[int, ...] = ()
     reuse_sent_bytes: tuple[int, ...] = ()
@@ -93,6 +102,15 @@ class Trace(Document):
     def median_epoch_s(self) -> float:
         """Median seconds of an epoch; with a refresh interval, of means over whole intervals."""
         return float(np.median(self._interval_means_s))
+
+    @property
+    def expected_epoch_s(self) -> float:
+        """The median epoch, in a predicted trace of epochs that fluctuate where these were simulated.
+
+        Whoever exchanges rows waits for the one that comes last, which is rarely one that takes its median time: so
+        it is more than the epoch in which all do.
+        """
+        return self.fluctuating.p50_s if self.fluctuating else self.median_epoch_s
 
     @property
     def mean_epoch_s(self) -> float:

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.compare import Comparison, Figure, compare
-from planner.trace import Span, Trace
+from planner.trace import Percentiles, Span, Trace
 from profiles.errors import UserError
 
 
@@ -53,6 +53,13 @@ def test_figures_stand_beside_each_other():
     assert comparison.figure("peak memory, worker 0").error == -0.5
     assert comparison.figure("peak memory, worker 1").error == 0.0
     assert comparison.figure("sent, worker 0").unit == "bytes"
+
+
+def test_the_epoch_is_the_one_expected_of_fluctuating_tasks():
+    """Where it was simulated."""
+    predicted = PREDICTED.model_copy(update={"fluctuating": Percentiles(p50_s=3.0, p95_s=9.0)})
+    assert compare(PREDICTED, MEASURED).figure("epoch").predicted == 2.0
+    assert compare(predicted, MEASURED).figure("epoch").predicted == 3.0
 
 
 def test_nothing_measured_has_no_error():

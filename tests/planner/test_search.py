@@ -42,6 +42,27 @@ def test_plan_predicts_what_simulating_it_gives(kind):
     assert plan.partition_sha256 == partition.digest()
 
 
+def test_epochs_whose_tasks_fluctuate_take_longer(tmp_path):
+    """Workers wait for whoever is slowest this time; without a measured spread they all take the same."""
+    plan, _ = make_plan(job_of(), cluster_of("rtx-3090", "rtx-3090"), GRAPH)
+    assert simulate_plan(plan, 20).expected_epoch_s == pytest.approx(plan.prediction.epoch_s)
+    profile = plan.placement.profile_of(0)
+    tables = {
+        name: table.model_copy(
+            update={"points": tuple(p.model_copy(update={"spread_s": 0.5 * p.median_s}) for p in table.points)}
+        )
+        for name, table in profile.operators.items()
+    }
+    path = profile.model_copy(update={"operators": tables}).save(tmp_path / "varying.json")
+    hosts = tuple(HostSpec(name=name, devices=(DeviceSpec(profile=path),)) for name in ("a", "b"))
+    varying, _ = make_plan(job_of(), Cluster(hosts=hosts), GRAPH)
+    trace = simulate_plan(varying, 400)
+    assert trace.median_epoch_s == varying.prediction.epoch_s
+    assert trace.fluctuating is not None
+    assert trace.median_epoch_s < trace.expected_epoch_s == trace.fluctuating.p50_s < trace.fluctuating.p95_s
+    assert simulate_plan(varying).fluctuating is None
+
+
 def test_plan_describes_the_partition_it_was_made_with():
     """Shapes and send counts are those of the returned partition."""
     plan, partition = make_plan(job_of(), cluster_of("t4", "t4", "t4"), GRAPH)

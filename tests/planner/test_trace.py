@@ -5,7 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from planner.trace import Span, Trace
+from planner.trace import Percentiles, Span, Trace
 from profiles.errors import UserError
 
 
@@ -94,6 +94,14 @@ def test_median_and_spread_of_the_epochs():
     trace = trace_of()
     assert trace.median_epoch_s == 2.0
     assert trace.epoch_spread_s == 4.0
+
+
+def test_the_expected_epoch_is_that_of_fluctuating_tasks_where_it_is_known():
+    """Else the median of what stands there."""
+    steady = trace_of(epoch_s=(1.0, 3.0, 2.0))
+    assert steady.expected_epoch_s == steady.median_epoch_s == 2.0
+    fluctuating = trace_of(epoch_s=(1.0, 3.0, 2.0), fluctuating=Percentiles(p50_s=2.5, p95_s=4.0))
+    assert (fluctuating.expected_epoch_s, fluctuating.median_epoch_s) == (2.5, 2.0)
 
 
 def test_category_seconds_are_a_mean_over_workers_and_a_median_over_epochs():
