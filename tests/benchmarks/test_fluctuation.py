@@ -1,6 +1,5 @@
 """The benchmark of fluctuating hosts: what is looked at and how delays are compared."""
 
-
 import numpy as np
 import pytest
 
