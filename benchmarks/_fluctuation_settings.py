@@ -197,9 +197,7 @@ def weathers_of(scale: Scale, epoch_s: float, slowest_s: float) -> list[RunWeath
             SLEEP_2_EPOCHS,
             sleeps=SleepWeather(sleep_s=PositiveFloat(2 * epoch_s), duration_epochs=5, seed=_SEED),
         ),
-        CHANGES: RunWeather(
-            CHANGES, changes=drawn_weather(hosts, scale, begin_s), until_s=begin_s + scale.window_s
-        ),
+        CHANGES: RunWeather(CHANGES, changes=drawn_weather(hosts, scale, begin_s), until_s=begin_s + scale.window_s),
     }
     return [RunWeather(CALM), *(made[name] for name in scale.weathers)]
 

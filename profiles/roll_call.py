@@ -1,15 +1,15 @@
 """After a worker has waited in vain: who still answers, asked over the store that torchrun keeps for a run.
 
-gloo's errors do not say whom a collective waited for. Whoever fails calls the roll before it ends: it answers, and looks
-who else does. Workers in a collective that lost the same one fail within a moment of each other, since a connection that
-times out takes all others of its worker with it.
+gloo's errors do not say whom a collective waited for. Whoever fails calls the roll before it ends: it answers, and
+looks who else does. Workers in a collective that lost the same one fail within a moment of each other, since a
+connection that times out takes all others of its worker with it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -36,7 +36,8 @@ class LostWorkerError(RuntimeError):
 
 def answer() -> None:
     """Tells whoever calls the roll that this worker is there."""
-    _store().set(str(dist.get_rank()), "here")
+    with suppress(RuntimeError):  # the connection is gone: nobody will hear it
+        _store().set(str(dist.get_rank()), "here")
 
 
 def answering(wait_s: float = WAIT_S) -> set[int]:

@@ -1,5 +1,6 @@
 """The benchmark of fluctuating hosts: what is looked at and how delays are compared."""
 
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_about_one_host_is_affected_at_any_time():
     assert spells == drawn_weather(HOSTS, FULL, 3.0).spells
     assert spells[0].from_s == 3.0
     assert sum(spell.from_s < FULL.window_s for spell in spells) >= 4
-    for before, spell in zip(spells, spells[1:]):
+    for before, spell in pairwise(spells):
         assert before.to_s <= spell.from_s <= before.to_s + FULL.pause_s[1]
         assert before.host != spell.host
         assert FULL.spell_s[0] <= spell.to_s - spell.from_s <= FULL.spell_s[1]

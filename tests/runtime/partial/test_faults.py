@@ -8,7 +8,7 @@ from itertools import groupby
 
 import pytest
 from emulating import needs_emulation, remains
-from faulty import K, NUM_WORKERS, Once, check_nothing_stays, hosts_up, plan_on, send, set_link, undone_later
+from faulty import NUM_WORKERS, K, Once, check_nothing_stays, hosts_up, plan_on, send, set_link, undone_later
 
 from planner import api
 from planner.partial.rule import WARM_UP_EPOCHS
