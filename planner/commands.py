@@ -89,7 +89,8 @@ def simulate(arguments: argparse.Namespace) -> None:
     trace.save(arguments.output)
     if arguments.perfetto:
         write_perfetto(arguments.perfetto, [trace], ["predicted"])
-    facts = {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s, "epoch_p50_s": p50_s, "epoch_p95_s": p95_s}
+    facts = {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s}
+    facts |= {"epoch_p50_s": p50_s, "epoch_p95_s": p95_s}
     note = f"of {arguments.replicas} epochs whose tasks fluctuate as measured, half are within "
     note += f"{seconds(p50_s)} and 95% within {seconds(p95_s)}"
     _show(arguments, facts, Group(trace_table(trace), Text(note, style="dim")))
