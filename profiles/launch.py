@@ -171,7 +171,9 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFa
     if own:
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = _first_death(tail, spared={report["rank"] for report in reports})
-    if dead:
+    # A worker that is missed for its silence is ended by torchrun after the others.
+    is_missed = any(report["missing"] for report in reports)
+    if dead and not (is_missed and dead[1] == signal.SIGTERM.name):
         return RunFailedError(
             f"worker {dead[0]} was ended by {dead[1]} without an error of its own: killed, or out of memory?"
         )
