@@ -71,7 +71,7 @@ def test_a_host_whose_link_is_down_for_a_while_is_taken_back(tmp_path, monkeypat
 
 
 @needs_emulation
-@pytest.mark.parametrize("is_partial", [True, False], ids=["partial", "halo-exchange"])
+@pytest.mark.parametrize("is_partial", [True, pytest.param(False, marks=LONG)], ids=["partial", "halo-exchange"])
 def test_a_worker_that_stays_stopped_ends_the_run_by_its_name(tmp_path, monkeypatch, is_partial):
     """After the timeout; the stopped one is ended too."""
     cluster, plan = plan_on(tmp_path, NUM_WORKERS, partial=is_partial, epochs=FOR_EVER)
@@ -88,7 +88,7 @@ def test_a_worker_that_stays_stopped_ends_the_run_by_its_name(tmp_path, monkeypa
 @needs_emulation
 @pytest.mark.parametrize(
     ("is_partial", "lost"),
-    [(True, 2), (True, 0), (False, 2)],
+    [(True, 2), pytest.param(True, 0, marks=LONG), pytest.param(False, 2, marks=LONG)],
     ids=["partial", "partial-first-host", "halo-exchange"],
 )
 def test_a_host_whose_link_stays_down_ends_the_run_by_its_workers_name(tmp_path, monkeypatch, is_partial, lost):
