@@ -7,6 +7,7 @@ to be waited for, they agree on rows anew, and a short warm-up measures what is 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -93,7 +94,8 @@ class PartialHybridTrainer(PartialReduceTrainer):
             return self._without_spans(record, traced)
         choice, set_up_s = self.adjusting.look(record, self._exchanged), None
         if self.rounds.group.renews:
-            choice = self._wanted or choice  # what was agreed on is done, though this epoch may say otherwise
+            if self._wanted:  # what was agreed on is done, though this epoch may say otherwise
+                choice = replace(self._wanted, epoch=record.epoch)
             set_up_s = self._renew(self.adjusting, choice)
         self._wanted = choice if choice.is_other and record.epoch >= self._settled_from else None
         record.adjusted = self.adjusting.adjusted(choice, self.mailbox.rank, set_up_s).model_dump()
