@@ -25,7 +25,7 @@ def names() -> list[str]:
 
 
 def main() -> int:
-    """Runs the named benchmark; a full run's JSON also goes to `benchmarks/results/NAME.json`."""
+    """Runs the named benchmark; a full run's JSON also goes to `benchmarks/results/NAME.json`, or where `file` says."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", epilog="example: python -m benchmarks exactness --quick"
     )
@@ -37,6 +37,7 @@ def main() -> int:
     except UserError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
+    file = result.pop("file", arguments.name)
     record = {
         "benchmark": arguments.name,
         "command": f"python -m benchmarks {arguments.name}{' --quick' if arguments.quick else ''}",
@@ -45,7 +46,7 @@ def main() -> int:
         **result,
     }
     if not arguments.quick:
-        with replacing(RESULTS / f"{arguments.name}.json") as temporary:
+        with replacing(RESULTS / f"{file}.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1) + "\n")
     print(json.dumps(record))
     return 0

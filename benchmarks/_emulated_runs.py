@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from benchmarks._emulated_settings import Group
 from planner import api
 from planner.cluster import Cluster
+from planner.emulation import kernel
 from planner.emulation.emulate import EmulatedHost, emulated
-from planner.job import Job
+from planner.graph import Graph
+from planner.job import GraphSpec, Job
 from planner.loaders import load_graph
 from planner.plan import Plan
 from planner.trace import Trace
@@ -83,6 +87,36 @@ def inside(cluster: Cluster) -> Iterator[tuple[str, tuple[EmulatedHost, ...]]]:
                 del os.environ[name]
 
 
+@contextmanager
+def started_fast(identity: str, hosts: Sequence[EmulatedHost]) -> Iterator[Callable[[dict], None]]:
+    """Yields a run's `on_event`; hosts have all processor time before its first epoch's end and after its last one's.
+
+    Importing torch under a fifth of a core takes a minute, and so do ending a process and evaluating: nothing of that
+    is measured. The first epoch is not timed either.
+    """
+    limited = False
+
+    def limit(to: bool) -> None:
+        nonlocal limited
+        if limited != to:
+            limited = to
+            for host in hosts:
+                kernel.set_cpu(identity, host.index, host.cpu_cores if to else None)
+
+    for host in hosts:
+        kernel.set_cpu(identity, host.index, None)
+    try:
+        yield lambda event: limit(event["epoch"] < event["epochs"] - 1)
+    finally:
+        limit(True)
+
+
+@lru_cache(maxsize=1)
+def loaded(spec: GraphSpec) -> Graph:
+    """The graph; the last one is kept, for its settings are run one after another."""
+    return load_graph(spec)
+
+
 def without_limits(cluster: Cluster) -> Cluster:
     """The same hosts on all of this machine's processor time, with links that nothing slows down."""
     hosts = tuple(host.model_copy(update={"cpu_cores": None, "link": None}) for host in cluster.hosts)
@@ -108,19 +142,28 @@ def _plan(group: Group, job: Job, cluster: Cluster, at: Path) -> None:
     api.plan(job.model_copy(update={"training": training}), cluster, path, graph=graph)
 
 
-def _undisturbed_run(plan: Path, folder: Path) -> Trace:
-    """A run again while processor time is stolen from this machine; of what never is, the least disturbed."""
-    least: Trace | None = None
+class Disturbed(Protocol):
+    """What was measured while a share of this machine's processor time was stolen."""
+
+    @property
+    def stolen_share(self) -> float: ...
+
+
+_Measured = TypeVar("_Measured", bound=Disturbed)
+
+
+def undisturbed(run: Callable[[], _Measured]) -> _Measured:
+    """A run again while processor time is stolen from this machine; of what always is, the least disturbed."""
+    least: _Measured | None = None
     for number in range(_MAX_TRIES):
         if number:
             time.sleep(_PAUSE_S * number)
-        trace = api.run(plan, folder)
-        if least is None or trace.stolen_share < least.stolen_share:
-            least = trace
+        measured = run()
+        if least is None or measured.stolen_share < least.stolen_share:
+            least = measured
         if least.stolen_share <= TOLERATED_SHARE:
             break
     assert least is not None
-    least.save(folder / "measured.json")
     return least
 
 
@@ -128,7 +171,8 @@ def _run(group: Group, job_name: str, at: Path, number: int) -> None:
     if (_round(at, number) / "measured.json").exists():
         return
     predicted_s = Plan.load(at / "plan.json").prediction.epoch_s
-    measured = _undisturbed_run(at / "plan.json", _round(at, number))
+    measured = undisturbed(lambda: api.run(at / "plan.json", _round(at, number)))
+    measured.save(_round(at, number) / "measured.json")
     print(
         f"{group.cluster}: {group.name}, {job_name}, round {number}: predicted {predicted_s * 1e3:.0f} ms, "
         f"measured {measured.median_epoch_s * 1e3:.0f} ms "

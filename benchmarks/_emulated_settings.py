@@ -13,6 +13,7 @@ from profiles.machine import Link
 
 MBIT = 125e3  # bytes a second
 UNLIMITED = None
+UNPINNED = "metis"  # nothing but that every worker has its share
 _CLUSTERS: dict[str, list[tuple[float, float | None]]] = {  # cores and Mbit/s of every host
     "two even": [(0.8, UNLIMITED)] * 2,
     "two uneven": [(0.9, 1000), (0.45, 500)],
@@ -89,9 +90,9 @@ def _graphs(seed: int) -> list[tuple[str, SbmGraph | RmatGraph | NpzGraph]]:
 def _pins(kind: str) -> dict[str, PinnedDecisions]:
     """Every worker has its share: plans that leave most to one would be the easier ones to predict."""
     if kind == "gat":
-        return {name: PinnedDecisions(partitioner=name, balance="refined") for name in ("metis", "ranges")}
+        return {name: PinnedDecisions(partitioner=name, balance="refined") for name in (UNPINNED, "ranges")}
     return {
-        "metis": PinnedDecisions(partitioner="metis", balance="refined"),
+        UNPINNED: PinnedDecisions(partitioner="metis", balance="refined"),
         "metis, multiply first": PinnedDecisions(partitioner="metis", balance="refined", op_order="multiply_first"),
         "metis, aggregate first": PinnedDecisions(
             partitioner="metis", balance="refined", op_order="aggregate_first", precompute=False

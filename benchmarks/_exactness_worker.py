@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -21,17 +23,24 @@ from planner.halo import Halo, build_halo
 from planner.hybrid.levels import Levels, levels_of, why_not
 from planner.hybrid.staging import cut_staged
 from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from planner.partial.contributing import contributing_vertices
+from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import majority
 from planner.partition import partition
 from planner.program import LayerDecision, build_program
-from planner.shard import cut_shard
+from planner.shard import Shard, cut_shard
 from profiles.kernels.activation import dropout_key, keep_mask
 from profiles.launch import reporting_errors
 from runtime.full_batch import FullBatchTrainer
-from runtime.hybrid.trainer import HybridTrainer
+from runtime.hybrid.model import HybridModel
+from runtime.model import WorkerModel
+from runtime.partial.trainer import PartialReduceTrainer
 from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
 
 NUM_STEPS, NUM_STEPS_A_SPLIT = 20, 5
 NUM_LAYERS = 3
+TIMEOUT_S = 120.0
+_NEVER = 1e9  # times as long as usual
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 ORDERS = (("multiply_first", False), ("aggregate_first", False), ("aggregate_first", True))
 
@@ -49,6 +58,7 @@ class Case:
     dropout: float = 0.0
     input_dropout: float = 0.0
     dependencies: str = "communicate"  # of halo rows: which are made by who needs them
+    max_staleness: int | None = None  # K of partial reduce; above 0 no deadline ever passes
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -66,6 +76,7 @@ def cases(quick: bool) -> Iterator[Case]:
         if model != "gat":
             yield Case(model, "metis", "aggregate_first", False, dropout=0.5, input_dropout=0.3)
         yield from _replicating_cases(model, orders, quick)
+        yield from _partial_cases(model, orders, quick)
 
 
 def _replicating_cases(model: str, orders: tuple[tuple[str, bool], ...], quick: bool) -> Iterator[Case]:
@@ -79,6 +90,18 @@ def _replicating_cases(model: str, orders: tuple[tuple[str, bool], ...], quick: 
         if not precompute and not (quick and number):
             dropped = {"dropout": 0.5, "input_dropout": 0.3}
             yield Case(model, "metis", order, precompute, **dropped, dependencies="moving")
+
+
+def _partial_cases(model: str, orders: tuple[tuple[str, bool], ...], quick: bool) -> Iterator[Case]:
+    """Over the mailbox, where nothing may be late or nothing is: all communicated, and a random part cached."""
+    for order, precompute in orders[:1] if quick else orders:
+        for max_staleness in (0, 3):
+            yield Case(model, "metis", order, precompute, max_staleness=max_staleness)
+    dropped = {"dropout": 0.5, "input_dropout": 0.3}
+    yield Case(model, "metis", orders[0][0], False, **dropped, max_staleness=0)
+    for case in _replicating_cases(model, orders, quick):
+        if case.dependencies == "random":
+            yield replace(case, max_staleness=0)
 
 
 def hard_graph(multilabel: bool, num_nodes: int = 240, num_classes: int = 5) -> Graph:
@@ -109,6 +132,34 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
     graph = hard_graph(case.multilabel)
     part = partition(graph.num_nodes, graph.edge_index, num_workers, case.partitioner)
     graph = without_training_in_last_part(graph, part, num_workers)
+    job = job_of(case)
+    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind)
+    halo = build_halo(matrix, part, num_workers)
+    shard = cut_shard(graph, halo, rank, sparse_features=case.sparse_features)
+    model, masks = model_of(case, job, graph, matrix, halo, shard)
+    losses, logits = [], None
+    with closing(trainer_of(case, model, shard, graph, halo)) as trainer:
+        for epoch in range(NUM_STEPS):
+            if epoch % NUM_STEPS_A_SPLIT == 0 and 0 < epoch // NUM_STEPS_A_SPLIT < len(masks):
+                assert isinstance(model, HybridModel)
+                model.apply(masks[epoch // NUM_STEPS_A_SPLIT])
+            losses.append(trainer.train_epoch(epoch, traced=False).loss)
+            if epoch == 0:
+                logits = _whole(trainer.logits(), model.vertices, graph.num_nodes, num_workers)
+        dist.barrier()  # nobody closes what others may still wait at
+    if rank != 0:
+        return None
+    assert logits is not None
+    return {
+        **case.__dict__,
+        "optimizer": job.training.optimizer,
+        "num_workers": num_workers,
+        **differences(graph, job, logits, losses[-1]),
+    }
+
+
+def job_of(case: Case) -> Job:
+    """What the case trains."""
     model = ModelSpec(
         kind=case.model,
         num_layers=NUM_LAYERS,
@@ -123,50 +174,47 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
     by_adam = case.partitioner == "metis" and not case.dropout
     optimizer, learning_rate = ("adam", 0.01) if by_adam else ("sgd", 0.1)
     training = TrainingSpec(epochs=NUM_STEPS, optimizer=optimizer, learning_rate=learning_rate, seed=3)
-    job = Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, training=training)
+    return Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, training=training)
+
+
+def model_of(
+    case: Case, job: Job, graph: Graph, matrix: sp.csr_matrix, halo: Halo, shard: Shard
+) -> tuple[WorkerModel, list[np.ndarray]]:
+    """A worker's model, and which halo rows it makes itself in every split in turn."""
     layers = tuple(
         LayerDecision(op_order=case.op_order, precompute=case.precompute and layer == 0)
-        for layer in range(model.num_layers)
+        for layer in range(job.model.num_layers)
     )
     program = build_program(
-        model,
+        job.model,
         layers,
         num_features=graph.num_features,
         num_classes=graph.num_classes,
         sparse_input=case.sparse_features,
     )
-    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind)
-    halo = build_halo(matrix, part, num_workers)
-    shard = cut_shard(graph, halo, rank, sparse_features=case.sparse_features)
-    staged, masks = None, []
-    if case.dependencies != "communicate":
-        levels = levels_of(model, layers, graph.num_features, graph.num_classes)
-        masks = cached_masks(case, halo, levels, rank)
-        staged = cut_staged(
-            graph, matrix, halo.blocks[rank], levels, program, masks[0], np.any(masks, axis=0), adjusts=False,
-            sparse_features=case.sparse_features,
-        )  # fmt: skip
-    trainer = (
-        HybridTrainer(job, program, shard, torch.device("cpu"), staged, adjusts=case.dependencies == "moving")
-        if staged
-        else FullBatchTrainer(job, program, shard, torch.device("cpu"))
+    device = torch.device("cpu")
+    if case.dependencies == "communicate":
+        return WorkerModel(job, program, shard, device), []
+    levels = levels_of(job.model, layers, graph.num_features, graph.num_classes)
+    masks = cached_masks(case, halo, levels, shard.rank)
+    staged = cut_staged(
+        graph, matrix, halo.blocks[shard.rank], levels, program, masks[0], np.any(masks, axis=0), adjusts=False,
+        sparse_features=case.sparse_features,
+    )  # fmt: skip
+    return HybridModel(job, program, shard, device, staged, adjusts=case.dependencies == "moving"), masks
+
+
+def trainer_of(case: Case, model: WorkerModel, shard: Shard, graph: Graph, halo: Halo) -> FullBatchTrainer:
+    """The case's trainer; it wants to be closed."""
+    if case.max_staleness is None:
+        return FullBatchTrainer(model, shard)
+    decision = PartialReduceDecision(
+        alpha=_NEVER,
+        max_staleness=case.max_staleness,
+        min_group=majority(shard.num_workers),
+        contributing=tuple(map(tuple, contributing_vertices(halo, graph.train_mask, model.job.model).tolist())),
     )
-    losses, logits = [], None
-    for epoch in range(NUM_STEPS):
-        if epoch % NUM_STEPS_A_SPLIT == 0 and 0 < epoch // NUM_STEPS_A_SPLIT < len(masks):
-            trainer.model.apply(masks[epoch // NUM_STEPS_A_SPLIT])
-        losses.append(trainer.train_epoch(epoch, traced=False).loss)
-        if epoch == 0:
-            logits = _whole(trainer.logits(), trainer.model.vertices, graph.num_nodes, num_workers)
-    if rank != 0:
-        return None
-    assert logits is not None
-    return {
-        **case.__dict__,
-        "optimizer": optimizer,
-        "num_workers": num_workers,
-        **differences(graph, job, logits, losses[-1]),
-    }
+    return PartialReduceTrainer(model, shard, decision, timeout_s=TIMEOUT_S)
 
 
 def cached_masks(case: Case, halo: Halo, levels: Levels, rank: int) -> list[np.ndarray]:
@@ -219,7 +267,7 @@ def main() -> None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     with reporting_errors(arguments.folder, rank):
         torch.set_num_threads(1)
-        dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+        dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_S))
         chosen = [case for case in cases(arguments.quick) if size > 1 or case.dependencies == "communicate"]
         rows = [run_case(case, rank, size) for case in chosen]
         if rank == 0:

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from benchmarks._common import dataset
-from benchmarks._emulated_runs import inside, without_limits
-from benchmarks._fluctuation_runs import loaded, slug, with_training
+from benchmarks._emulated_runs import inside, loaded, without_limits
+from benchmarks._fluctuation_runs import slug, with_training
 from benchmarks._fluctuation_settings import ALL_COMMUNICATED, PARTIAL, TOTAL, Row
 from planner import api
 from planner.cluster import Cluster

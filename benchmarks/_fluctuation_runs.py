@@ -6,21 +6,19 @@ import json
 import math
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
 
-from benchmarks._emulated_runs import inside
+from benchmarks._emulated_runs import inside, loaded, started_fast, undisturbed
 from benchmarks._fluctuation_settings import CALM, STATIC, Row, RunWeather, Scale, weathers_of
 from planner import api
 from planner.cluster import Cluster, DeviceSpec
 from planner.emulation.emulate import WeatherKeeper
 from planner.emulation.weather import Weather
-from planner.graph import Graph
-from planner.job import GraphSpec, Job, TrainingSpec
-from planner.loaders import load_graph
+from planner.job import Job, TrainingSpec
 from planner.lowering import lower_plan
 from planner.partial.rule import WARM_UP_EPOCHS
 from planner.plan import Plan
@@ -34,7 +32,7 @@ from runtime.measured import WARM_UP_EPOCHS as UNTIMED_EPOCHS
 
 _TIMEOUT_S = 600.0
 _SLACK = 1.15  # of a run's epochs: predictions may be too long
-START_S = 30.0  # of four hosts with less than half a core: workers import torch
+START_S = 12.0  # workers import torch
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,6 @@ class Case:
 def slug(name: str) -> str:
     """A name as a file's."""
     return name.replace(", ", "_").replace(" ", "_")
-
-
-@lru_cache(maxsize=1)
-def loaded(spec: GraphSpec) -> Graph:
-    """The graph; the last one is kept, for its rows are run one after another."""
-    return load_graph(spec)
 
 
 def with_training(plan: Plan, **changes: object) -> Plan:
@@ -173,35 +165,67 @@ def adjusts(plan: Plan) -> bool:
     return plan.decision.dependencies.adjust == "online"
 
 
-def run_case(case: Case, cluster: Cluster) -> None:
-    """Runs a case on hosts of its own, unless that was done before.
+def run_case(case: Case, cluster: Cluster, most_epochs: int) -> None:
+    """Runs a case on hosts of its own, unless that was done before; again where it saw too little of the weather."""
+    while not case.measured_path.exists():
+        run = undisturbed(lambda: _run_once(case, cluster))
+        lengths_s, until_s, epochs = measured_lengths_s(run.trace), case.weather.until_s, case.plan.job.training.epochs
+        if math.isinf(until_s) or lengths_s.sum() >= until_s or epochs >= most_epochs:
+            _keep(case, run)
+        else:
+            more = min(math.ceil(_SLACK * epochs * until_s / float(lengths_s.sum())), most_epochs)
+            print(f"{case.row}, {case.variant}: {lengths_s.sum():.0f} s of {until_s:.0f} s, again with {more} epochs")
+            with_training(case.plan, epochs=more).save(case.plan_path)
+
+
+class _Run(NamedTuple):
+    """What was measured; `ends` are (epoch, seconds) of the epochs that it told the end of."""
+
+    trace: Trace
+    ends: list[tuple[int, float]]
+
+    @property
+    def stolen_share(self) -> float:
+        return self.trace.stolen_share
+
+
+def _run_once(case: Case, cluster: Cluster) -> _Run:
+    """On hosts of its own.
 
     Hosts come up in fair weather and take a while until they train. So the clock of a weather file does not start with
-    them but when the first epoch has ended: every variant meets the same spells, and meets them training.
+    them but when the first epoch has ended: every variant meets the same spells, and meets them training. Until then
+    hosts have all processor time.
     """
-    if case.measured_path.exists():
-        return
     ends: list[tuple[int, float]] = []
     with inside(cluster) as (identity, hosts):
         keeper = WeatherKeeper(identity, hosts, case.weather.changes or Weather(schema_version=1))
 
-        def on_event(event: dict) -> None:
-            if not ends:
-                keeper.start()
-            ends.append((event["epoch"], time.monotonic()))
-
         plan = case.plan
+        graph = loaded(plan.job.graph)
         try:
-            graph = loaded(plan.job.graph)
-            trace = api.run(case.plan_path, case.at / "run", graph=graph, timeout_s=_TIMEOUT_S, on_event=on_event)
+            with started_fast(identity, hosts) as limit:
+
+                def on_event(event: dict) -> None:
+                    limit(event)
+                    if not ends:
+                        keeper.start()
+                    ends.append((event["epoch"], time.monotonic()))
+
+                trace = api.run(case.plan_path, case.at / "run", graph=graph, timeout_s=_TIMEOUT_S, on_event=on_event)
         finally:
             keeper.end()
     if keeper.fault:
         raise RunFailedError(f"{case.row}, {case.variant}: the weather could not be changed: {keeper.fault}")
+    return _Run(trace, ends)
+
+
+def _keep(case: Case, run: _Run) -> None:
+    trace = run.trace
+    counted = counted_s(measured_lengths_s(trace), case.weather)  # raises where there is nothing to look at
     with replacing(case.ends_path) as temporary:
-        temporary.write_text(json.dumps(ends) + "\n")
+        temporary.write_text(json.dumps(run.ends) + "\n")
     trace.save(case.measured_path)
-    mean_s, fair_s = counted_s(measured_lengths_s(trace), case.weather).mean(), plan.prediction.epoch_s
+    mean_s, fair_s = counted.mean(), case.plan.prediction.epoch_s
     print(
         f"{case.row}, {case.variant}, {case.weather.name}: {mean_s:.2f} s a mean epoch, "
         f"{fair_s:.2f} s predicted in calm (stolen {trace.stolen_share:.1%})",
@@ -210,15 +234,11 @@ def run_case(case: Case, cluster: Cluster) -> None:
 
 
 def measured_lengths_s(trace: Trace) -> np.ndarray:
-    """float64 [E - 1]: seconds of every epoch but the first, what was decided after it included.
+    """float64 [E - 1]: seconds of every epoch but the first, what was decided before it included.
 
     The second epoch is not timed either, and is taken to last as long as the third.
     """
-    decided_s = np.zeros(len(trace.losses))
-    for each in trace.adjustments:
-        decided_s[each.epoch] = max(decided_s[each.epoch], each.seconds + each.set_up_s)
-    lengths_s = np.array(trace.epoch_s) + decided_s[UNTIMED_EPOCHS:]
-    return np.insert(lengths_s, 0, lengths_s[0])
+    return np.array([trace.epoch_s[0], *trace.epoch_s])
 
 
 def simulated_lengths_s(plan: Plan, weather: RunWeather) -> np.ndarray:

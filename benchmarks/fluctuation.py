@@ -12,14 +12,18 @@ All meet the same weathers (NeutronCloud, PVLDB 19(1), 2025):
   or both. They are counted from the end of the first epoch, with four calm ones before them, and epochs that end after
   the time looked at are left out: a faster variant trains more of them in the same weather.
 
-Means and percentiles leave out the first three epochs, which all wait for, and have what was decided after an epoch in
-it. The *delay* is a mean epoch under a weather less a calm one, at least one percent of that: of the variant's own, and
-of the best static variant's, which is the one with the least mean epoch under that weather. A *cut* is the best
-static's delay over the variant's; of the two the smaller one counts, and its geometric mean over rows and weathers is
-what the JSON has. Simulated epochs are of the run's own sleeps and spells; where workers decide again while they run,
-nobody simulates that, so errors are those of the other variants.
+Means and percentiles leave out the first three epochs, which all wait for, and have what was decided before an epoch in
+it. The *delay* is a mean epoch under a weather less a calm one, but no less than a hundredth of that, nor than what
+chance would make of it (two standard errors of the calm mean): of the variant's own, and of the best static variant's,
+which is the one with the least mean epoch under that weather. A *cut* is the best static's delay over the variant's;
+of the two the smaller one counts, and its geometric mean over rows and weathers is what the JSON has, with the number
+of those that met the least delay. `of_sums` is all delays of the best statics, in calm epochs, over all of the
+variant's: a single large cut counts little in it. Beside them stands what adjusting itself costs: deciding between
+epochs, and preprocessing against 100 calm epochs. Simulated epochs are of the run's own sleeps and spells; where
+workers decide again while they run, nobody simulates that, so errors are those of the other variants.
 
-Finished runs are kept under `out/`, so an interrupted benchmark goes on where it stopped.
+Finished runs are kept under `out/`, so an interrupted benchmark goes on where it stopped; one with processor time
+stolen from this machine is repeated up to three times, and the least disturbed kept.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from rich.table import Table
 
 from benchmarks._common import OUT
 from benchmarks._fluctuation_accuracy import accuracy_rows
+from benchmarks._fluctuation_costs import deciding_share, preprocessing_share
 from benchmarks._fluctuation_runs import (
     Case,
     adjusts,
@@ -47,11 +52,13 @@ from benchmarks._fluctuation_runs import (
     simulated_lengths_s,
 )
 from benchmarks._fluctuation_settings import ADJUSTED, CALM, FULL, PARTIAL, QUICK, STATIC, TOTAL, Row, Scale, row_of
+from planner.cluster import Cluster
 from planner.partial.rule import WARM_UP_EPOCHS
 from planner.trace import Trace
 from profiles.errors import UserError
 
 _LEAST_DELAY = 0.01  # of a calm epoch
+_NUM_ERRORS = 2.0  # standard errors of its mean that a delay may be chance
 
 
 def main(quick: bool) -> dict:
@@ -69,7 +76,7 @@ def _measure(scale: Scale, folder: Path) -> dict:
     left_s = sum(case.expected_s for case in cases if not case.measured_path.exists())
     print(f"{len(cases)} runs, of which those to come take about {left_s / 60:.0f} min by their plans", flush=True)
     for case in cases:
-        run_case(case, cluster)
+        run_case(case, cluster, scale.most_epochs)
     results = [_result(here, calm) for here, calm in _by_weather(cases)]
     accuracies = accuracy_rows(scale.accuracy_graphs, cluster, folder, skipped) if scale.accuracy_graphs else []
     _show(results)
@@ -78,8 +85,13 @@ def _measure(scale: Scale, folder: Path) -> dict:
         "delay_cut_adjustment": _mean_cut(results, ADJUSTED),
         "delay_cut_total": _mean_cut(results, TOTAL),
         "delay_cut_partial": _mean_cut(results, PARTIAL),
+        "of_sums": {variant: _cut_of_sums(results, variant) for variant in (ADJUSTED, TOTAL, PARTIAL)},
+        "least_delays": sum(v["is_least_delay"] for result in results for v in result["variants"]),
         "worst_accuracy_gap_pct": max((row["gap_pct"] for row in accuracies), default=None),
         **_errors(results),
+        "worst_set_up_share": max(v["set_up_share"] for result in results for v in result["variants"]),
+        "worst_deciding_share": max(v["deciding_share"] for result in results for v in result["variants"]),
+        "worst_preprocessing_share": max(_preprocessing_shares(cases, cluster), default=None),
         "least_covered_share": min(v["covered_share"] for result in results for v in result["variants"]),
         "worst_between_epochs": max(v["between_epochs"] for result in results for v in result["variants"]),
         "worst_stolen_share": max(v["stolen_share"] for result in results for v in result["variants"]),
@@ -107,10 +119,25 @@ def _by_weather(cases: Sequence[Case]) -> Iterator[tuple[list[Case], list[Case]]
             yield here, groups[row, CALM]
 
 
+def _preprocessing_shares(cases: Sequence[Case], cluster: Cluster) -> Iterator[float]:
+    """Of every row, against its own calm epochs."""
+    for case in cases:
+        if case.variant == ADJUSTED and case.weather.name == CALM:
+            yield preprocessing_share(case, cluster, figures(case)["mean_epoch_s"])
+
+
 def _result(here: list[Case], in_calm: list[Case]) -> dict:
     """One row in one weather: every variant, and its cuts against the best static one."""
-    calm_s = {case.variant: figures(case)["mean_epoch_s"] for case in in_calm}
-    variants = [{"variant": case.variant, "calm_epoch_s": calm_s[case.variant], **figures(case)} for case in here]
+    calm = {case.variant: figures(case) for case in in_calm}
+    variants = [
+        {
+            "variant": case.variant,
+            "calm_epoch_s": calm[case.variant]["mean_epoch_s"],
+            "calm_error_s": calm[case.variant]["standard_error_s"],
+            **figures(case),
+        }
+        for case in here
+    ]
     best = min((v for v in variants if v["variant"] in STATIC), key=lambda v: v["mean_epoch_s"])
     return {
         "row": here[0].row,
@@ -133,6 +160,7 @@ def figures(case: Case) -> dict:
         "epochs": plan.job.training.epochs,
         "counted": len(measured_s),
         "mean_epoch_s": float(measured_s.mean()),
+        "standard_error_s": float(measured_s.std() / math.sqrt(len(measured_s))),
         "p95_epoch_s": float(np.percentile(measured_s, 95)),
         "simulated_mean_epoch_s": float(simulated_s.mean()),
         "simulated_p95_epoch_s": float(np.percentile(simulated_s, 95)),
@@ -145,6 +173,8 @@ def figures(case: Case) -> dict:
         "oldest": max(trace.oldest, default=0),
         "alpha": partial.alpha if partial else None,
         "max_staleness": partial.max_staleness if partial else None,
+        "deciding_share": deciding_share(trace, lengths_s),
+        "set_up_share": sum(each.set_up_s for each in trace.adjustments) / plan.num_workers / float(lengths_s.sum()),
         "splits_changed": len({each.epoch for each in trace.adjustments if each.changed}),
         "stolen_share": trace.stolen_share,
     }
@@ -160,19 +190,36 @@ def cuts(variant: dict, best: dict) -> dict:
         "cut": theirs_s / own_s,
         "cut_from_best": theirs_s / from_best_s,
         "least_cut": theirs_s / max(own_s, from_best_s),
+        "is_least_delay": max(own_s, from_best_s) <= max(_least_delay_s(variant), _least_delay_s(best)),
     }
 
 
 def _delay_s(variant: dict, base: dict) -> float:
     """Seconds that a variant's mean epoch is longer than a calm one of `base`."""
-    calm_s = base["calm_epoch_s"]
-    return max(variant["mean_epoch_s"] - calm_s, _LEAST_DELAY * calm_s)
+    return max(variant["mean_epoch_s"] - base["calm_epoch_s"], _least_delay_s(base))
+
+
+def _least_delay_s(base: dict) -> float:
+    return max(_LEAST_DELAY * base["calm_epoch_s"], _NUM_ERRORS * base["calm_error_s"])
 
 
 def _mean_cut(results: Sequence[dict], variant: str) -> float | None:
     """Geometric mean over rows and weathers; None where the variant was not run."""
     found = [v["least_cut"] for result in results for v in result["variants"] if v["variant"] == variant]
     return math.exp(float(np.mean(np.log(found)))) if found else None
+
+
+def _cut_of_sums(results: Sequence[dict], variant: str) -> float | None:
+    """All delays of the best statics over all of a variant's, in calm epochs of their rows; None where not run."""
+    theirs, ours = [], []
+    for result in results:
+        by_name = {each["variant"]: each for each in result["variants"]}
+        if variant in by_name:
+            best = by_name[result["best_static"]]
+            theirs.append(_delay_s(best, best) / best["calm_epoch_s"])
+            both_s = by_name[variant]["delay_s"], by_name[variant]["delay_from_best_s"]
+            ours.append(max(both_s) / best["calm_epoch_s"])
+    return sum(theirs) / sum(ours) if ours else None
 
 
 def _errors(results: Sequence[dict]) -> dict:

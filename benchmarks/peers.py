@@ -18,6 +18,7 @@ from planner.search import make_plan
 from planner.shard import cut_shard
 from profiles.profiler import num_usable_cores
 from runtime.full_batch import FullBatchTrainer
+from runtime.model import WorkerModel
 
 PYG = {"PyG GCNConv(cached), edge_index": pyg_cached, "PyG EdgeIndex": pyg_edge_index, "PyG torch.sparse CSR": pyg_csr}
 HAND = {
@@ -39,7 +40,7 @@ def main(quick: bool) -> dict:
     plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
     halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind), partition.part, 1)
     shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
-    ours = FullBatchTrainer(job, plan.program(), shard, torch.device("cpu"))
+    ours = FullBatchTrainer(WorkerModel(job, plan.program(), shard, torch.device("cpu")), shard)
     peers = {name: Peer(graph, job, make) for name, make in (PYG | HAND).items()}
     sides = {OURS: lambda epoch: ours.train_epoch(epoch, traced=False).loss}
     sides |= {name: lambda _, peer=peer: peer.epoch() for name, peer in peers.items()}

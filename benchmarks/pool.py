@@ -19,6 +19,7 @@ from planner.shard import cut_shard
 from profiles.kernels import pool
 from profiles.profiler import num_usable_cores
 from runtime.full_batch import FullBatchTrainer
+from runtime.model import WorkerModel
 
 KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
 
@@ -42,7 +43,8 @@ def _compare(job: Job, rounds: int) -> dict:
     plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
     halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind), partition.part, 1)
     shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
-    sides = {name: FullBatchTrainer(job, plan.program(), shard, torch.device("cpu")) for name in ("pool", "torch")}
+    cpu = torch.device("cpu")
+    sides = {name: FullBatchTrainer(WorkerModel(job, plan.program(), shard, cpu), shard) for name in ("pool", "torch")}
     limit, times, faults, losses = pool.POOLED_BYTES, {"pool": [], "torch": []}, {}, {}
     try:
         for epoch in range(rounds):

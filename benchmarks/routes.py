@@ -3,14 +3,17 @@
 On CUDA the graph has 20 million vertices and 500 million edges, made on the spot and kept in host memory; batches
 of the GPU are read over UVA, without and with a cache of a tenth of the features' bytes, as if the device had no
 room for more. Where it has, an epoch with everything resident is timed too, beside its own prediction; it counts in
-neither regret nor gain. Without CUDA a small graph stands in and the "GPU's" batches are
-made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch that is timed. To see how
-the number of cores matters, run it under `taskset`.
+neither regret nor gain. The planner's seconds include planning. Without CUDA a small graph stands in and the "GPU's"
+batches are made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch that is timed.
+They are profiled, and the cache is presampled, on batches of another epoch than those timed, which have another order
+and other draws; what the cache saves is counted on such. To see how the number of cores matters, run it under
+`taskset`: every device and number of cores has a result of its own.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 
@@ -24,17 +27,19 @@ from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 
 from benchmarks._common import median_and_spread
 from benchmarks._mini_batch import MODELS, ON_CPU, ON_CUDA, QUICK, Setting, data_of, seeds_of, stages_of
-from planner.minibatch.cache import CachePlan
-from planner.minibatch.dispatch import dispatch
+from planner.minibatch.dispatch import Dispatch, dispatch
 from planner.minibatch.policy import Buffers
 from profiles.profiler import num_usable_cores
 from runtime.mini_batch.executor import Epoch, run_epoch
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import StageProfile, profile_stages
 from runtime.sampling.loader import NeighborLoader
+from runtime.sampling.presample import presample
 from runtime.sampling.source import Source
 
 _CACHE_SHARE = 0.1  # of the features' bytes
+_FIRST_TIMED_EPOCH = 1  # epoch 0 is profiled and presampled
+_JUDGED_BATCHES = 20  # that the cache's savings are counted on
 _RESIDENT_SHARE = 0.5  # of the device's free memory; the rest is for batches of all the other routes
 
 
@@ -48,8 +53,10 @@ def main(quick: bool) -> dict:
     runs = _Runs(data, setting, torch.device("cuda" if has_cuda else "cpu"), num_threads)
     rows = [runs.of(kind) for kind in (["sage"] if quick else MODELS)]
     _show(rows)
+    device = torch.cuda.get_device_name() if has_cuda else "cpu"
     return {
-        "device": torch.cuda.get_device_name() if has_cuda else "none: the CPU made the GPU's batches",
+        "file": file_of(device, num_usable_cores()),
+        "device": device if has_cuda else "none: the CPU made the GPU's batches",
         "cores": num_usable_cores(),
         "num_vertices": setting.graph.num_nodes,
         "num_edges": data.num_edges,
@@ -61,6 +68,11 @@ def main(quick: bool) -> dict:
         "gain_over_better_extreme": math.exp(float(np.mean([math.log(row["gain_over_extremes"]) for row in rows]))),
         "rows": rows,
     }
+
+
+def file_of(device: str, num_cores: int) -> str:
+    """The name of a result's file, without its end."""
+    return f"routes_{re.sub('[^a-z0-9]+', '-', device.lower()).strip('-')}_{num_cores}_cores"
 
 
 class _Runs:
@@ -75,20 +87,27 @@ class _Runs:
             setting.fan_outs,
             self.seeds,
             batch_size=setting.batch_size,
+            shuffle=True,
             num_workers=num_threads,
             pin_memory=device.type == "cuda",
         )
         self.sources: dict[str, Source | None] = {"GPU only": None}
-        self.cache: CachePlan | None = None
+        self.cache: dict[str, float] | None = None
         self.resident: Source | None = None
         if device.type == "cuda":
             self._make_sources()
 
     def _make_sources(self) -> None:
-        from runtime.sampling.device import DeviceSource, cached_source, resident_bytes  # needs Triton
+        from runtime.sampling.device import DeviceSource, cached_source, resident_bytes, sizes_of  # needs Triton
 
         kept = cached_source(self.loader, self.device, int(_CACHE_SHARE * self.data.x.nbytes))
-        self.cache = kept.cache
+        assert kept.cache is not None
+        unseen = presample(self.loader, _JUDGED_BATCHES, epoch=_FIRST_TIMED_EPOCH)
+        self.cache = {
+            "saved": kept.cache.saved_share(unseen, sizes_of(self.loader)),
+            "saved_of_presampled": kept.cache.saved_bytes / kept.cache.read_bytes,
+            "gap": kept.cache.gap,
+        }
         self.sources["GPU only"] = DeviceSource(self.loader.graph, self.device)
         self.sources["GPU only, cache"] = kept.source
         whole_bytes = resident_bytes(self.loader)
@@ -100,25 +119,23 @@ class _Runs:
         source = list(self.sources.values())[-1]
         stages = self._stages(kind, source)
         profile = self._profile(stages)
-        plan = dispatch(profile.times, self.setting.num_batches, num_cpu_threads=self.num_threads)
-        chosen = plan.buffers or Buffers(0, 1)
-        timed: dict[str, Callable[[], Epoch | None]] = {
-            "planner": lambda: self._epoch(stages, chosen),
-            "CPU only": lambda: self._epoch(stages, Buffers(10, 10, 0)),
+        plan = self._plan(profile)
+        timed: dict[str, Callable[[int], Epoch | None]] = {
+            "planner": lambda epoch: self._epoch(stages, self._plan(profile).buffers or Buffers(0, 1), epoch),
+            "CPU only": lambda epoch: self._epoch(stages, Buffers(10, 10, 0), epoch),
         }
         for name, made_by in self.sources.items():
             extreme = stages if made_by is source else self._stages(kind, made_by)
-            timed[name] = lambda extreme=extreme: self._epoch(extreme, Buffers(0, 1))
+            timed[name] = lambda epoch, extreme=extreme: self._epoch(extreme, Buffers(0, 1), epoch)
         for buffers in _grid(self.setting.num_batches):
-            timed[f"grid {buffers.cpu_slots}/{buffers.gpu_slots}/{buffers.num_gpu_batches}"] = lambda buffers=buffers: (
-                self._epoch(stages, buffers)
-            )
+            name = f"grid {buffers.cpu_slots}/{buffers.gpu_slots}/{buffers.num_gpu_batches}"
+            timed[name] = lambda epoch, buffers=buffers: self._epoch(stages, buffers, epoch)
         predicted_resident_s = None
         if self.resident is not None:
             resident = self._stages(kind, self.resident)
             times = self._profile(resident).times
             predicted_resident_s = self.setting.num_batches * (times.gpu_batching_s + times.model_s)
-            timed["resident"] = lambda: self._epoch(resident, Buffers(0, 1))
+            timed["resident"] = lambda epoch: self._epoch(resident, Buffers(0, 1), epoch)
         if pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE:
             timed["PyG"] = self._pyg_epoch(stages)
         seconds, epochs = self._in_turns(timed)
@@ -128,7 +145,7 @@ class _Runs:
             "times_s": profile.times.model_dump(exclude_none=True),
             "variation": profile.variation,
             "predicted_resident_s": predicted_resident_s,
-            "cache": self.cache and {"saved": self.cache.saved_bytes / self.cache.read_bytes, "gap": self.cache.gap},
+            "cache": self.cache,
         }
 
     def _stages(self, kind: str, source: Source | None) -> LoaderStages:
@@ -138,36 +155,40 @@ class _Runs:
         with stages.undone():
             return profile_stages(stages, 20, num_distinct=self.setting.num_batches, num_cpu_threads=self.num_threads)
 
-    def _epoch(self, stages: LoaderStages, buffers: Buffers) -> Epoch:
-        return run_epoch(stages, buffers, self.setting.num_batches, 0, num_cpu_threads=self.num_threads)
+    def _plan(self, profile: StageProfile) -> Dispatch:
+        return dispatch(profile.times, self.setting.num_batches, num_cpu_threads=self.num_threads)
 
-    def _pyg_epoch(self, stages: LoaderStages) -> Callable[[], None]:
+    def _epoch(self, stages: LoaderStages, buffers: Buffers, epoch: int) -> Epoch:
+        return run_epoch(stages, buffers, self.setting.num_batches, epoch, num_cpu_threads=self.num_threads)
+
+    def _pyg_epoch(self, stages: LoaderStages) -> Callable[[int], None]:
         loader = PygNeighborLoader(
             self.data,
             num_neighbors=self.setting.fan_outs,
             input_nodes=self.seeds,
             batch_size=self.setting.batch_size,
+            shuffle=True,
             num_workers=self.num_threads,
             persistent_workers=True,
             pin_memory=self.device.type == "cuda",
         )
 
-        def run() -> None:
+        def run(_epoch: int) -> None:
             for batch in loader:
                 stages.train(stages.transfer(batch))
 
         return run
 
     def _in_turns(
-        self, timed: dict[str, Callable[[], Epoch | None]]
+        self, timed: dict[str, Callable[[int], Epoch | None]]
     ) -> tuple[dict[str, list[float]], dict[str, Epoch | None]]:
-        """Seconds of `repeats` epochs of each, taken in turns after one round that is not timed."""
+        """Seconds of `repeats` epochs of each, the same ones, taken in turns after one round that is not timed."""
         seconds: dict[str, list[float]] = {name: [] for name in timed}
         last: dict[str, Epoch | None] = {}
         for number in range(self.setting.repeats + 1):
             for name, run in timed.items():
                 start_s = time.perf_counter()
-                last[name] = run()
+                last[name] = run(_FIRST_TIMED_EPOCH + number)
                 if number:
                     seconds[name].append(time.perf_counter() - start_s)
         return seconds, last

@@ -24,7 +24,6 @@ from planner.loaders import load_graph
 from planner.minibatch.run import run_mini_batches as minibatch
 from planner.plan import Plan, save_plan
 from planner.run import run_plan as run
-from planner.search import fluctuate_plan as fluctuate
 from planner.search import make_plan, named
 from planner.search import simulate_plan as simulate
 from planner.strategies.base import OnStep
@@ -38,7 +37,6 @@ __all__ = [
     "calibrate",
     "compare",
     "fit_weather",
-    "fluctuate",
     "load_graph",
     "minibatch",
     "plan",
@@ -64,15 +62,18 @@ def profile_cluster(
     for name, profile in profiles.items():
         profile.save(folder / f"{name}.json")
     measured = tuple(
-        host.model_copy(update={"name": name, "count": 1, "devices": (_measured(name, counts[name]),)})
+        host.model_copy(
+            update={"name": name, "count": 1, "devices": tuple(_measured(name, device) for device in host.devices)}
+        )
         for name, host in hosts
     )
     cluster.model_copy(update={"hosts": measured}).save(folder / "cluster.json")
     return profiles
 
 
-def _measured(name: str, count: int) -> DeviceSpec:
-    return DeviceSpec(profile=Path(f"{name}.json"), count=count)
+def _measured(name: str, device: DeviceSpec) -> DeviceSpec:
+    """A host's devices by the profile measured there; what the user says of their memory stands."""
+    return device.model_copy(update={"catalog": None, "profile": Path(f"{name}.json")})
 
 
 def plan(

@@ -3,7 +3,8 @@
 It follows `runtime.operators` call by call: what is made, what autograd keeps for the backward
 pass, what ends in place. Two figures come out: the most bytes alive at once, which is what CUDA's
 allocator holds, and what the CPU's pool holds, which hands a freed block only to a tensor of the
-same size (`profiles.kernels.pool`).
+same size (`profiles.kernels.pool`). The two differ in GAT's attention too: fused on a CPU, on CUDA it is
+torch's operators, which make rows of every edge (`profiles.kernels.attention`).
 """
 
 from __future__ import annotations
@@ -79,12 +80,13 @@ def epoch_buffers(
     rank: int = 0,
     *,
     overlap: bool = False,
+    on_cuda: bool = False,
 ) -> Buffers:
     """The buffers of training on one of `num_workers` workers: every epoch makes and drops the same.
 
     Where some epochs reuse embeddings: of a first one, one that reuses, and one that refreshes what was kept.
     """
-    epoch = Epoch(program, shape, num_classes, num_workers, cache, rank, overlap)
+    epoch = Epoch(program, shape, num_classes, num_workers, cache, rank, overlap, on_cuda)
     epoch.halo.fetch_fixed(program)
     for refresh in (True, False, True) if cache.is_stale else (True,):
         epoch.halo.refresh = refresh
@@ -104,6 +106,7 @@ class Epoch:
     cache: CacheDecision
     rank: int
     overlap: bool = False
+    on_cuda: bool = False
     buffers: Buffers = field(default_factory=Buffers)
     values: dict[str, int | None] = field(default_factory=dict)
     saved: dict[str, list[int | None]] = field(default_factory=dict)
@@ -180,12 +183,21 @@ class Epoch:
             self.buffers.drop(product)
         out = self._make(n, step.in_width)
         alpha = self._make(self.shape.num_edges, step.heads)
+        if self.on_cuda:
+            self._attend_by_edges(step)
         if step.out_widths[0] != step.in_width:
             averaged = self._make(n, step.out_widths[0])
             self.buffers.drop(out)
             out = averaged
         self.values[step.outputs[0]] = out
         self.saved[step.name] = [self.buffers.hold(q), *scores, alpha]
+
+    def _attend_by_edges(self, step: Step) -> None:
+        """Beside the coefficients, of torch's operators: scores and weights, then a row of each edge, twice."""
+        tops_and_totals = [self._make(self.shape.num_local, step.heads) for _ in range(2)]
+        scores = [self._make(self.shape.num_edges, step.heads) for _ in range(2)]
+        rows = [self._make(self.shape.num_edges, step.in_width) for _ in range(2)]
+        self.buffers.drop(*tops_and_totals, *scores, *rows)
 
     @property
     def _num_halo(self) -> int:
@@ -245,8 +257,18 @@ class Epoch:
         spread = self._make(n, step.in_width) if averages else None
         self.grads[step.inputs[0]] = self._make(m, step.in_width)
         row_scores = [self._make(rows, step.heads) for rows in (m, n)]
-        edge_scores = self._make(self.shape.num_edges, step.heads)
-        self.buffers.drop(edge_scores, spread, *row_scores, grad)
+        if self.on_cuda:
+            self._attend_backward_by_edges(step)
+        else:
+            self.buffers.drop(self._make(self.shape.num_edges, step.heads))
+        self.buffers.drop(spread, *row_scores, grad)
+
+    def _attend_backward_by_edges(self, step: Step) -> None:
+        """Three rows of each edge, of which the gradient's stays; then at most six scores of each beside it."""
+        gradient, *rows = (self._make(self.shape.num_edges, step.in_width) for _ in range(3))
+        self.buffers.drop(*rows)
+        scores = [self._make(self.shape.num_edges, step.heads) for _ in range(6)]
+        self.buffers.drop(gradient, *scores)
 
     def _reduce(self) -> None:
         if self.num_workers > 1:

@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.calibration.fit import Fit, fit
 from planner.calibration.observe import CLOCK_S, Observed, family, observe
+from planner.costs import STEP_OVERHEAD
 from planner.plan import Plan
 from planner.run import MEASURED_FILE
 from planner.trace import Trace
@@ -48,8 +49,8 @@ def load_run(folder: Path) -> tuple[Plan, Trace]:
 def calibrate(runs: Sequence[tuple[Plan, Trace]], names: Sequence[str] = ()) -> Calibration:
     """Scales the tables of the runs' profiles so that lowered plans take what was measured.
 
-    One factor per operator and profile, one per collective over all profiles, and the host overhead as
-    measured between tasks. Operators no run shows keep their tables.
+    One factor per operator and profile (a step's overhead is one), one per collective over all profiles, and the host
+    overhead as measured between tasks. Operators no run shows keep their tables.
 
     Args:
         runs: plans with the traces measured when they were run, all made from the same profiles.
@@ -143,6 +144,7 @@ def _corrected(profile: MachineProfile, found: Fit, observed: Sequence[Observed]
                 for entry in profile.collectives
             ),
             "host_overhead_s": overhead_s,
+            "step_overhead_s": profile.step_overhead_s * of.get(STEP_OVERHEAD, 1.0),
             "corrections": tuple(_correction(what, found) for what in sorted(of)),
             "based_on": profile.fingerprint(),
             "created": time.strftime("%Y-%m-%d"),

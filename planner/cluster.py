@@ -39,7 +39,8 @@ class HostSpec(Contract):
     Args:
         link: its network interface; hosts without one use the cluster's `network`.
         price_per_hour: in any one currency.
-        cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate` (None: no limit).
+        cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate`, which can give 0.1 or more
+            (None: no limit).
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
     """
 

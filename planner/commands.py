@@ -171,7 +171,10 @@ def minibatch(arguments: argparse.Namespace) -> None:
 
 def emulate(arguments: argparse.Namespace) -> int:
     """`gnnplan emulate`; the exit code is the command's."""
-    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    given = arguments.command
+    if given and given[0].startswith("-") and given[0] != "--":
+        raise UserError(f"emulate: {given[0]} stands after the cluster file; put options before it, COMMAND after --")
+    command = given[1:] if given[:1] == ["--"] else given
     if not command:
         raise UserError("emulate: no command given; put it after --")
     weather = Weather.load(arguments.weather) if arguments.weather else None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.program import Step
 from planner.shapes import WorkerShape
 from profiles.curves import Curve, Estimate
 from profiles.errors import UserError
 from profiles.machine import MachineProfile
-from profiles.operators import OPERATORS
+from profiles.operators import GAT_HEADS, OPERATORS
 
 FLOAT_BYTES = 4
+STEP_OVERHEAD = "step_overhead"  # among the operators that a task is made of
 ZERO = Estimate(0.0, 0.0, False)
 
 
@@ -57,6 +58,11 @@ class OperatorCosts:
         estimate = curve.seconds(tuple(float(extent) for extent in shape))
         return Estimate(estimate.seconds, estimate.spread_s, estimate.unprofiled, ((operator, estimate.seconds),))
 
+    def step_overhead(self) -> Estimate:
+        """What a step takes beside its operators."""
+        seconds = self.profile.step_overhead_s
+        return Estimate(seconds, 0.0, False, ((STEP_OVERHEAD, seconds),))
+
     def spmm(self, num_rows: int, num_edges: int, width: int) -> Estimate:
         """CSR with `num_edges` entries over `num_rows` rows, times dense rows of `width`."""
         return self("spmm", num_rows, num_edges / num_rows, width) if num_rows else ZERO
@@ -95,7 +101,7 @@ def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimat
             return cost.copy((n + shape.num_halo) * width)
         case "attend":
             # The kernel was measured with as many source rows as targets; a halo row's score is one pass more.
-            kernel = cost("gat_forward", n, shape.num_edges / n, width) if n else ZERO
+            kernel = _attention("gat_forward", step, shape, cost)
             return total([kernel, cost("add", shape.num_halo * width)])
         case "activate":
             operator = "dropout_forward" if step.dropout else "activation_forward"
@@ -119,7 +125,7 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_hal
         case "exchange":
             return None
         case "attend":
-            kernel = cost("gat_backward", n, shape.num_edges / n, width) if n else ZERO
+            kernel = _attention("gat_backward", step, shape, cost)
             return total([kernel, *[cost("add", shape.num_halo * width)] * 2])
         case "activate":
             if not step.relu:
@@ -138,6 +144,13 @@ def aggregate_backward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts
     """Seconds of the gradients at local and at halo rows."""
     near = cost.spmm_transposed(shape.num_local, shape.local_edges, step.in_width)
     return near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, step.in_width)
+
+
+def _attention(operator: str, step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
+    """By the width over all heads; with another number of heads than was measured that is a guess."""
+    n = shape.num_local
+    kernel = cost(operator, n, shape.num_edges / n, step.in_width) if n else ZERO
+    return kernel if step.heads == GAT_HEADS or kernel == ZERO else replace(kernel, unprofiled=True)
 
 
 def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:

@@ -12,6 +12,7 @@ from planner.weather.model import ModelledWeather
 from profiles.contract import Contract, Document
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
+RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch of each kind in turn
 _MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
@@ -253,7 +254,7 @@ class PinnedDecisions(Contract):
     op_order: OpOrder | None = None
     precompute: bool | None = None
     sparse_features: bool | None = None
-    refresh_interval: PositiveInt = 1
+    refresh_interval: RefreshInterval = 1
     feature_cache: bool = True
     dependencies: DependencyMode = "communicate"
     staged_bytes: NonNegativeInt | None = None

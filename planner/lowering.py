@@ -94,8 +94,7 @@ class FullBatchLowering:
 
     def _optimizer(self, worker: int) -> Estimate:
         cost = self._cost(worker)
-        step = cost("optimizer_step", self.program.num_parameters)
-        return replace(step, seconds=step.seconds + cost.profile.step_overhead_s)
+        return total([cost("optimizer_step", self.program.num_parameters), cost.step_overhead()])
 
     def _quotas(self) -> dict[int, Quota]:
         found, size = {}, len(self.shapes)
@@ -223,7 +222,7 @@ class FullBatchLowering:
         elements = self.program.num_parameters + 1  # the loss travels with the gradients
         self._each("reduce/flatten", lambda w: self._cost(w).copy(elements))
         num_bytes = elements * FLOAT_BYTES
-        self._collective("reduce", self.network.all_reduce(num_bytes), self.network.all_reduce_processor_s(num_bytes))
+        self._collective("reduce", self.network.all_reduce(num_bytes), self.network.all_reduce_processor(num_bytes))
         self._each("reduce/unflatten", lambda w: Estimate(0.0, 0.0, False))
 
     def _exchange(self, key: str, rows: np.ndarray, width: int, beside: Callable[[], None] | None = None) -> None:
@@ -232,17 +231,17 @@ class FullBatchLowering:
         self.sent_bytes += sent_bytes.sum(1)
         self.exchanges_bytes.append(sent_bytes)
         before = list(self._last)
-        self._collective(key, self.network.all_to_all(sent_bytes), self.network.all_to_all_processor_s(sent_bytes))
+        self._collective(key, self.network.all_to_all(sent_bytes), self.network.all_to_all_processor(sent_bytes))
         if beside:
             exchanged, self._last = self._last, before
             beside()
             self._last = [(*one, *other) for one, other in zip(exchanged, self._last)]
 
-    def _collective(self, key: str, estimate: Estimate, processor_s: list[float]) -> None:
-        for worker, charge_s in enumerate(processor_s):
-            link, group = len(self.shapes) + worker, self._num_groups
-            task = self._task(key, worker, "communicate", estimate, resource=link)
-            self._add(replace(task, group=group, charged=worker, processor_s=charge_s))
+    def _collective(self, key: str, estimate: Estimate, processor: list[Estimate]) -> None:
+        guess = estimate.unprofiled or any(processor[worker].unprofiled for worker in self.schedule.quotas)
+        for worker, used in enumerate(processor):
+            task = self._task(key, worker, "communicate", estimate, resource=len(self.shapes) + worker)
+            self._add(replace(task, unprofiled=guess, group=self._num_groups, charged=worker, processor_s=used.seconds))
         self._num_groups += 1
 
     def _each(self, key: str, estimate_of: Callable[[int], Estimate], category: Category = "compute") -> None:

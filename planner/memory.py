@@ -65,8 +65,9 @@ def estimate_memory(
     )
     copies = 3 if has_optimizer_state else 1  # weight; two moments
     labels = shape.num_local * (num_classes * FLOAT_BYTES + 2 * _LONG_BYTES + 3)
-    buffers = epoch_buffers(program, shape, num_classes, num_workers, cache, rank, overlap=overlap)
-    epoch_bytes = buffers.peak_bytes if profile.device_kind == "cuda" else buffers.held_bytes
+    on_cuda = profile.device_kind == "cuda"
+    buffers = epoch_buffers(program, shape, num_classes, num_workers, cache, rank, overlap=overlap, on_cuda=on_cuda)
+    epoch_bytes = buffers.peak_bytes if on_cuda else buffers.held_bytes
     return MemoryEstimate(
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(program) else 0),
         graph_bytes=graph_bytes,

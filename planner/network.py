@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from planner.cluster import Placement
-from planner.costs import FLOAT_BYTES
-from profiles.curves import Estimate, collective_processor_s, collective_seconds
+from planner.costs import FLOAT_BYTES, ZERO
+from profiles.curves import Estimate, collective_processor, collective_seconds
 from profiles.machine import Link
 
 
@@ -48,9 +48,11 @@ class Network:
         if slowest.seconds == 0:
             return slowest
         busy = sum(port.seconds for port in found[: self.num_workers]) / self.num_workers / slowest.seconds
-        factor = 1 + busy * (self._contention(float(of_worker.mean())) - 1)
+        contention, is_guess = self._contention(float(of_worker.mean()))
+        factor = 1 + busy * (contention - 1)
         seconds = slowest.seconds * factor
-        return replace(slowest, seconds=seconds, spread_s=slowest.spread_s * factor, parts=(("all_to_all", seconds),))
+        unprofiled = is_guess or any(port.unprofiled for port in found)
+        return Estimate(seconds, slowest.spread_s * factor, unprofiled, (("all_to_all", seconds),))
 
     def port_s(self, rank: int, num_bytes: float) -> float:
         """Seconds in which a worker's own port sends and receives `num_bytes` each, whatever the others do."""
@@ -64,24 +66,28 @@ class Network:
         links = [inner] if len(set(self._host_of)) == 1 else [inner, outer]
         return max(link.latency_s + num_bytes / link.bytes_per_s for link in links)
 
-    def all_to_all_processor_s(self, sent_bytes: np.ndarray) -> list[float]:
+    def all_to_all_processor(self, sent_bytes: np.ndarray) -> list[Estimate]:
         """Processor seconds of each worker; sending and receiving are taken to cost the same."""
         handled = (sent_bytes.sum(0) + sent_bytes.sum(1)) / 2
-        return [self._processor_s(rank, "all_to_all", float(num_bytes)) for rank, num_bytes in enumerate(handled)]
+        return [self._processor(rank, "all_to_all", float(num_bytes)) for rank, num_bytes in enumerate(handled)]
 
-    def _processor_s(self, rank: int, collective: str, num_bytes: float) -> float:
+    def _processor(self, rank: int, collective: str, num_bytes: float) -> Estimate:
         if not self._was_measured:
-            return 0.0
-        return collective_processor_s(self.placement.profile_of(rank), collective, self.num_workers, num_bytes)
+            return ZERO
+        return collective_processor(self.placement.profile_of(rank), collective, self.num_workers, num_bytes)
 
-    def _contention(self, num_bytes: float) -> float:
-        """Seconds of an even exchange over those of its slowest port alone: at least 1, at most the workers."""
+    def _contention(self, num_bytes: float) -> tuple[float, bool]:
+        """Seconds of an even exchange over those of its slowest port alone: at least 1, at most the workers.
+
+        And whether that is a guess, from bytes outside what was measured.
+        """
         everyone = self._lookup(0, "all_to_all", num_bytes)
         alone = [self._lookup(rank, "all_to_all_port", num_bytes) for rank in range(self.num_workers)]
+        is_guess = any(estimate.unprofiled for estimate in (everyone, *alone) if estimate)
         slowest_s = max(port.seconds for port in alone if port)
         if everyone is None or slowest_s == 0:
-            return 1.0
-        return min(max(everyone.seconds / slowest_s, 1.0), float(self.num_workers))
+            return 1.0, is_guess
+        return min(max(everyone.seconds / slowest_s, 1.0), float(self.num_workers)), is_guess
 
     def _port_bytes(self, sent_bytes: np.ndarray, of_worker: np.ndarray) -> list[tuple[int, float]]:
         """(rank whose port it is, bytes) of every worker, and of every host with several of the workers."""
@@ -106,9 +112,9 @@ class Network:
         seconds = 2 * (size - 1) * (num_bytes / size / slowest.bytes_per_s + latency_s)
         return Estimate(seconds, 0.0, True)
 
-    def all_reduce_processor_s(self, num_bytes: float) -> list[float]:
+    def all_reduce_processor(self, num_bytes: float) -> list[Estimate]:
         """Processor seconds of each worker."""
-        return [self._processor_s(rank, "all_reduce", num_bytes) for rank in range(self.num_workers)]
+        return [self._processor(rank, "all_reduce", num_bytes) for rank in range(self.num_workers)]
 
     def meet(self) -> Estimate:
         """The workers of one host waiting for each other, from the last one's coming on.

@@ -250,7 +250,7 @@ class Plan(Document):
         partial, size = self.decision.partial, self.num_workers
         if partial is None:
             return
-        if self.job.pin.partial_reduce is None or any(self.decision.cache.num_rows):
+        if self.job.pin.partial_reduce is None or self.decision.cache.keeps_any:
             raise ValueError("decision.partial: the job does not pin partial_reduce, or halo rows are kept beside it")
         if [len(row) for row in partial.contributing] != [size] * self.job.model.num_layers:
             raise ValueError(f"decision.partial: contributing must have a row a layer, of {size} workers")

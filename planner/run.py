@@ -10,6 +10,7 @@ from planner.adjacency import aggregation_matrix
 from planner.graph import Graph
 from planner.halo import build_halo, prune_halo
 from planner.hybrid.staging import write_staged
+from planner.joint_cache.region import is_kept_as_decided
 from planner.loaders import load_graph
 from planner.plan import Partition, Plan, load_partition
 from planner.shard import cut_shard
@@ -18,7 +19,7 @@ from profiles.contract import replacing
 from profiles.errors import UserError
 from profiles.launch import Event, hosts_here, launch
 
-MEASURED_FILE, MODEL_FILE = "measured.json", "model.pt"
+MEASURED_FILE = "measured.json"
 
 
 def run_plan(
@@ -33,7 +34,8 @@ def run_plan(
 
     Args:
         plan_path: the plan file; its partition lies beside it.
-        folder: receives `shards/`, `measured.json`, `model.pt` (PyG state_dict) and `workers.log`.
+        folder: receives `shards/`, `measured.json`, `model.pt` (PyG state_dict) and `workers.log`. A `model.pt` of an
+            earlier run stays until this one has ended well.
         graph: where it is loaded already; else the job's source is loaded again.
         timeout_s: longest wait in one collective before the run fails.
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` a few times a second, and
@@ -50,8 +52,7 @@ def run_plan(
     graph = graph or load_graph(plan.job.graph)
     plan.check_graph(graph)
     partition = load_partition(plan, plan_path)
-    for stale in (MEASURED_FILE, MODEL_FILE):
-        (folder / stale).unlink(missing_ok=True)
+    (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
     write_shards(plan, graph, partition, folder / "shards")
     for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
         with replacing(folder / name) as temporary:  # together, so that the folder can be run again
@@ -67,9 +68,18 @@ def run_plan(
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
-    """Cuts and writes every worker's share as `worker_{rank}.npz`; where it replicates also `staged_{rank}.npz`."""
+    """Cuts and writes every worker's share as `worker_{rank}.npz`; where it replicates also `staged_{rank}.npz`.
+
+    Raises `UserError` where the plan's cache or pruning is not that of its partition: rows would be missing.
+    """
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
     halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
+    is_pruned_alike = sum(pruned.num_vertices for pruned in plan.pruned) == partition.pruned.shape[1]
+    if not is_pruned_alike or not is_kept_as_decided(halo, plan.decision.cache, plan.placement.host_of):
+        raise UserError(
+            "the plan keeps or prunes other halo rows than its partition has: it was edited, or made by another "
+            "version; make it again"
+        )
     for rank in range(plan.num_workers):
         shard = cut_shard(
             graph,

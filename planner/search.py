@@ -81,27 +81,19 @@ def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
     """Plays the plan's schedule on the virtual clock; needs neither graph nor devices.
 
     Args:
-        num_replicas: epochs to be played beside it whose tasks fluctuate as they were measured to.
+        num_replicas: epochs to be played beside it whose tasks fluctuate as they were measured to; those that the
+            profile has no spread of (published or scaled figures) are constant.
     """
     cache = plan.decision.cache
     schedules = [lower_plan(plan, refresh=refresh) for refresh in _kinds(cache)]
     trace = _trace(schedules, plan.fingerprint(), plan.prediction.workers, cache)
     if not num_replicas:
         return trace
-    figures = {f"{name}_s": value for name, value in fluctuate_plan(plan, num_replicas).items()}
-    return trace.model_copy(update={"fluctuating": Percentiles(**figures)})
-
-
-def fluctuate_plan(plan: Plan, num_replicas: int = 1000, seed: int = 0) -> dict[str, float]:
-    """Seconds of the median epoch (`p50`) and of one in twenty (`p95`), tasks fluctuating as they were measured to.
-
-    Tasks that the profile has no spread of (published or scaled figures) are constant. With a refresh interval
-    each figure is the mean of its epochs'.
-    """
-    cache = plan.decision.cache
-    kinds = [percentiles(lower_plan(plan, refresh=refresh), num_replicas, seed) for refresh in _kinds(cache)]
-    weights = (1, cache.refresh_interval - 1)[: len(kinds)]
-    return {name: float(np.average([kind[name] for kind in kinds], weights=weights)) for name in kinds[0]}
+    figures = [percentiles(schedule, num_replicas, seed=0) for schedule in schedules]
+    # With a refresh interval each figure is the mean of its epochs'.
+    weights = (1, cache.refresh_interval - 1)[: len(schedules)]
+    mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
+    return trace.model_copy(update={"fluctuating": Percentiles(**mean)})
 
 
 def _kinds(cache: CacheDecision) -> tuple[bool, ...]:

@@ -62,7 +62,8 @@ class Trace(Document):
 
     Args:
         plan_fingerprint: the plan that was played.
-        epoch_s: seconds of every timed epoch (in a predicted trace of one refresh interval, no task fluctuating).
+        epoch_s: seconds of every timed epoch, from the last worker's end of the one before to that of its own (in a
+            predicted trace of one refresh interval, no task fluctuating).
         fluctuating: of a predicted trace, epochs in which they do (None: not simulated).
         refresh_interval: r. Halo embeddings are sent in epochs that r divides and reused in the others.
         peak_bytes: peak memory of each worker: resident bytes on CPU, allocated bytes on CUDA.

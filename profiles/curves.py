@@ -117,9 +117,9 @@ def collective_seconds(profile: MachineProfile, collective: str, num_workers: in
     return None
 
 
-def collective_processor_s(profile: MachineProfile, collective: str, num_workers: int, num_bytes: float) -> float:
-    """Processor seconds a collective costs each of exactly `num_workers`, 0 where they were not measured."""
+def collective_processor(profile: MachineProfile, collective: str, num_workers: int, num_bytes: float) -> Estimate:
+    """Processor seconds a collective costs each of exactly `num_workers`, none where they were not measured."""
     for entry in profile.collectives:
         if entry.collective == collective and entry.num_workers == num_workers and entry.processor:
-            return Curve.from_table(entry.processor).seconds((num_bytes,)).seconds
-    return 0.0
+            return Curve.from_table(entry.processor).seconds((num_bytes,))
+    return _NOTHING

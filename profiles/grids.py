@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from profiles.operators import OPERATORS
 
 Shape = tuple[float, ...]
+Axes = dict[str, tuple[float, ...]]
+
+_ATTENTION = ("gat_forward", "gat_backward")
+_TEMPORARIES = 4  # of the largest kind beside which attention fits a GPU; it has three at once
 
 
 @dataclass(frozen=True)
@@ -15,17 +19,40 @@ class Grid:
     """Values per axis name, the seconds spent on each point, and the passes over the collectives' points.
 
     Collectives are few points that weigh much, and a second pass over them is cheap; operators are many, and
-    making their inputs on a share of a core takes longer than timing them.
+    making their inputs on a share of a core takes longer than timing them. `own_axes` has the values of
+    operators that have others.
     """
 
-    axes: dict[str, tuple[float, ...]]
+    axes: Axes
     collective_bytes: tuple[float, ...]
     budget_s: float
     num_collective_passes: int = 2
+    own_axes: dict[str, Axes] = field(default_factory=dict)
+
+    def axes_of(self, operator: str) -> Axes:
+        """The values of each of the operator's axes, in its order."""
+        values = self.axes | self.own_axes.get(operator, {})
+        return {axis: values[axis] for axis in OPERATORS[operator].axes}
 
     def shapes(self, operator: str) -> list[Shape]:
         """Every combination of the operator's axis values."""
-        return list(product(*(self.axes[axis] for axis in OPERATORS[operator].axes)))
+        return list(product(*self.axes_of(operator).values()))
+
+    def within(self, memory_bytes: float) -> Grid:
+        """For a GPU: without as many rows of attention as its temporaries, a row of each edge, have no room for."""
+        own_axes = dict(self.own_axes)
+        for operator in _ATTENTION:
+            axes = self.axes_of(operator)
+            most_bytes = [temporary_bytes((rows, axes["degree"][-1], axes["width"][-1])) for rows in axes["num_rows"]]
+            num_fitting = sum(size * _TEMPORARIES <= memory_bytes for size in most_bytes)
+            own_axes[operator] = axes | {"num_rows": axes["num_rows"][: max(2, num_fitting)]}
+        return replace(self, own_axes=own_axes)
+
+
+def temporary_bytes(shape: Shape) -> float:
+    """Of one of the temporaries that attention makes on a GPU: [E, H, C] in `profiles.kernels.attention`."""
+    num_rows, degree, width = shape
+    return 4 * num_rows * degree * width
 
 
 _KIB, _MIB = 1024.0, 1024.0**2
@@ -61,6 +88,13 @@ FULL = Grid(
     budget_s=0.1,
 )
 
+# Temporaries of 8 GiB at most.
+_CUDA_ATTENTION: Axes = {
+    "num_rows": (256, 4096, 32768, 131072),
+    "degree": (0.25, 4, 32),
+    "width": (8, 32, 128, 512),
+}
+
 # A GPU needs larger shapes before it is busy, and has the speed to time them.
 CUDA = Grid(
     axes={
@@ -72,6 +106,7 @@ CUDA = Grid(
     },
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB, 128 * _MIB, 512 * _MIB),
     budget_s=0.05,
+    own_axes=dict.fromkeys(_ATTENTION, _CUDA_ATTENTION),
 )
 
 # A share of a core comes in slices of a scheduling period: each point is timed over several of them,

@@ -63,13 +63,14 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
 
 # What errors say where another worker, or the way to it, is gone. NCCL's other errors are a worker's own: wrong use
 # (two workers on one device), a CUDA error, memory.
+_SILENCE = ("Timed out", "Application timeout")
 _LOST_PEER = (
+    *_SILENCE,
     "closed by peer",
     "closed by remote peer",
     "Connection reset",
     "Broken pipe",
     "recvValue failed",
-    "Timed out",
     "ncclRemoteError",
     "remote process exited",
     "NCCL communicator was aborted",
@@ -77,9 +78,13 @@ _LOST_PEER = (
 )
 
 
-def is_peer_loss(error: Exception) -> bool:
-    """Whether an error says that another worker, or the way to it, is gone."""
-    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER)
+def is_peer_loss(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was raised from, says that another worker, or the way to it, is gone."""
+    while error is not None:
+        if isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER):
+            return True
+        error = error.__cause__
+    return False
 
 
 def launch(
@@ -129,28 +134,40 @@ def launch(
 def hosts_here(workers_by_host: Mapping[str, int], threads: int) -> list[HostGroup]:
     """Where the workers of each named host are started from this process.
 
-    One host is this machine, whatever its name. Several are those of the emulated cluster this
-    process runs in, by name.
+    Hosts are those of the emulated cluster this process runs in, by name. One alone that is none of them is
+    this machine, whatever its name.
 
     Raises:
         UserError: several hosts, and they are not emulated here.
     """
-    if len(workers_by_host) == 1:
-        return [HostGroup(count, threads) for count in workers_by_host.values()]
-    path = os.environ.get(HOSTS_VARIABLE)
-    known: dict[str, HostEntry] = {}
-    if path:
-        known = {entry["name"]: entry for entry in json.loads(Path(path).read_text())}
+    known = _emulated_hosts()
     missing = [name for name in workers_by_host if name not in known]
+    if len(workers_by_host) == 1:
+        # Emulated or not, the workers of one host meet on loopback, which every namespace has of its own.
+        return [
+            HostGroup(count, threads, () if missing else tuple(known[name]["prefix"]))
+            for name, count in workers_by_host.items()
+        ]
     if missing:
         raise UserError(
-            f"the plan spans {len(workers_by_host)} hosts and {', '.join(missing)} cannot be reached from here: "
-            f"run it under `gnnplan emulate`, or make a plan for this host alone"
+            f"{len(workers_by_host)} hosts are needed and {', '.join(missing)} cannot be reached from here: "
+            f"use `gnnplan emulate`, or a cluster of this host alone"
         )
     return [
         HostGroup(count, threads, tuple(known[name]["prefix"]), known[name]["address"], known[name]["interface"])
         for name, count in workers_by_host.items()
     ]
+
+
+def _emulated_hosts() -> dict[str, HostEntry]:
+    """The hosts of the emulated cluster around this process, by name; none where there is no such cluster."""
+    path = os.environ.get(HOSTS_VARIABLE)
+    if not path:
+        return {}
+    try:
+        return {entry["name"]: entry for entry in json.loads(Path(path).read_text())}
+    except OSError:
+        raise UserError(f"{HOSTS_VARIABLE} is set but {path} is gone: the emulation has ended; unset it") from None
 
 
 @contextmanager
@@ -171,9 +188,7 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFa
     if own:
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = _first_death(tail, spared={report["rank"] for report in reports})
-    # A worker that is missed for its silence is ended by torchrun after the others.
-    is_missed = any(report["missing"] for report in reports)
-    if dead and not (is_missed and dead[1] == signal.SIGTERM.name):
+    if dead and not _was_missed(*dead, reports):
         return RunFailedError(
             f"worker {dead[0]} was ended by {dead[1]} without an error of its own: killed, or out of memory?"
         )
@@ -184,10 +199,26 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFa
     return RunFailedError(f"the workers could not be started (exit code {code}): {last}; see {log}")
 
 
+def _was_missed(rank: int, end: str, reports: list[dict[str, Any]]) -> bool:
+    """Whether torchrun ended a worker after others had missed it for its silence: by SIGKILL where it was stopped."""
+    missing = [report for report in reports if report["missing"]]
+    if end == signal.SIGKILL.name:
+        missing = [r for r in missing if rank in r["missing"] and any(mark in r["error"] for mark in _SILENCE)]
+    return bool(missing) and end in (signal.SIGTERM.name, signal.SIGKILL.name)
+
+
 def _loss(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of reports over lost peers the first that names whom most miss; the first of all where none names anybody."""
+    """Of reports over lost peers the first that names whom most miss; the first of all where none names anybody.
+
+    Rather one that names nobody else: a worker may only miss another because that one waits for the one that is lost.
+    """
     votes = Counter(rank for report in reports for rank in report["missing"])
-    return min(reports, key=lambda r: (-max((votes[rank] for rank in r["missing"]), default=0), r["at_s"]))
+
+    def order(report: dict[str, Any]) -> tuple[int, int, float]:
+        named = report["missing"]
+        return -max((votes[rank] for rank in named), default=0), len(named), report["at_s"]
+
+    return min(reports, key=order)
 
 
 def _first_death(tail: deque[str], spared: set[int]) -> tuple[int, str] | None:

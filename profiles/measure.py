@@ -1,4 +1,4 @@
-"""Sustained timing: back-to-back calls over a time budget, median and interquartile range."""
+"""Sustained timing: back-to-back calls over a time budget, median and interquartile range of groups of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _GROUPS = 5
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: median, interquartile range, and the repeats they rest on."""
+    """Seconds a call: median and interquartile range over groups of calls, by their means, and the calls in all.
+
+    What single calls vary by within a group averages out of the range; a group may be one call.
+    """
 
     median_s: float
     spread_s: float
@@ -28,7 +31,7 @@ def sustained(call: Callable[[], object], device: torch.device, *, budget_s: flo
 
     Timed alone after a pause, a call under a CPU quota spends time saved up while it waited and
     looks too fast; back to back it does not. Short calls are timed in groups of a share of the
-    budget, which under a quota must hold several of its periods.
+    budget, which under a quota must hold several of its periods; a group counts by its mean.
     """
     call()  # warm-up: compilation, allocator, caches
     first = clocked(call, device, 1)

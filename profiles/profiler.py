@@ -108,6 +108,8 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     device = local_device()
     if device.type == "cpu":
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    else:
+        grid = grid.within(-largest(-worker_memory_bytes(device, 1), device))  # all workers time the same shapes
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
     base_bytes, compiled_bytes = _resident_bytes(grid, names, device)
     beside = workers_of_this_host()

@@ -55,10 +55,10 @@ def answering(wait_s: float = WAIT_S) -> set[int]:
 
 @contextmanager
 def naming_lost_workers(wait_s: float = WAIT_S) -> Iterator[None]:
-    """Turns an error over a lost peer into one that names it; `LostWorkerError`."""
+    """Turns an error over a lost peer, or one raised from such, into one that names it; `LostWorkerError`."""
     try:
         yield
-    except RuntimeError as error:
+    except Exception as error:
         if not (dist.is_initialized() and is_peer_loss(error)) or isinstance(error, LostWorkerError):
             raise
         here, rank, size = answering(wait_s), dist.get_rank(), dist.get_world_size()

@@ -11,14 +11,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.job import Job
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.program import Program
 from planner.schedule import Category
 from planner.shard import Shard
 from profiles.kernels import pool
 from profiles.kernels.loss import loss_and_grad
-from runtime.host_region import HostRegion
 from runtime.metrics import hits
 from runtime.model import WorkerModel
 from runtime.recorder import Recorder
@@ -70,30 +66,15 @@ class FullBatchTrainer:
     """Trains one worker's shard in step with the others.
 
     Args:
-        job, program, shard: what to train, how, and on which rows.
-        device: where.
-        cache: halo rows kept between epochs; the shard is cut along it.
-        region: of the host, where the cache has any.
-        overlap: local rows are aggregated while halo rows travel.
+        model: what to train, on the rows of the shard.
         sleeps_s: seconds that the weather has this worker sleep in each epoch, half before each pass.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        program: Program,
-        shard: Shard,
-        device: torch.device,
-        cache: CacheDecision = NO_CACHE,
-        region: HostRegion | None = None,
-        *,
-        overlap: bool = False,
-        sleeps_s: np.ndarray | None = None,
-    ) -> None:
-        self.recorder = Recorder(device)
-        self.model = self._model_of(job, program, shard, cache, region, overlap)
+    def __init__(self, model: WorkerModel, shard: Shard, *, sleeps_s: np.ndarray | None = None) -> None:
+        self.model, self.recorder = model, model.recorder
+        device = self.recorder.device
         self.parameters = list(self.model.net.parameters())
-        self.optimizer = build_optimizer(self.parameters, job.training, fused=True)
+        self.optimizer = build_optimizer(self.parameters, model.job.training, fused=True)
         self.num_workers = shard.num_workers
         self.sleeps_s = sleeps_s
         self.num_parameters = sum(map(torch.Tensor.numel, self.parameters))
@@ -105,17 +86,6 @@ class FullBatchTrainer:
         self.train_rows = self.masks["train"].nonzero()[:, 0]
         self.train_y = self.y[self.train_rows]
         self.denominator = shard.num_train * (shard.num_classes if y.dim() == 2 else 1)
-
-    def _model_of(
-        self,
-        job: Job,
-        program: Program,
-        shard: Shard,
-        cache: CacheDecision,
-        region: HostRegion | None,
-        overlap: bool,
-    ) -> WorkerModel:
-        return WorkerModel(job, program, shard, self.recorder, cache, region, overlap=overlap)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""

@@ -24,6 +24,7 @@ from planner.shard import Shard
 from profiles.errors import UserError
 from profiles.kernels.dense import gather_rows
 from profiles.memory import available_bytes
+from runtime.sampling.page_lock import CudaRegistrar
 
 REGION_NAME = "gnnplan-region"
 """As which it shows in /proc/PID/maps."""
@@ -168,4 +169,4 @@ def _share(descriptor: int | None, num_bytes: int, ranks: Sequence[int], group: 
 def _page_lock(memory: mmap.mmap) -> None:
     """Lets a GPU copy from and to it directly; where the driver will not, copies are staged."""
     address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
-    torch.cuda.cudart().cudaHostRegister(address, len(memory), 0)
+    CudaRegistrar().register(address, len(memory))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planner.joint_cache.decision import CacheDecision
 from planner.plan import Plan
 from planner.trace import Adjusted, Span, Trace
@@ -30,7 +32,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         plan_fingerprint=plan.fingerprint(),
         num_workers=plan.num_workers,
         spans=tuple(span for records in by_epoch for span in _spans(records)),
-        epoch_s=tuple(map(_seconds, by_epoch[min(WARM_UP_EPOCHS, len(epochs) - 1) :])),
+        epoch_s=_epoch_s(by_epoch)[min(WARM_UP_EPOCHS, len(epochs) - 1) :],
         peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
         sent_bytes=_sent_bytes(by_worker, cache, refresh=True),
         reuse_sent_bytes=_sent_bytes(by_worker, cache, refresh=False),
@@ -50,9 +52,15 @@ def _in_step(records: dict[int, EpochRecord]) -> dict[int, EpochRecord]:
     return {worker: record for worker, record in records.items() if record.begun in (None, record.epoch)}
 
 
-def _seconds(records: dict[int, EpochRecord]) -> float:
-    """From when the first worker began the epoch to the last one's end."""
-    return max(r.end_s for r in records.values()) - min(r.start_s for r in _in_step(records).values())
+def _epoch_s(by_epoch: list[dict[int, EpochRecord]]) -> tuple[float, ...]:
+    """From the last worker's end of the epoch before to that of each; the first's from when the first began it.
+
+    So epochs add up to the time that all take, also where a worker begins the next one before the others have ended.
+    One that is stopped right after a step may end it after the others ended the next: then they end together.
+    """
+    begin_s = min(r.start_s for r in by_epoch[0].values())
+    ends_s = np.maximum.accumulate([max(r.end_s for r in records.values()) for records in by_epoch])
+    return tuple(np.diff(ends_s, prepend=begin_s).tolist())
 
 
 def _spans(records: dict[int, EpochRecord]) -> list[Span]:

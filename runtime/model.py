@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import scipy.sparse as sp
@@ -41,7 +43,7 @@ class WorkerModel:
         job: what is trained; the seed fixes the initial weights.
         program: the decided steps.
         shard: this worker's rows.
-        recorder: times the tasks; its device is where everything lives.
+        device: where everything lives.
         cache: halo rows kept between epochs; the shard is cut along it.
         region: of the host, where the cache has any.
         overlap: local rows are aggregated while halo rows travel.
@@ -52,14 +54,13 @@ class WorkerModel:
         job: Job,
         program: Program,
         shard: Shard,
-        recorder: Recorder,
+        device: torch.device,
         cache: CacheDecision = NO_CACHE,
         region: HostRegion | None = None,
         *,
         overlap: bool = False,
     ) -> None:
-        device = recorder.device
-        self.job, self.program, self.recorder = job, program, recorder
+        self.job, self.program, self.recorder = job, program, Recorder(device)
         self.net = build_pyg_model(job.model, shard.x.shape[1], shard.num_classes, job.training.seed).to(device)
         self.weights = dict(self.net.named_parameters())
         self.vertices = torch.from_numpy(shard.vertices).to(device)
@@ -82,6 +83,16 @@ class WorkerModel:
         else:
             self.block = block_of(shard, self.exchanger, overlap)
         self.inputs = own_inputs(shard, self.program, self.block, self.recorder.device)
+
+    def exchanger_of(self, step: Step) -> HaloExchanger:
+        """What exchanges the rows of a step."""
+        return self.exchanger
+
+    def exchange_through(self, over: Callable[[HaloExchanger], HaloExchanger]) -> None:
+        """Has rows exchanged by what `over` makes of the present exchanger."""
+        self.exchanger = over(self.exchanger)
+        if self.block is not None:
+            self.block = replace(self.block, exchanger=self.exchanger)
 
     def rows_of(self, step: Step) -> Tensor:
         """Global ids of the rows that a step works on."""

@@ -12,7 +12,8 @@ from profiles.memory import worker_memory_bytes
 def check_room(plan: Plan, rank: int, device: torch.device, num_workers_here: int) -> None:
     """`UserError` where the device has less memory than the plan says that the worker needs.
 
-    A CUDA device must have as much free; of a CPU's memory a worker has its part, as when it is profiled.
+    A CUDA device must have as much free; of a CPU's memory a worker has its part, as when it is profiled, and of its
+    host's region for halo rows too.
 
     Args:
         num_workers_here: of this host, by whom its memory is shared.
@@ -22,6 +23,8 @@ def check_room(plan: Plan, rank: int, device: torch.device, num_workers_here: in
         found_bytes = torch.cuda.mem_get_info(device)[0]
     else:
         found_bytes = worker_memory_bytes(device, num_workers_here)
+        layout = plan.region_layouts().get(plan.placement.workers[rank].host)
+        planned_bytes += layout.num_bytes // num_workers_here if layout else 0
     if found_bytes < planned_bytes:
         raise UserError(
             f"worker {rank} ({plan.placement.workers[rank].host}) was planned to need {planned_bytes:,} bytes of its "

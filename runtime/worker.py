@@ -29,6 +29,7 @@ from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
 from runtime.hybrid.trainer import HybridTrainer
 from runtime.measured import WARM_UP_EPOCHS, measured_trace
+from runtime.model import WorkerModel
 from runtime.partial.hybrid import PartialHybridTrainer
 from runtime.partial.trainer import PartialReduceTrainer
 from runtime.room import check_room
@@ -81,8 +82,6 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
         watch = StealWatch.begin()
         records = _run_epochs(trainer, epochs, traced, rank)
         stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
@@ -107,16 +106,14 @@ def _trainer_of(plan: Plan, shard: Shard, folder: Path, device: torch.device, ti
     if decision.dependencies.replicates:
         staged = Staged.load(folder / f"staged_{shard.rank}.npz")
         if decision.partial:
-            return PartialHybridTrainer(plan, shard, staged, device, timeout_s=timeout_s, sleeps_s=sleeps_s)
+            return PartialHybridTrainer.of_plan(plan, shard, staged, device, timeout_s=timeout_s, sleeps_s=sleeps_s)
         return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
     if decision.partial:
-        return PartialReduceTrainer(
-            plan.job, program, shard, device, decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s
-        )
+        model = WorkerModel(plan.job, program, shard, device)
+        return PartialReduceTrainer(model, shard, decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s)
     region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
-    return FullBatchTrainer(
-        plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap, sleeps_s=sleeps_s
-    )
+    model = WorkerModel(plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap)
+    return FullBatchTrainer(model, shard, sleeps_s=sleeps_s)
 
 
 def _run_epochs(trainer: FullBatchTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
@@ -148,7 +145,7 @@ def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED
 
 
 def peak_memory_bytes(device: torch.device) -> int:
-    """Peak bytes so far: CUDA's own counter, or this process's resident high-water mark.
+    """Peak bytes so far, the setup's among them: CUDA's own counter, or this process's resident high-water mark.
 
     Pages that the workers of a host share are none of its own: what there is of them now was there at the peak.
     """

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from planner.cluster import Cluster, HostSpec, expand_hosts
@@ -22,7 +23,8 @@ from profiles.errors import RunFailedError, UserError
 from profiles.launch import HOSTS_VARIABLE, HostEntry
 
 _MAX_HOSTS = 250
-_REAPER_WAIT_S = 30.0
+_GRACE_S = 10.0  # for the command to end when asked to
+_REAPER_WAIT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -39,31 +41,51 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
     """Runs `command` with the cluster's hosts up; returns its exit code.
 
     The command sees the hosts through the environment variable that `profiles.launch` reads, so
-    `gnnplan run` inside it starts each host's workers in that host's namespace and CPU quota.
+    `gnnplan run` inside it starts each host's workers in that host's namespace and CPU quota. What the
+    command leaves running when it ends is ended too.
 
     Raises:
-        UserError: this machine cannot emulate, or the weather names an unknown host.
-        RunFailedError: the weather could not be changed; the command was ended.
+        UserError: this machine cannot emulate, the weather names an unknown host, or a host would have less
+            processor time than can be given.
+        RunFailedError: the weather could not be changed, and the command was ended; or not all could be removed.
     """
+    weather = weather or Weather()
+    _check_weather(_hosts_of(cluster), weather)
     with emulated(cluster) as (identity, hosts, environment):
-        if weather:
-            weather.check_hosts([host.name for host in hosts])
-        try:
-            child = subprocess.Popen(list(command), env={**os.environ, **environment}, preexec_fn=die_with_parent)
-        except OSError as error:
-            raise UserError(f"emulate: {command[0]}: {error.strerror}") from None
-        keeper = WeatherKeeper(identity, hosts, weather or Weather(), child.terminate)
+        child = _start(command, kernel.make_command_cgroup(identity), environment)
+        keeper = WeatherKeeper(identity, hosts, weather, partial(_end, child))
         keeper.start()
         try:
             code = child.wait()
         finally:
             keeper.end()
-            if child.poll() is None:
-                child.terminate()
-                child.wait()
+            _end(child)
         if keeper.fault:
             raise RunFailedError(f"emulate: the weather could not be changed, the command was ended: {keeper.fault}")
         return code
+
+
+def _start(command: Sequence[str], cgroup: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def join() -> None:
+        (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        die_with_parent()
+
+    try:
+        return subprocess.Popen(list(command), env={**os.environ, **environment}, preexec_fn=join)
+    except OSError as error:
+        raise UserError(f"emulate: {command[0]}: {error.strerror}") from None
+    except subprocess.SubprocessError:
+        raise RunFailedError(f"emulate: {command[0]} could not join the cgroup {cgroup}") from None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Asks the command to end where it still runs, and ends it where it does not listen."""
+    child.terminate()
+    try:
+        child.wait(timeout=_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait(timeout=_GRACE_S)
 
 
 @contextmanager
@@ -72,32 +94,65 @@ def emulated(cluster: Cluster) -> Iterator[tuple[str, tuple[EmulatedHost, ...], 
 
     A reaper process does the taking down, also when this process is killed.
     """
+    hosts = _hosts_of(cluster)
     kernel.require_emulation()
-    hosts = tuple(_fair_weather(i, name, host, cluster) for i, (name, host) in enumerate(expand_hosts(cluster)))
-    if len(hosts) > _MAX_HOSTS:
-        raise UserError(f"emulate: {len(hosts)} hosts, at most {_MAX_HOSTS} fit one switch")
     identity = f"gnnplan{os.getpid()}"
+    folder = Path(tempfile.mkdtemp(prefix=f"{identity}-"))
     reaper = subprocess.Popen(
-        [sys.executable, "-P", "-m", "planner.emulation.reaper", identity],
+        [sys.executable, "-P", "-m", "planner.emulation.reaper", identity, str(folder)],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="gnnplan-emulation-") as folder:
-            kernel.make_switch(identity)
-            entries = []
-            for host in hosts:
-                kernel.make_host(identity, host.index, _address(host.index))
-                kernel.set_link(identity, host.index, host.link_bytes_per_s, change=False)
-                kernel.set_cpu(identity, host.index, host.cpu_cores)
-                entries.append(_entry(identity, host))
-            path = Path(folder) / "hosts.json"
-            path.write_text(json.dumps(entries))
-            yield identity, hosts, {HOSTS_VARIABLE: str(path)}
+        kernel.make_switch(identity)
+        entries = []
+        for host in hosts:
+            kernel.make_host(identity, host.index, _address(host.index))
+            kernel.set_link(identity, host.index, host.link_bytes_per_s, change=False)
+            kernel.set_cpu(identity, host.index, host.cpu_cores)
+            entries.append(_entry(identity, host))
+        path = folder / "hosts.json"
+        path.write_text(json.dumps(entries))
+        yield identity, hosts, {HOSTS_VARIABLE: str(path)}
     finally:
-        assert reaper.stdin is not None
-        reaper.stdin.close()
-        reaper.wait(timeout=_REAPER_WAIT_S)
+        _take_down(reaper, identity, folder)
+
+
+def _take_down(reaper: subprocess.Popen[bytes], identity: str, folder: Path) -> None:
+    """Has the reaper take the emulation down; where it is gone or could not, tries here.
+
+    Raises `RunFailedError` where something is still there.
+    """
+    assert reaper.stdin is not None
+    reaper.stdin.close()
+    try:
+        code = reaper.wait(timeout=_REAPER_WAIT_S)
+    except subprocess.TimeoutExpired:
+        reaper.kill()
+        code = reaper.wait(timeout=_GRACE_S)
+    if code:
+        kernel.take_down(identity, folder)
+
+
+def _hosts_of(cluster: Cluster) -> tuple[EmulatedHost, ...]:
+    """The cluster's hosts; `UserError` where they cannot all be emulated."""
+    hosts = tuple(_fair_weather(i, name, host, cluster) for i, (name, host) in enumerate(expand_hosts(cluster)))
+    if len(hosts) > _MAX_HOSTS:
+        raise UserError(f"emulate: {len(hosts)} hosts, at most {_MAX_HOSTS} fit one switch")
+    for host in hosts:
+        kernel.check_cores(host.cpu_cores, f"host {host.name!r}")
+    return hosts
+
+
+def _check_weather(hosts: Sequence[EmulatedHost], weather: Weather) -> None:
+    """`UserError` where it names an unknown host, or leaves one too little; that begins where a spell does."""
+    weather.check_hosts([host.name for host in hosts])
+    cores_of = {host.name: host.cpu_cores for host in hosts}
+    for index, spell in enumerate(weather.spells):
+        cpu, _ = weather.factors(spell.host, spell.from_s)
+        kernel.check_cores(
+            _scaled(cores_of[spell.host], cpu), f"weather: spells.{index}: host {spell.host!r} from {spell.from_s:g} s"
+        )
 
 
 def _fair_weather(index: int, name: str, host: HostSpec, cluster: Cluster) -> EmulatedHost:

@@ -1,7 +1,7 @@
 """The kernel's part of an emulated host: a network namespace, a rate-limited link, a CPU quota.
 
-Every name starts with the emulation's id, and everything lives in namespaces and cgroups of its own,
-so that taking it down is: end the processes in the cgroups, delete the namespaces, remove the cgroups.
+Every name starts with the emulation's id, and everything lives in namespaces and cgroups of its own, the command
+beside the hosts too, so that taking it down is: end the processes in the cgroups, remove cgroups and namespaces.
 """
 
 from __future__ import annotations
@@ -11,17 +11,26 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from profiles.errors import UserError
+from profiles.errors import RunFailedError, UserError
 
 INTERFACE = "eth0"
 CPU_PERIOD_US = 10_000
+_LEAST_QUOTA_US = 1000  # the kernel takes none below
+LEAST_CORES = _LEAST_QUOTA_US / CPU_PERIOD_US
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
+_NAMESPACES = Path("/run/netns")
 _QUEUE_S = 0.05
 _BURST_S = 0.2e-3  # a bucket that saves up for longer would let a small exchange pass as if there were no limit
 _MIN_BURST_BYTES = 70 * 1024  # the largest packet a host hands over whole, with its headers
+_GRACE_S = 5.0  # for the command, and all that it started, to end when asked to
 _KILL_WAIT_S = 5.0
+_REMOVE_WAIT_S = 5.0  # a cgroup is busy until the last of its processes is gone altogether
+_POLL_S = 0.02
 
 
 def require_emulation() -> None:
@@ -79,6 +88,17 @@ def cgroup_of(emulation: str, index: int) -> Path:
     return _cpu_hierarchy() / f"{emulation}-{index}"
 
 
+def make_command_cgroup(emulation: str) -> Path:
+    """A cgroup without limits for the command beside the hosts: all that it starts is found there, and ended."""
+    cgroup = _command_cgroup(emulation)
+    cgroup.mkdir()
+    return cgroup
+
+
+def _command_cgroup(emulation: str) -> Path:
+    return _cpu_hierarchy() / f"{emulation}-command"
+
+
 def set_link(emulation: str, index: int, bytes_per_s: float | None, *, change: bool) -> None:
     """Limits a host's link in both directions; None leaves it unlimited."""
     if bytes_per_s is None:
@@ -105,10 +125,17 @@ def set_link(emulation: str, index: int, bytes_per_s: float | None, *, change: b
         )
 
 
+def check_cores(cores: float | None, whose: str) -> None:
+    """`UserError` where a host cannot be given as little processor time."""
+    if cores is not None and round(cores * CPU_PERIOD_US) < _LEAST_QUOTA_US:
+        raise UserError(f"emulate: {whose}: {cores:.3g} cores cannot be emulated, {LEAST_CORES:g} is the least")
+
+
 def set_cpu(emulation: str, index: int, cores: float | None) -> None:
     """Gives a host's processes `cores` cores' worth of time in every period; None leaves it unlimited."""
+    check_cores(cores, f"host {index}")
     cgroup = cgroup_of(emulation, index)
-    quota_us = -1 if cores is None else max(1000, round(cores * CPU_PERIOD_US))
+    quota_us = -1 if cores is None else round(cores * CPU_PERIOD_US)
     if (cgroup / "cpu.max").exists():
         (cgroup / "cpu.max").write_text(f"{'max' if quota_us < 0 else quota_us} {CPU_PERIOD_US}")
         return
@@ -116,23 +143,69 @@ def set_cpu(emulation: str, index: int, cores: float | None) -> None:
     (cgroup / "cpu.cfs_quota_us").write_text(str(quota_us))
 
 
-def take_down(emulation: str) -> None:
-    """Ends every process of the emulation and removes all it made; safe to call twice."""
+def take_down(emulation: str, folder: Path) -> None:
+    """Ends every process of the emulation and removes what it made and its folder; safe to call twice.
+
+    What fails is tried again for a while, and keeps nothing else from being removed.
+
+    Raises:
+        RunFailedError: something is still there; the message names it and why.
+    """
     cgroups = sorted(_cpu_hierarchy().glob(f"{emulation}-*"))
+    _ask_to_end(_command_cgroup(emulation))
+    _kill(cgroups)
+    namespaces = sorted(_NAMESPACES.glob(f"{emulation}-*"))  # their links go with them
+    steps: list[tuple[Path, Callable[[], object]]] = [
+        *((path, path.rmdir) for path in cgroups),
+        *((path, partial(_run, "ip", "netns", "delete", path.name)) for path in namespaces),
+        (folder, partial(shutil.rmtree, folder)),
+    ]
+    deadline_s = time.monotonic() + _REMOVE_WAIT_S
+    if left := [fault for path, remove in steps if (fault := _fault_of(path, remove, deadline_s))]:
+        raise RunFailedError(f"emulate: could not be removed: {'; '.join(left)}")
+
+
+def _ask_to_end(cgroup: Path) -> None:
+    """SIGTERM, once to each process, and a while for them to end by it."""
+    asked: set[int] = set()
+    deadline_s = time.monotonic() + _GRACE_S
+    while (running := _processes([cgroup])) and time.monotonic() < deadline_s:
+        _signal(running - asked, signal.SIGTERM)
+        asked |= running
+        time.sleep(_POLL_S)
+
+
+def _kill(cgroups: list[Path]) -> None:
+    """SIGKILL, again for those that were being forked meanwhile."""
     deadline_s = time.monotonic() + _KILL_WAIT_S
-    while any(_end_processes(cgroup) for cgroup in cgroups) and time.monotonic() < deadline_s:
-        time.sleep(0.02)
+    while (running := _processes(cgroups)) and time.monotonic() < deadline_s:
+        _signal(running, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _processes(cgroups: list[Path]) -> set[int]:
+    found: set[int] = set()
     for cgroup in cgroups:
-        cgroup.rmdir()
-    for namespace in Path("/run/netns").glob(f"{emulation}-*"):
-        _run("ip", "netns", "delete", namespace.name)
+        with suppress(OSError):  # it is gone, or was never made
+            found.update(map(int, (cgroup / "cgroup.procs").read_text().split()))
+    return found
 
 
-def _end_processes(cgroup: Path) -> bool:
-    pids = (cgroup / "cgroup.procs").read_text().split()
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
+        with suppress(ProcessLookupError):  # it ended between the listing and the signal
+            os.kill(pid, number)
+
+
+def _fault_of(path: Path, remove: Callable[[], object], deadline_s: float) -> str:
+    """Removes `path`, with tries until the deadline and one at least; why it is still there, or nothing."""
+    while True:
         try:
-            os.kill(int(pid), signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # it ended between the listing and the signal
-    return bool(pids)
+            remove()
+            return ""
+        except (OSError, UserError, subprocess.TimeoutExpired) as error:
+            if not path.exists():
+                return ""
+            if time.monotonic() >= deadline_s:
+                return f"{path} ({error})"
+        time.sleep(_POLL_S)

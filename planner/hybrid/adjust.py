@@ -71,18 +71,23 @@ class Adjuster:
         self._budget_bytes = budget_bytes
         self._sort(rates)
 
-    def adjust(self, rates: Rates) -> Adjustment:
-        """The set for the next epoch if it goes as this one went."""
+    def adjust(self, rates: Rates, bound_rates: Rates | None = None) -> Adjustment:
+        """The set for the next epoch if it goes as this one went.
+
+        Args:
+            bound_rates: at which the bound holds, where those to choose by are smoothed (None: the same).
+        """
         must_sort = self._alone.drift(rates) > _MAX_DRIFT
         if must_sort:
             self._sort(rates)
         counts = one_price(self._alone, rates, self._budget_bytes)
         saved_s = self._alone.saved_s(rates, counts)
+        most_s = bound_s(self._shared, bound_rates or rates, self._budget_bytes)
         return Adjustment(
             ranking=self._alone,
             counts=counts,
             saved_s=saved_s,
-            bound_s=max(saved_s, bound_s(self._shared, rates, self._budget_bytes)),
+            bound_s=most_s if bound_rates else max(saved_s, most_s),
             num_bytes=self._alone.num_bytes(counts),
             sorted_again=must_sort,
         )

@@ -12,9 +12,18 @@ from planner.program import Program, Step
 from planner.shapes import WorkerShape
 
 
-def hybrid_buffers(program: Program, shape: WorkerShape, num_classes: int, replicas: Replicas, rank: int) -> Buffers:
+def hybrid_buffers(
+    program: Program,
+    shape: WorkerShape,
+    num_classes: int,
+    replicas: Replicas,
+    rank: int,
+    *,
+    on_cuda: bool = False,
+) -> Buffers:
     """The buffers of one epoch of the worker `rank`, whose own share has `shape`; every epoch has the same."""
-    epoch = HybridEpoch(program, shape, num_classes, len(replicas.workers), NO_CACHE, rank, False, replicas=replicas)
+    size = len(replicas.workers)
+    epoch = HybridEpoch(program, shape, num_classes, size, NO_CACHE, rank, on_cuda=on_cuda, replicas=replicas)
     epoch.play()
     return epoch.buffers
 

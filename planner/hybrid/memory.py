@@ -72,8 +72,9 @@ def estimate_hybrid_memory(
     kept_bytes = staged_bytes + shape.num_edges * _ENTRY_BYTES if staging.num_dependencies else 0
     input_bytes = plain.input_bytes + _replica_inputs(program, shape, replicas, rank, num_features, sparse)
     graph_bytes = _graph_bytes(program, shape, replicas, rank)
-    buffers = hybrid_buffers(program, shape, num_classes, replicas, rank)
-    epoch_bytes = buffers.peak_bytes if profile.device_kind == "cuda" else buffers.held_bytes
+    on_cuda = profile.device_kind == "cuda"
+    buffers = hybrid_buffers(program, shape, num_classes, replicas, rank, on_cuda=on_cuda)
+    epoch_bytes = buffers.peak_bytes if on_cuda else buffers.held_bytes
     if staging.num_dependencies:
         epoch_bytes = max(epoch_bytes, graph_bytes)
     # What decides is compiled.

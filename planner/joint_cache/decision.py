@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt
 
+from planner.job import RefreshInterval
 from planner.program import Step
 from profiles.contract import Contract
 
@@ -45,7 +46,7 @@ class CacheDecision(Contract):
         region: what hosts keep for their workers (None: nothing).
     """
 
-    refresh_interval: PositiveInt = 1
+    refresh_interval: RefreshInterval = 1
     keeps_features: bool = True
     num_rows: tuple[NonNegativeInt, ...] = ()
     fresh_counts: tuple[tuple[NonNegativeInt, ...], ...] = ()

@@ -140,6 +140,22 @@ def decide_rows(
     )
 
 
+def is_kept_as_decided(halo: Halo, cache: CacheDecision, host_of: Sequence[int] = ()) -> bool:
+    """Whether the rows that a halo's overlap ratios put first are as many as the decision says, on every way."""
+    if not cache.keeps_any:
+        return True
+    region = cache.region
+    again = decide_rows(
+        halo,
+        region.device_rows if region else cache.num_rows,
+        host_of,
+        region.num_rows if region else (),
+        refresh_interval=cache.refresh_interval,
+        keeps_features=cache.keeps_features,
+    )
+    return again == cache.model_copy(update={"break_even_share": None})
+
+
 def _rows_of(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, counts.tolist()))
 

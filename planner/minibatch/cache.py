@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 SECTOR_BYTES = 32  # what a GPU reads over the bus at least, however little of it is used
-POINTER_BYTES = 8  # of a vertex: where its in-neighbours begin; on the device in any case
+POINTER_BYTES = 8  # of a vertex: where its in-neighbours begin; on the device first of all
 START_BYTES = 8  # of every vertex, where any in-neighbours are kept: where its own begin among those
 SLOT_BYTES = 4  # of every vertex, where any feature rows are kept: which of those is its own
 
@@ -29,15 +29,55 @@ class Accesses:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Bytes of what a batch reads of a vertex or an edge; over the bus each of them comes in whole sectors.
+
+    Args:
+        index: id of an in-neighbour.
+        row: of the features that may be kept.
+        edge_id: of an edge; 0 where that is its position. Kept beside the in-neighbour, or not at all.
+        other_rows, other_edges: of each other attribute with an entry a vertex, and an edge; never kept.
+    """
+
+    index: int
+    row: int
+    edge_id: int = 0
+    other_rows: tuple[int, ...] = ()
+    other_edges: tuple[int, ...] = ()
+
+    @property
+    def read_of_edge(self) -> int:
+        """Over the bus, of each edge drawn that is not kept."""
+        return _in_sectors(self.index, self.edge_id)
+
+    @property
+    def read_of_row(self) -> int:
+        """Over the bus, of each feature row that is not kept."""
+        return _in_sectors(self.row)
+
+    def read_bytes(self, accesses: Accesses) -> float:
+        """Of a batch without a cache."""
+        of_edge = self.read_of_edge + _in_sectors(*self.other_edges)
+        of_vertex = self.read_of_row + _in_sectors(*self.other_rows)
+        num_bytes = int(accesses.edge_reads.sum()) * of_edge + int(accesses.feature_reads.sum()) * of_vertex
+        return num_bytes / accesses.num_batches
+
+
+def _in_sectors(*sizes: int) -> int:
+    return sum(-(-size // SECTOR_BYTES) * SECTOR_BYTES for size in sizes)
+
+
+@dataclass(frozen=True)
 class CachePlan:
     """Vertices whose in-neighbours, and vertices whose features, lie on the device.
 
     Args:
         adjacency, features: int64 [a] and [f], ascending.
         adjacency_bytes, feature_bytes: what they take.
-        lookup_bytes: what finding them takes: the pointers of every vertex, and places in what is kept.
+        lookup_bytes: what finding them takes: the pointers of every vertex, and places in what is kept; 0 where not
+            even the pointers fit: nothing is kept, and they are read from host memory too.
         saved_bytes: read over the bus less, a batch, as the presampled ones read.
-        read_bytes: of a batch without the cache.
+        read_bytes: of a batch without the cache, all that it reads.
         gap: how far below the best possible `saved_bytes` this choice is at most, as a share of it.
     """
 
@@ -55,34 +95,37 @@ class CachePlan:
         """All that lies on the device."""
         return self.adjacency_bytes + self.feature_bytes + self.lookup_bytes
 
+    @property
+    def keeps_pointers(self) -> bool:
+        """Whether every vertex's pointer lies on the device."""
+        return self.lookup_bytes > 0
+
+    def saved_share(self, accesses: Accesses, sizes: Sizes) -> float:
+        """Of what a batch reads over the bus, where batches read so: others than the cache was planned from, too."""
+        edges, rows = accesses.edge_reads[self.adjacency].sum(), accesses.feature_reads[self.features].sum()
+        saved_bytes = int(edges) * sizes.read_of_edge + int(rows) * sizes.read_of_row
+        return saved_bytes / accesses.num_batches / sizes.read_bytes(accesses)
+
 
 def plan_cache(
-    accesses: Accesses,
-    degrees: np.ndarray,
-    out_degrees: np.ndarray,
-    *,
-    index_bytes: int,
-    row_bytes: int,
-    budget_bytes: int,
+    accesses: Accesses, degrees: np.ndarray, out_degrees: np.ndarray, sizes: Sizes, *, budget_bytes: int
 ) -> CachePlan:
     """Splits a byte budget between adjacency and features by expected accesses per byte (DUCATI's two caches).
 
     Both kinds of rows compete in one list, by bytes saved on the bus a batch per byte kept. Every edge
-    drawn is a read of its own, of a whole sector. Taking the best ratios first is best possible but for
-    the row that would fill what is left; rows that still fit are taken after it. Keeping rows of a kind has
-    a price for every vertex, so either kind alone is tried too.
+    drawn is a read of its own, of a whole sector, and its id another. Taking the best ratios first is best
+    possible but for the row that would fill what is left; rows that still fit are taken after it. Keeping rows
+    of a kind has a price for every vertex, so either kind alone is tried too.
 
     Rows that no presampled batch read fill what is left after all: other batches may read them, a vertex
     the sooner the more lists of in-neighbours it is in.
 
     Args:
         degrees, out_degrees: [N], in-neighbours of each vertex, and vertices whose in-neighbour it is.
-        index_bytes: of one in-neighbour's id.
-        row_bytes: of one feature row.
         budget_bytes: that all of `CachePlan.num_bytes` may take; with less than the pointers take, nothing is kept.
     """
     num_vertices = len(degrees)
-    rows = _rows(accesses, degrees, out_degrees, index_bytes, row_bytes)
+    rows = _rows(accesses, degrees, out_degrees, sizes)
     fillings = [
         _fill(rows, kinds, budget_bytes - _lookup_bytes(num_vertices, *kinds))
         for kinds in ((True, True), (False, True), (True, False))
@@ -91,14 +134,15 @@ def plan_cache(
     bound = max(filling.bound_bytes for filling in fillings)
     chosen = np.sort(best.chosen)
     adjacency, features = chosen[chosen < num_vertices], chosen[chosen >= num_vertices] - num_vertices
+    lookup_bytes = _lookup_bytes(num_vertices, len(adjacency) > 0, len(features) > 0)
     return CachePlan(
         adjacency=adjacency,
         features=features,
         adjacency_bytes=int(rows.sizes[adjacency].sum()),
-        feature_bytes=len(features) * row_bytes,
-        lookup_bytes=_lookup_bytes(num_vertices, len(adjacency) > 0, len(features) > 0),
+        feature_bytes=len(features) * sizes.row,
+        lookup_bytes=lookup_bytes if lookup_bytes <= budget_bytes else 0,
         saved_bytes=best.saved_bytes,
-        read_bytes=float(rows.gains.sum()),
+        read_bytes=sizes.read_bytes(accesses),
         gap=1 - best.saved_bytes / bound if bound else 0.0,
     )
 
@@ -141,17 +185,18 @@ class _Filling:
     bound_bytes: float
 
 
-def _rows(accesses: Accesses, degrees: np.ndarray, out_degrees: np.ndarray, index_bytes: int, row_bytes: int) -> _Rows:
-    read_bytes = -(-row_bytes // SECTOR_BYTES) * SECTOR_BYTES
-    gains = np.concatenate([accesses.edge_reads * SECTOR_BYTES, accesses.feature_reads * read_bytes]).astype(np.float64)
+def _rows(accesses: Accesses, degrees: np.ndarray, out_degrees: np.ndarray, sizes: Sizes) -> _Rows:
+    of_edge, of_row = sizes.read_of_edge, sizes.read_of_row
+    gains = np.concatenate([accesses.edge_reads * of_edge, accesses.feature_reads * of_row]).astype(np.float64)
     gains /= accesses.num_batches
     chances = out_degrees + 1.0  # one more for the seed that it may be
-    hopes = np.concatenate([chances * SECTOR_BYTES, chances * read_bytes]) * (gains == 0)
-    sizes = np.concatenate([degrees * index_bytes, np.full(len(degrees), row_bytes)]).astype(np.int64)
-    read, unread = (np.flatnonzero((sizes > 0) & (values > 0)) for values in (gains, hopes))
-    by_gain = read[np.argsort(-gains[read] / sizes[read], kind="stable")]
-    by_hope = unread[np.argsort(-hopes[unread] / sizes[unread], kind="stable")]
-    return _Rows(gains, hopes, sizes, np.concatenate([by_gain, by_hope]))
+    hopes = np.concatenate([chances * of_edge, chances * of_row]) * (gains == 0)
+    lists_bytes = degrees * (sizes.index + sizes.edge_id)
+    row_sizes = np.concatenate([lists_bytes, np.full(len(degrees), sizes.row)]).astype(np.int64)
+    read, unread = (np.flatnonzero((row_sizes > 0) & (values > 0)) for values in (gains, hopes))
+    by_gain = read[np.argsort(-gains[read] / row_sizes[read], kind="stable")]
+    by_hope = unread[np.argsort(-hopes[unread] / row_sizes[unread], kind="stable")]
+    return _Rows(gains, hopes, row_sizes, np.concatenate([by_gain, by_hope]))
 
 
 def _fill(rows: _Rows, kinds: tuple[bool, bool], budget_bytes: int) -> _Filling:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from planner.minibatch.bound import EpochBound, epoch_bound, relaxed_ratio
 from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import Played, simulate
+from planner.minibatch.simulate import Played, simulate, simulate_within
 from planner.minibatch.stages import StageTimes
 
 _PAPER_GPU_SLOTS = 10  # MorphGL, section 5.1
@@ -15,6 +16,8 @@ _NEIGHBOURS = 6  # splits tried on both sides of the bound's own
 _TRY_ALL_SPLITS = 32  # batches up to which every split is tried
 _HOLDS = (1, 2, 3)  # beyond which many batches leave nothing to gain
 _AS_GOOD = 1.001
+
+_Play = Callable[[Buffers, float], Played | None]
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,11 @@ def dispatch(
     assert num_batches >= 1, num_batches
     bound = epoch_bound(times, num_batches)
 
-    def play(buffers: Buffers) -> Played:
-        return simulate(times, buffers, num_batches, num_cpu_threads)
+    def play(buffers: Buffers, limit_s: float) -> Played | None:
+        return simulate_within(limit_s, times, buffers, num_batches, num_cpu_threads)
 
-    tried = {
-        buffers: play(buffers)
-        for buffers in _candidates(times, bound, num_batches, cpu_slots, gpu_slots, num_cpu_threads)
-    }
-    buffers = min(tried, key=lambda b: tried[b].epoch_s)
-    buffers, played = _with_fewest_slots(buffers, tried[buffers], play)
+    candidates = _candidates(times, bound, num_batches, cpu_slots, gpu_slots, num_cpu_threads)
+    buffers, played = _with_fewest_slots(*_fastest(candidates, play), play)
     if times.resident_batching_s is not None:
         resident_s = num_batches * (times.resident_batching_s + times.model_s)
         if resident_s <= played.epoch_s * _AS_GOOD:
@@ -94,20 +93,31 @@ def _candidates(
     yield from (Buffers(cpu_slots, gpu_slots, split, hold=hold) for hold in holds for split in splits)
 
 
+def _fastest(candidates: Iterator[Buffers], play: _Play) -> tuple[Buffers, Played]:
+    """The first of those with the shortest epoch; one that is longer need not be played to its end."""
+    best: tuple[Buffers, Played] | None = None
+    for buffers in candidates:
+        played = play(buffers, best[1].epoch_s if best else math.inf)
+        if played is not None and (best is None or played.epoch_s < best[1].epoch_s):
+            best = buffers, played
+    assert best is not None, "the first is played to its end"
+    return best
+
+
 def _splits(near: int, num_batches: int) -> range:
     if num_batches <= _TRY_ALL_SPLITS:
         return range(num_batches + 1)
     return range(max(0, near - _NEIGHBOURS), min(num_batches, near + _NEIGHBOURS) + 1)
 
 
-def _with_fewest_slots(buffers: Buffers, played: Played, play: Callable[[Buffers], Played]) -> tuple[Buffers, Played]:
+def _with_fewest_slots(buffers: Buffers, played: Played, play: _Play) -> tuple[Buffers, Played]:
     """Halves each buffer for as long as the epoch stays as short."""
     limit_s = played.epoch_s * _AS_GOOD
     for name in ("gpu_slots", "cpu_slots"):
         while (slots := getattr(buffers, name) // 2) >= (buffers.hold if name == "gpu_slots" else 1):
             smaller = replace(buffers, **{name: slots})
-            again = play(smaller)
-            if again.epoch_s > limit_s:
+            again = play(smaller, limit_s)
+            if again is None or again.epoch_s > limit_s:
                 break
             buffers, played = smaller, again
     return buffers, played

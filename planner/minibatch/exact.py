@@ -11,7 +11,7 @@ from planner.minibatch.stages import StageTimes
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntervalVar, IntVar, LiteralT
 
-_TICKS = 10_000  # that the longest stage is divided into
+_TICKS = 100_000  # that the longest stage is divided into; stages are rounded down, so that no bound is too high
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class ExactEpoch:
     """The shortest epoch found, and what none can be shorter than.
 
     Args:
-        num_gpu_batches: how many the GPU makes in it.
+        num_gpu_batches: how many the GPU makes in it; -1 where the solver found none.
     """
 
     seconds: float
@@ -38,26 +38,29 @@ def solve(
     """Routes and start times of every stage that end an epoch soonest, with the buffers of `Buffers`.
 
     Args:
-        at_most_s: an epoch known to be possible; returned where the solver finds none shorter.
+        at_most_s: an epoch known to be possible; returned where the solver finds none shorter in time.
         limit_s: of solving; then the best so far and its bound are returned.
     """
     from ortools.sat.python import cp_model  # takes a third of a second
 
     tick_s = max(times.cpu_batching_s, times.gpu_batching_s, times.dma_s, times.model_s) / _TICKS
+    least_s = epoch_bound(times, num_batches).seconds
     problem = _Problem(cp_model.CpModel(), times, tick_s, num_batches, at_most_s)
     problem.limit_slots(cpu_slots, gpu_slots)
     problem.break_symmetry()
-    problem.model.add(problem.makespan >= int(epoch_bound(times, num_batches).seconds / tick_s) - 4 * num_batches)
+    problem.model.add(problem.makespan >= int(least_s / tick_s) - 1)
     problem.model.minimize(problem.makespan)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = limit_s
     status = solver.solve(problem.model)
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        num_gpu = num_batches - sum(solver.value(on_cpu) for on_cpu in problem.on_cpu)
-        return ExactEpoch(solver.objective_value * tick_s, solver.best_objective_bound * tick_s, num_gpu)
-    is_proven = status == cp_model.INFEASIBLE  # nothing is shorter
-    return ExactEpoch(at_most_s, at_most_s if is_proven else epoch_bound(times, num_batches).seconds, -1)
+    # Not a proof that nothing is shorter: rounded down, a possible epoch stays possible.
+    assert status != cp_model.INFEASIBLE, f"no epoch takes {at_most_s} s at most"
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return ExactEpoch(at_most_s, min(at_most_s, least_s), -1)
+    num_gpu = num_batches - sum(solver.value(on_cpu) for on_cpu in problem.on_cpu)
+    seconds = min(at_most_s, solver.objective_value * tick_s)
+    return ExactEpoch(seconds, min(seconds, max(least_s, solver.best_objective_bound * tick_s)), num_gpu)
 
 
 class _Problem:
@@ -65,9 +68,9 @@ class _Problem:
 
     def __init__(self, model: CpModel, times: StageTimes, tick_s: float, num_batches: int, at_most_s: float) -> None:
         self.model, self.size = model, num_batches
-        self.horizon = int(at_most_s / tick_s) + 1
+        self.horizon = int(at_most_s / tick_s) + 4 * num_batches  # simulated epochs are rounded to nanoseconds
         cpu, gpu, dma, train = (
-            round(seconds / tick_s)
+            int(seconds / tick_s)
             for seconds in (times.cpu_batching_s, times.gpu_batching_s, times.dma_s, times.model_s)
         )
         self.on_cpu = [model.new_bool_var(f"on_cpu_{i}") for i in range(num_batches)]

@@ -22,7 +22,7 @@ class MiniBatchEpoch(Contract):
         num_batches: of this worker.
         num_gpu_made: of them, made by the GPU.
         predicted_s: simulated; `gap` is how far above the bound, as a share of it.
-        measured_s: until the last batch was trained.
+        measured_s: until the last batch was trained, planning included.
         loss: mean over its batches.
     """
 

@@ -28,7 +28,8 @@ def run_mini_batches(
     Args:
         folder: receives `job.json`, `mini_batch.json`, `model.pt` (PyG state_dict) and `workers.log`.
         num_workers: 0: one a CUDA device, or one on a CPU. Each loads the whole graph.
-        timeout_s: longest wait for a stage of a batch or for another worker.
+        timeout_s: longest wait for another worker, and for a stage of a batch; a stage that may wait for another
+            worker itself has twice that.
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` after every epoch.
 
     Raises:
@@ -47,8 +48,7 @@ def run_mini_batches(
     if num_workers > available:
         kind = "CUDA devices" if has_cuda else "cores"
         raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
-    for stale in (RUN_FILE, "model.pt"):
-        (folder / stale).unlink(missing_ok=True)
+    (folder / RUN_FILE).unlink(missing_ok=True)
     job.save(folder / "job.json")
     host = HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))
     arguments = [str(folder / "job.json"), str(folder), f"--timeout-s={timeout_s}"]

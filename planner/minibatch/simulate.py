@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from planner.minibatch.policy import Action, Buffers, DualBufferPolicy
 from planner.minibatch.stages import StageTimes
 
 _NS = 1e9
+_LOOK_EVERY = 64  # events, at how long the epoch takes at least
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,17 @@ def simulate(times: StageTimes, buffers: Buffers, num_batches: int, num_cpu_thre
         num_cpu_threads: that make the CPU's batches, each one in `num_cpu_threads` times `cpu_batching_s`: the
             first batch takes that long to come, and the last ones come together.
     """
+    played = simulate_within(math.inf, times, buffers, num_batches, num_cpu_threads)
+    assert played is not None
+    return played
+
+
+def simulate_within(
+    limit_s: float, times: StageTimes, buffers: Buffers, num_batches: int, num_cpu_threads: int = 1
+) -> Played | None:
+    """As `simulate`; None where it shows before the end that the epoch takes longer than `limit_s`."""
     policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
-    return _Player(times, policy, num_cpu_threads).play()
+    return _Player(times, policy, num_cpu_threads).play(limit_s)
 
 
 class _Player:
@@ -55,11 +66,17 @@ class _Player:
         self.end_ns: dict[tuple[str, int], int] = {}  # of the stages under way, by stage and thread
         self.busy_ns = dict.fromkeys(self.length_ns, 0)
         self.cpu_blocked_ns = self.gpu_waiting_ns = 0  # the CPU's: of all threads together
+        num_gpu, num_cpu = _split(policy)
+        # Stages that have not begun; at least so many.
+        self.left = {"cpu_batch": num_cpu, "transfer": num_cpu, "gpu_batch": num_gpu, "train": policy.num_batches}
 
-    def play(self) -> Played:
-        now_ns = 0
+    def play(self, limit_s: float) -> Played | None:
+        now_ns = num_events = 0
         while not self.policy.is_over:
             self._begin(now_ns)
+            if num_events % _LOOK_EVERY == 0 and self._least_ns(now_ns) / _NS > limit_s:
+                return None
+            num_events += 1
             assert self.end_ns, f"nothing is under way and nothing may begin: {self.policy}"
             next_ns = min(self.end_ns.values())
             if self.policy.cpu_is_blocked:
@@ -79,6 +96,21 @@ class _Player:
             num_gpu_made=self.policy.num_gpu_made,
         )
 
+    def _least_ns(self, now_ns: int) -> int:
+        """The earliest end of the epoch: GPU and PCIe have one stage at a time, the CPU one a thread."""
+
+        def free_ns(*stages: str) -> int:
+            return max(now_ns, *(self.end_ns.get((stage, 0), 0) for stage in stages))
+
+        def left_ns(*stages: str) -> int:
+            return sum(self.left[stage] * self.length_ns[stage] for stage in stages)
+
+        return max(
+            free_ns("train", "gpu_batch") + left_ns("train", "gpu_batch"),
+            free_ns("transfer", "gpu_batch") + left_ns("transfer", "gpu_batch"),
+            now_ns + left_ns("cpu_batch") // self.num_cpu_threads,
+        )
+
     def _begin(self, now_ns: int) -> None:
         self._begin_cpu_batches(now_ns)
         for action in self.policy.next_actions():
@@ -94,6 +126,7 @@ class _Player:
     def _run(self, stage: str, thread: int, now_ns: int) -> None:
         self.end_ns[stage, thread] = now_ns + self.length_ns[stage]
         self.busy_ns[stage] += self.length_ns[stage]
+        self.left[stage] = max(0, self.left[stage] - 1)
 
     def _end(self, now_ns: int) -> None:
         for stage, thread in [lane for lane, end_ns in self.end_ns.items() if end_ns == now_ns]:
@@ -101,3 +134,12 @@ class _Player:
             getattr(self.policy, f"end_{stage}")()
             if stage == "cpu_batch":
                 self.idle_threads.append(thread)
+
+
+def _split(policy: DualBufferPolicy) -> tuple[int, int]:
+    """How many batches the GPU makes, and how many the CPU, as far as that is settled before the epoch."""
+    num_gpu = policy.buffers.num_gpu_batches
+    if num_gpu is None:
+        return 0, 0
+    num_gpu = min(num_gpu, policy.num_batches)
+    return num_gpu, policy.num_batches - num_gpu

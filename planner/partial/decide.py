@@ -48,7 +48,7 @@ def choose_partial_reduce(
         max_staleness = PAPER_STALENESS if pin.max_staleness is None else pin.max_staleness
     elif len(alphas) * len(stalenesses) > 1:
         conditions_of = replicas_of(job.training.weather, size, job.training.epochs, epoch_s)
-        drawn = [conditions_of(replica) for replica in range(_NUM_REPLICAS)]
+        drawn = [conditions_of(1 + replica) for replica in range(_NUM_REPLICAS)]  # 0 is what the run itself meets
         p95_s = {
             (k, a): figures(sections, drawn.__getitem__, Waiting(a, k, min_group), _NUM_REPLICAS).p95_run_epoch_s
             for k in stalenesses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.cluster import Placement
 from planner.costs import FLOAT_BYTES
 from planner.hybrid.sizes import Replicas
 from planner.hybrid.steps import step_levels
@@ -27,6 +28,11 @@ def mailbox_bytes(program: Program, shape: WorkerShape, rank: int = 0, replicas:
         sizes = {step.name: replicas.size(rank, levels.rows[step.name]) for step in steps}
         rows = {name: size.num_fetched + size.num_sent for name, size in sizes.items()}
     return FLOAT_BYTES * sum(2 * rows[step.name] * step.in_width * (1 if step.constant else 2) for step in steps)
+
+
+def on_device(num_bytes: int, placement: Placement, rank: int) -> int:
+    """Of a worker's mailbox what its device has to hold: none on CUDA, where it lies in the host's memory."""
+    return 0 if placement.profile_of(rank).device_kind == "cuda" else num_bytes
 
 
 def mailbox_bytes_of(plan: Plan, rank: int) -> int:

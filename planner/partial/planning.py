@@ -9,7 +9,7 @@ from planner.job import Job
 from planner.partial.contributing import contributing_vertices
 from planner.partial.decide import choose_partial_reduce
 from planner.partial.decision import PartialReduceDecision
-from planner.partial.memory import mailbox_bytes_of
+from planner.partial.memory import mailbox_bytes_of, on_device
 from planner.plan import Plan, WorkerLoad
 from planner.schedule import Schedule
 from planner.weather.model import WeatherFigures
@@ -58,9 +58,7 @@ def with_mailboxes(plan: Plan) -> Plan:
 
 def _with_mailbox(plan: Plan, rank: int, num_bytes: int) -> WorkerLoad:
     load = plan.prediction.workers[rank]
-    if plan.placement.profile_of(rank).device_kind == "cuda":  # it lies in the host's memory, not in the device's
-        return load
-    peak_bytes = load.peak_bytes + num_bytes
+    peak_bytes = load.peak_bytes + on_device(num_bytes, plan.placement, rank)
     if peak_bytes > load.capacity_bytes:
         raise NoPlanFitsError(
             f"no plan fits: with {num_bytes:,} bytes of halo rows that partial reduce keeps, worker {rank} needs "

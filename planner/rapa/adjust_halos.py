@@ -12,35 +12,42 @@ from planner.rapa.seconds import Cost, Fits
 EPSILON = 0.01  # of the mean cost: the spread at which it is balanced enough
 
 
-def adjust_halos(pairs: HaloPairs, cost: Cost, fits: Fits) -> np.ndarray:
+def adjust_halos(pairs: HaloPairs, cost: Cost, fits: Fits, at_work: np.ndarray | None = None) -> np.ndarray:
     """bool [K]: the pairs kept (algorithm 2).
 
     Passes over all workers until their costs spread by less than `EPSILON` or a pass prunes nothing.
     Unlike the paper's, it looks before the first pass: what is balanced and fits is left as it is.
+
+    Args:
+        at_work: bool [W], workers that are to cost alike (None: all); of others, that were left next to nothing, no
+            mean knows, and their halos stay.
     """
-    kept = pairs.everything
-    while not _is_done(pairs, kept, cost, fits):
-        pruned = _adjust_once(pairs, kept, cost, fits)
+    kept, workers = pairs.everything, np.arange(pairs.num_workers)
+    workers = workers if at_work is None else workers[at_work]
+    while not _is_done(pairs, kept, cost, fits, workers):
+        pruned = _adjust_once(pairs, kept, cost, fits, workers)
         if np.array_equal(pruned, kept):
             break
         kept = pruned
     return kept
 
 
-def _is_done(pairs: HaloPairs, kept: np.ndarray, cost: Cost, fits: Fits) -> bool:
+def _is_done(pairs: HaloPairs, kept: np.ndarray, cost: Cost, fits: Fits, workers: np.ndarray) -> bool:
     loads = pairs.loads(kept)
-    costs = cost(loads)
-    return costs.std() < EPSILON * costs.mean() and all(fits(worker, loads) for worker in range(pairs.num_workers))
+    costs = cost(loads)[workers]
+    return costs.std() < EPSILON * costs.mean() and all(fits(int(worker), loads) for worker in workers)
 
 
-def _adjust_once(pairs: HaloPairs, kept: np.ndarray, cost: Cost, fits: Fits) -> np.ndarray:
+def _adjust_once(pairs: HaloPairs, kept: np.ndarray, cost: Cost, fits: Fits, workers: np.ndarray) -> np.ndarray:
     """One pass, the most burdened worker first, by what it computes and what it moves (algorithm 3)."""
-    for worker in np.argsort(-cost(pairs.loads(kept)), kind="stable"):
-        kept = _adjust_worker(pairs, kept, int(worker), cost, fits)
+    for worker in workers[np.argsort(-cost(pairs.loads(kept))[workers], kind="stable")]:
+        kept = _adjust_worker(pairs, kept, int(worker), cost, fits, workers)
     return kept
 
 
-def _adjust_worker(pairs: HaloPairs, kept: np.ndarray, worker: int, cost: Cost, fits: Fits) -> np.ndarray:
+def _adjust_worker(
+    pairs: HaloPairs, kept: np.ndarray, worker: int, cost: Cost, fits: Fits, workers: np.ndarray
+) -> np.ndarray:
     """The worker's vertices of least influence pruned, until half its excess over the mean is gone and it fits.
 
     All of them where that is never reached. The paper's loop ends at the mean also where memory is still
@@ -48,9 +55,10 @@ def _adjust_worker(pairs: HaloPairs, kept: np.ndarray, worker: int, cost: Cost, 
     """
     loads = pairs.loads(kept)
     costs = cost(loads)
-    if costs[worker] <= costs.mean() and fits(worker, loads):
+    mean = costs[workers].mean()
+    if costs[worker] <= mean and fits(worker, loads):
         return kept
-    goal = (costs[worker] + costs.mean()) / 2
+    goal = (costs[worker] + mean) / 2
     own = np.flatnonzero(kept & (pairs.worker == worker))
     ranked = own[np.argsort(pairs.influence[own], kind="stable")]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import LayerDecision
 from planner.rapa.adjust_halos import adjust_halos
 from planner.rapa.pairs import HaloPairs
@@ -34,10 +35,20 @@ class Pruning:
     after_s: np.ndarray
 
 
-def prune_halos(trial: Trial, layers: tuple[LayerDecision, ...]) -> Pruning:
-    """Algorithms 2 and 3 on a partition whose halos are still whole."""
-    pairs, cost = HaloPairs.of(trial.problem.graph, trial.halo), SecondsCost(trial, layers)
-    kept = adjust_halos(pairs, cost, cost.fits)
+def prune_halos(
+    trial: Trial,
+    layers: tuple[LayerDecision, ...],
+    cache: CacheDecision = NO_CACHE,
+    at_work: np.ndarray | None = None,
+) -> Pruning:
+    """Algorithms 2 and 3 on a partition whose halos are still whole.
+
+    Args:
+        cache: rows that will be kept between epochs, so that they travel in few.
+        at_work: bool [W], workers that have a share of the graph (None: all).
+    """
+    pairs, cost = HaloPairs.of(trial.problem.graph, trial.halo), SecondsCost(trial, layers, cache)
+    kept = adjust_halos(pairs, cost, cost.fits, at_work)
     num_edges = sum(shape.num_edges for shape in trial.shapes)
     return Pruning(
         pruned=pairs.pruned(kept),

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.schedule import Schedule
 from planner.simulator.engine import compile_schedule, play, without_contention
+from planner.simulator.event_loop import Ints, Tables
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Bound:
 def lower_bound(schedule: Schedule) -> Bound:
     """The larger of the critical path and the busiest resource's seconds of work.
 
-    Under a quota a path counts processor time alone, and work the whole periods it needs.
+    Under a quota a path counts processor time alone, and work the periods it needs, the first of which may
+    have begun before. What is charged to a resource counts in neither.
 
     The critical path lets every task have a resource of its own but keeps dependencies and the
     rendezvous of groups. Counted in nanoseconds as the engine does, so it never exceeds the
@@ -33,11 +35,18 @@ def lower_bound(schedule: Schedule) -> Bound:
     path_ns = play(without_contention(compiled)).makespan_ns
     busy_ns = np.zeros(schedule.num_resources, dtype=np.int64)
     np.add.at(busy_ns, compiled.tables.resource, compiled.duration_ns)
-    quota_ns, period_ns = compiled.tables.quota_ns, compiled.tables.period_ns
-    limited = (quota_ns > 0) & (busy_ns > 0)
-    num_full, rest_ns = np.divmod(busy_ns[limited] - 1, quota_ns[limited])
-    busy_ns[limited] = num_full * period_ns[limited] + rest_ns + 1
+    limited = (compiled.tables.quota_ns > 0) & (busy_ns > 0)
+    busy_ns[limited] = _end_under_quota(busy_ns, compiled.tables)[limited]
     if busy_ns.max(initial=0) <= path_ns:
         return Bound(path_ns / 1e9, "critical path")
     busiest = int(busy_ns.argmax())
     return Bound(int(busy_ns[busiest]) / 1e9, f"resource {busiest}")
+
+
+def _end_under_quota(work_ns: Ints, tables: Tables) -> Ints:
+    """When work that begins at 0 and never pauses is done, on each resource that has a quota."""
+    quota_ns = np.maximum(tables.quota_ns, 1)
+    first_ns = np.minimum(quota_ns, tables.period_ns - tables.phase_ns)
+    num_full, rest_ns = np.divmod(work_ns - first_ns - 1, quota_ns)
+    later_ns = (num_full + 1) * tables.period_ns - tables.phase_ns + rest_ns + 1
+    return np.where(work_ns <= first_ns, work_ns, later_ns)

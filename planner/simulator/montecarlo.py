@@ -53,7 +53,8 @@ def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, f
     """Seconds of the median (`p50`) and the 95th percentile (`p95`) of an epoch, over `num_replicas` or a few more.
 
     Under a quota epochs are played on end, as many at a time as `epochs_to_play` says. Tasks fluctuate
-    independently of one another, so what slows a whole machine for a whole run is not in these figures.
+    independently of one another, and by their operators' spread as groups of calls had it: what slows a whole
+    machine for a whole run, and what single calls vary by within a group, are not in these figures.
 
     Raises `ValueError` as `sample_durations` and `play_many` do.
     """

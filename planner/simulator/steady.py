@@ -19,17 +19,15 @@ _MOST_EPOCHS = 48
 class Epochs:
     """When each of T tasks took its resource, started its work and ended, in each of K epochs: [K, T].
 
-    Nanoseconds from when the first worker began the epoch.
+    Nanoseconds from when the first worker began the epoch. `epoch_ns` [K] is from the last worker's end of the epoch
+    before to that of this one: who ends early begins the next one early, so that added up from begin to end epochs
+    would last longer than all of them together.
     """
 
     arrive_ns: Ints
     start_ns: Ints
     end_ns: Ints
-
-    @property
-    def epoch_ns(self) -> Ints:
-        """[K] from the first worker's begin to the last one's end."""
-        return self.end_ns.max(1, initial=0)
+    epoch_ns: Ints
 
     @property
     def median_epoch(self) -> int:
@@ -61,4 +59,6 @@ def play_epochs(schedule: Schedule) -> Epochs:
     shape = (count, len(schedule.tasks))
     times = [t.reshape(shape)[min(1, count - 1) :] for t in (timeline.arrive_ns, timeline.start_ns, timeline.end_ns)]
     begin_ns = times[0].min(1, keepdims=True) if schedule.tasks else 0
-    return Epochs(*(t - begin_ns for t in times))
+    ends_ns = timeline.end_ns.reshape(shape).max(1, initial=0)
+    arrive_ns, start_ns, end_ns = (t - begin_ns for t in times)
+    return Epochs(arrive_ns, start_ns, end_ns, np.diff(ends_ns) if count > 1 else ends_ns)

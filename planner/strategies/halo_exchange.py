@@ -162,7 +162,9 @@ class HaloExchangeStrategy:
         found = []
         for _, trial, decision in islice(fastest.values(), _NUM_PRUNED):
             on_step(f"pruning halos ({decision.partitioner}, {decision.balance} shares)")
-            less = self._without(trial, prune_halos(trial, decision.layers).pruned)
+            at_work = np.array(decision.target_weights) > 0
+            pruning = prune_halos(trial, decision.layers, decision.cache, at_work)
+            less = self._without(trial, pruning.pruned)
             for layers in less.descend():
                 cache = less.cache(layers)
                 changed = decision.model_copy(update={"layers": layers, "prune": "rapa", "cache": cache})
@@ -196,10 +198,10 @@ class HaloExchangeStrategy:
         for sparse in feature_formats(problem):
             on_step(f"choosing the order of operators ({method}, {'sparse' if sparse else 'dense'} features)")
             trial = self._trial(problem, part, sparse)
-            by_overlap = [replace(trial, overlap=overlap) for overlap in overlap_options(problem)]
+            by_overlap = [replace(trial, overlap=overlap, _caches={}) for overlap in overlap_options(problem)]
             for layers in trial.descend():
-                cache = trial.cache(layers)
                 for each in by_overlap:
+                    cache = each.cache(layers)
                     decision = FullBatchDecision(
                         partitioner=method,
                         target_weights=weights,

@@ -18,6 +18,7 @@ from planner.hybrid.dependencies import Rates
 from planner.hybrid.levels import why_not
 from planner.joint_cache.capacity import RESERVE_BYTES
 from planner.joint_cache.decision import NO_CACHE
+from planner.partial.memory import mailbox_bytes, on_device
 from planner.plan import FullBatchDecision
 from planner.program import LayerDecision
 from planner.strategies.base import OnStep
@@ -106,8 +107,8 @@ def _candidates(hybrid: HybridTrial, decision: FullBatchDecision) -> list[Tried]
     choices = [best]
     if any(mask.any() for mask in best.cached):
         choices.append(_Choice(hybrid.nothing, best.staged, ["nothing"] * hybrid.num_workers, best.bounds_s))
-    if _may_cache_all(hybrid) and not all(mask.all() for mask in best.cached):
-        staged = hybrid.everything if best.staged else None
+    staged = hybrid.everything if best.staged else None
+    if not all(mask.all() for mask in best.cached) and _may_cache_all(hybrid, staged):
         choices.append(_Choice(hybrid.everything, staged, ["all"] * hybrid.num_workers, best.bounds_s))
     return [_tried(hybrid, decision, choice) for choice in choices]
 
@@ -138,15 +139,24 @@ def _budgets(hybrid: HybridTrial) -> list[float]:
 
 
 def _missing(hybrid: HybridTrial, cached: Masks, staged: Masks | None) -> list[int]:
-    """Bytes that each worker lacks; negative where some are left."""
+    """Bytes that each worker lacks, its mailbox counted where it will have one; negative where some are left."""
     trial = hybrid.split_into(cached, staged)
-    workers = trial.problem.placement.workers
-    return [need.peak_bytes - w.memory_bytes for need, w in zip(trial.memory(hybrid.layers), workers, strict=True)]
+    placement, needs = trial.problem.placement, trial.memory(hybrid.layers)
+    boxes = [0] * len(placement.workers)
+    if trial.problem.job.pin.partial_reduce:
+        program, made = trial.program(hybrid.layers), None if staged else trial.replicated
+        replicas = made.replicas if made else None
+        whole = [mailbox_bytes(program, shape, rank, replicas) for rank, shape in enumerate(trial.shapes)]
+        boxes = [on_device(num_bytes, placement, rank) for rank, num_bytes in enumerate(whole)]
+    return [
+        need.peak_bytes + box - w.memory_bytes for need, box, w in zip(needs, boxes, placement.workers, strict=True)
+    ]
 
 
-def _may_cache_all(hybrid: HybridTrial) -> bool:
+def _may_cache_all(hybrid: HybridTrial, staged: Masks | None) -> bool:
     needs = [hybrid.work(rank, mask).num_bytes for rank, mask in enumerate(hybrid.everything)]
-    return all(need <= budget for need, budget in zip(needs, _budgets(hybrid), strict=True))
+    is_within = all(need <= budget for need, budget in zip(needs, _budgets(hybrid), strict=True))
+    return is_within and max(_missing(hybrid, hybrid.everything, staged)) <= 0
 
 
 def _union(hybrid: HybridTrial, rank: int, mask: np.ndarray, budget_bytes: float) -> np.ndarray:

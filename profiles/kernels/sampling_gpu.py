@@ -171,10 +171,21 @@ class KeptEdges:
     Args:
         indices: [k], their sources, vertex after vertex.
         starts: int64 [N], where a vertex's begin in `indices`; -1 where they are not kept.
+        ids: int64 [k], their edges; None where positions in the graph are edges.
     """
 
     indices: Tensor
     starts: Tensor
+    ids: Tensor | None = None
+
+    def slots(self, indptr: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
+        """int64 [e], which of `indices` the edge at each position is; -1 for one that is not kept.
+
+        Args:
+            targets: int64 [e], the vertices that the edges lead to.
+        """
+        starts = self.starts[targets]
+        return torch.where(starts >= 0, starts + positions - gather(indptr, targets), -1)
 
 
 def sample(
@@ -217,7 +228,4 @@ def _sources(
     """[e], where the drawn edges come from."""
     if kept is None:
         return gather(indices, positions)
-    targets = found[columns]
-    starts = kept.starts[targets]
-    slots = torch.where(starts >= 0, starts + positions - gather(indptr, targets), -1)
-    return gather(indices, positions, kept.indices, slots)
+    return gather(indices, positions, kept.indices, kept.slots(indptr, found[columns], positions))

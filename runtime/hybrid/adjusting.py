@@ -99,7 +99,7 @@ class Adjusting:
         is_other = bool((best != self.cached).any())
         saved_s, present_s = (each.saved_s(self._monitor.rates) for each in (work, self._work))
         seconds = time.monotonic() - begin_s
-        return Choice(record.epoch, best, work, is_other, saved_s, present_s, max(bound_s, saved_s), seconds)
+        return Choice(record.epoch, best, work, is_other, saved_s, present_s, bound_s, seconds)
 
     def take(self, choice: Choice) -> float:
         """Sets the model up for a choice while all others do, and returns the seconds that took."""
@@ -130,7 +130,7 @@ class Adjusting:
 
     def _choose(self, rates: Rates, epoch_s: float) -> tuple[np.ndarray, SplitWork, float]:
         """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs."""
-        adjustment = self._adjuster.adjust(self._monitor.steady)
+        adjustment = self._adjuster.adjust(self._monitor.steady, rates)
         present_s, worth_s = self._work.saved_s(rates), max(_WORTH * epoch_s, self.set_up_s / _PAYS_BACK)
         if adjustment.bound_s - present_s <= worth_s:
             return self.cached, self._work, adjustment.bound_s
@@ -155,7 +155,7 @@ class Adjusting:
             # Gradients are taken to go back in the time that the rows took to come.
             taken_s += one_way_s if step.constant else 2 * one_way_s
             floats += of_step
-            exchanger = model.level_exchanger(step)
+            exchanger = model.exchanger_of(step)
             if not self.is_few(exchanger.num_halo):
                 due |= np.array(exchanger.recv_counts) > 0
         self._monitor.observe(pace, taken_s, floats, due & (floats == 0))

@@ -45,7 +45,7 @@ class InStep:
 
     def _exchanged(self, step: Step, seconds: Mapping[str, float], waiting_s: float) -> tuple[np.ndarray, np.ndarray]:
         model, size = self._adjusting.model, self._adjusting.size
-        exchanger = model.level_exchanger(step)
+        exchanger = model.exchanger_of(step)
         assert isinstance(exchanger, LevelExchanger)
         floats = np.array(exchanger.recv_counts, np.float64) * step.in_width
         arrived_s = exchanger.arrived_s.get(step.name, np.full(size, seconds[_exchange_key(step)]))

@@ -17,6 +17,7 @@ from planner.hybrid.staging import Staged
 from planner.hybrid.steps import step_levels
 from planner.job import Job
 from planner.joint_cache.decision import CacheDecision
+from planner.plan import Plan
 from planner.program import Program, Step
 from planner.shard import Shard
 from profiles.kernels import pool
@@ -28,7 +29,6 @@ from runtime.hybrid.operators import ExchangeLevel, GatherLevel
 from runtime.model import WorkerModel, block_of, own_inputs
 from runtime.operators import Attend, SparseInput
 from runtime.precompute import input_value
-from runtime.recorder import Recorder
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class HybridModel(WorkerModel):
     """
 
     def __init__(
-        self, job: Job, program: Program, shard: Shard, recorder: Recorder, staged: Staged, *, adjusts: bool = False
+        self, job: Job, program: Program, shard: Shard, device: torch.device, staged: Staged, *, adjusts: bool = False
     ) -> None:
         self.steps = step_levels(program, staged.first)
         self._staged: Staged | None = staged
@@ -72,11 +72,17 @@ class HybridModel(WorkerModel):
         self._room: dict[str, Tensor] = {}
         self._own: _Own | None = None
         self._vertices: dict[int, Tensor] = {}
-        super().__init__(job, program, shard, recorder)
+        super().__init__(job, program, shard, device)
         self._set_up(staged.cached)
         if not adjusts:
             self._staged = self._own = None
             self._room.clear()
+
+    @classmethod
+    def of_plan(cls, plan: Plan, shard: Shard, staged: Staged, device: torch.device) -> HybridModel:
+        """The model of a plan's worker."""
+        adjusts = plan.decision.dependencies.adjust == "online"
+        return cls(plan.job, plan.program(), shard, device, staged, adjusts=adjusts)
 
     def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> LevelExchanger:
         assert not cache.keeps_any, "kept rows are no replicas"
@@ -156,12 +162,13 @@ class HybridModel(WorkerModel):
         room[n:].copy_(torch.from_numpy(np.ascontiguousarray(extra)))
         return room
 
-    def level_exchanger(self, step: Step) -> HaloExchanger:
-        """What exchanges the rows of a step."""
+    def exchanger_of(self, step: Step) -> HaloExchanger:
+        """What exchanges the rows of a step's level."""
         return self.blocks[self.steps.rows[step.name]].exchanger
 
     def exchange_through(self, over: Callable[[HaloExchanger], HaloExchanger]) -> None:
         """Has rows exchanged by what `over` makes of every level's exchanger, until another split is set up."""
+        self.exchanger = over(self.whole)  # which is told when an epoch begins
         for level, block in self.blocks.items():
             self.blocks[level] = replace(block, exchanger=over(block.exchanger))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -51,3 +52,19 @@ def _take_state_of_first(optimizer: torch.optim.Optimizer, device: torch.device)
                     sent = value.to(device)  # Adam counts its steps in host memory
                     dist.broadcast(sent, 0)
                     value.copy_(sent)
+
+
+@contextmanager
+def emptying_frames() -> Iterator[None]:
+    """Within a process group: frames that an error went through hold nothing any more when the group ends.
+
+    DDP's reducer in one of them would outlive the group, and may then wait for ever.
+    """
+    try:
+        yield
+    except BaseException as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            traceback.clear_frames(cause.__traceback__)
+            cause = cause.__cause__
+        raise

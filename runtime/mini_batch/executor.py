@@ -87,32 +87,40 @@ def run_epoch(
     *,
     num_cpu_threads: int = 1,
     timeout_s: float = 300.0,
+    begun_s: float | None = None,
 ) -> Epoch:
     """Trains every batch of an epoch once.
 
     Args:
         buffers: of a CPU that makes one batch after another (`Buffers.for_threads`).
+        begun_s: on the monotonic clock, from when on the epoch counts; None: from here.
 
     Raises:
         StageFailedError: a stage raised, or none ended within `timeout_s`; the others are stopped.
     """
+    begun_s = time.monotonic() if begun_s is None else begun_s
     makers = [f"CPU {thread}" for thread in range(num_cpu_threads)]
     with Lanes((*makers, "PCIe", "GPU"), timeout_s) as lanes:
         policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
-        return _EpochUnderWay(stages, policy, epoch, lanes, makers).run()
+        return _EpochUnderWay(stages, policy, epoch, lanes, makers, begun_s).run()
 
 
 class _EpochUnderWay:
     def __init__(
-        self, stages: Stages, policy: DualBufferPolicy, epoch: int, lanes: Lanes, idle_makers: list[str]
+        self,
+        stages: Stages,
+        policy: DualBufferPolicy,
+        epoch: int,
+        lanes: Lanes,
+        idle_makers: list[str],
+        begun_s: float,
     ) -> None:
         self.stages, self.policy, self.epoch, self.lanes = stages, policy, epoch, lanes
-        self.idle_makers = idle_makers
+        self.idle_makers, self.begun_s = idle_makers, begun_s
         self.maker_of: dict[int, str] = {}
         self.in_host: deque[tuple[int, Any]] = deque()
         self.on_device: deque[tuple[int, Any]] = deque()
         self.done = Epoch()
-        self.origin_s = time.monotonic()
 
     def run(self) -> Epoch:
         while not self.policy.is_over:
@@ -150,7 +158,7 @@ class _EpochUnderWay:
         self.lanes.begin("GPU", "train", index, lambda: self.stages.train(batch))
 
     def _settle(self, ended: Ended) -> None:
-        start_s, end_s = ended.start_s - self.origin_s, ended.end_s - self.origin_s
+        start_s, end_s = ended.start_s - self.begun_s, ended.end_s - self.begun_s
         self.done.spans.append(StageSpan(ended.stage, ended.batch, start_s, end_s))
         getattr(self.policy, f"end_{ended.stage}")()
         if ended.stage == "cpu_batch":

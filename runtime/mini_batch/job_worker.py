@@ -22,11 +22,13 @@ from planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
 from planner.minibatch.room import MAX_SLOTS
 from profiles.contract import replacing
 from profiles.errors import RunFailedError, UserError
+from profiles.kernels.counter import chained_key
 from profiles.launch import emit
+from profiles.roll_call import naming_lost_workers
 from profiles.torchrun import local_device, process_group
 from runtime.metrics import hits
 from runtime.mini_batch.device_memory import CudaMemory, fill_device
-from runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
+from runtime.mini_batch.distributed import emptying_frames, in_step, joined, num_batches_of, split
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import StageProfile, profile_stages
 from runtime.mini_batch.train import Trained, train
@@ -34,6 +36,7 @@ from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, l
 from runtime.sampling.loader import NeighborLoader
 
 _PROFILED_BATCHES = 12
+_DROPOUT = 0x64726F706F7574  # sets these keys apart from those of the loader's orders
 
 
 def run_worker(job_path: Path, folder: Path, *, timeout_s: float) -> None:
@@ -43,7 +46,7 @@ def run_worker(job_path: Path, folder: Path, *, timeout_s: float) -> None:
     """
     job, device = Job.load(job_path), local_device()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    with process_group(device, timeout_s):
+    with process_group(device, timeout_s), emptying_frames(), naming_lost_workers():
         # Without a name, so that it ends here: DDP's reducer outliving the group may wait for ever.
         _Worker(job, device, rank, size, timeout_s).run(folder)
 
@@ -53,13 +56,15 @@ class _Worker:
 
     def __init__(self, job: Job, device: torch.device, rank: int, size: int, timeout_s: float) -> None:
         assert job.mini_batch is not None
-        self.job, self.device, self.rank, self.size, self.timeout_s = job, device, rank, size, timeout_s
+        self.job, self.device, self.rank, self.size = job, device, rank, size
+        # A stage that waits for another worker outlasts the collective it waits in, whose error says so.
+        self.stage_timeout_s = timeout_s if size == 1 else 2 * timeout_s
         num_threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
         self.num_cpu_threads = max(1, num_threads - 1 if device.type == "cuda" else num_threads // 2)
         torch.set_num_threads(max(1, num_threads - self.num_cpu_threads))
         self.graph = load_graph(job.graph)
         self.data = _data(self.graph)
-        self.loader = self._loader(self.graph.train_mask, shuffle=True)
+        self.loader = self._loader()
         if len(self.loader) < size:
             raise UserError(f"{size} workers for {len(self.loader)} batches; take fewer workers or smaller batches")
         self.net = build_pyg_model(job.model, self.graph.num_features, self.graph.num_classes, job.training.seed)
@@ -75,9 +80,12 @@ class _Worker:
         self.net.train()
         with self.stages.undone():
             profile = self._profile()
+        # Dropout draws from torch's own stream, which profiling has moved; every worker drops others.
+        torch.manual_seed(chained_key(_DROPOUT, self.job.training.seed, self.rank) >> 1)
         epochs = [self._record(number, trained) for number, trained in enumerate(self._epochs(profile))]
         if self.rank != 0:
             return
+        self._save_model(folder / "model.pt")
         record = MiniBatchRun(
             schema_version=1,
             job=self.job,
@@ -90,19 +98,22 @@ class _Worker:
             epochs=tuple(epochs),
             accuracy=self._evaluate(),
         )
-        with replacing(folder / "model.pt") as temporary:
-            torch.save(self.net.cpu().state_dict(), temporary)
         record.save(folder / RUN_FILE)
 
-    def _loader(self, mask: np.ndarray, *, shuffle: bool) -> NeighborLoader:
+    def _save_model(self, path: Path) -> None:
+        """Before it is evaluated, which may take more memory than training did."""
+        with replacing(path) as temporary:
+            torch.save({name: value.cpu() for name, value in self.net.state_dict().items()}, temporary)
+
+    def _loader(self) -> NeighborLoader:
         spec = self.job.mini_batch
         assert spec is not None
         return NeighborLoader(
             self.data,
             spec.fan_outs,
-            torch.from_numpy(mask),
+            torch.from_numpy(self.graph.train_mask),
             batch_size=spec.batch_size,
-            shuffle=shuffle,
+            shuffle=True,
             num_workers=self.num_cpu_threads,
             seed=self.job.training.seed,
             pin_memory=self.device.type == "cuda",
@@ -122,7 +133,7 @@ class _Worker:
             num_cpu_threads=self.num_cpu_threads,
             gpu_slots=self.gpu_slots,
             is_resident=self.stages.is_resident,
-            timeout_s=self.timeout_s,
+            timeout_s=self.stage_timeout_s,
         )
 
     def _epochs(self, profile: StageProfile) -> Iterator[Trained]:
@@ -136,7 +147,7 @@ class _Worker:
             self.job.training.epochs,
             gpu_slots=self.gpu_slots,
             num_cpu_threads=self.num_cpu_threads,
-            timeout_s=self.timeout_s,
+            timeout_s=self.stage_timeout_s,
         )
         model = self.stages.model
         for _ in range(self.job.training.epochs):
@@ -173,7 +184,7 @@ class _Worker:
     def _score(self, mask: np.ndarray) -> float:
         """Share right over the vertices of a mask, or micro-F1 where labels are [N, C]."""
         counted = torch.zeros(2, dtype=torch.float64)
-        for batch in self._loader(mask, shuffle=False):
+        for batch in self.loader.with_seeds(torch.from_numpy(mask)):
             moved = batch.to(self.device)
             logits = self.net(moved.x, moved.edge_index)[: batch.batch_size]
             counted += hits(logits, moved.y[: batch.batch_size]).cpu()

@@ -25,7 +25,8 @@ class LoaderStages:
 
     Args:
         loader: its batches are pure functions of (epoch, index), so it does not matter who makes one.
-        model: on `device`; trained on the seeds of a batch, which come first among its vertices.
+        model: on `device`; trained on the seeds of a batch, which come first among its vertices. Features of
+            another floating-point type, half ones for instance, are converted to its own when it is trained.
         optimizer: of the model's parameters.
         loss: of logits [B, C] and labels [B].
         gpu_source: makes the GPU's batches (`runtime.sampling.device.DeviceSource`); may be set later.
@@ -72,7 +73,7 @@ class LoaderStages:
         """One step on the mean loss of the batch's seeds."""
         with _on(self._computing):
             self.optimizer.zero_grad(set_to_none=True)
-            logits = self.model(batch.x, batch.edge_index)[: batch.batch_size]
+            logits = self.model(_as_trained(batch.x, self.model), batch.edge_index)[: batch.batch_size]
             loss = self.loss(logits, batch.y[: batch.batch_size])
             loss.backward()
             self.optimizer.step()
@@ -95,6 +96,12 @@ class LoaderStages:
         """Weights are copied on another stream than they are trained on."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+
+def _as_trained(x: Tensor, model: torch.nn.Module) -> Tensor:
+    """Features in the type of the model's parameters; integers stay what they are."""
+    own = next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), x.dtype)
+    return x.to(own) if x.is_floating_point() else x
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from planner.minibatch.stages import StageTimes
 from runtime.mini_batch.executor import Epoch, Stages, run_epoch
 
 _FRESH = 0.5  # weight of the last epoch's mean beside what was known before
+_MOVED = 0.02  # of a stage's time: where none moves more, an epoch hardly does, and planning takes time of its own
 _FIELD_OF = {"cpu_batch": "cpu_batching_s", "gpu_batch": "gpu_batching_s", "transfer": "dma_s", "train": "model_s"}
 
 
@@ -36,8 +38,8 @@ def train(
 ) -> Iterator[Trained]:
     """Plans and runs epoch after epoch; yields each when it is over.
 
-    Rates drift: after every epoch the stages it ran are estimated anew and the next epoch is planned from
-    them. A route that was not taken keeps its old estimate.
+    Rates drift: after every epoch the stages it ran are estimated anew, and where one has moved since the last
+    plan the next epoch is planned from them, within its own time. A route that was not taken keeps its old estimate.
 
     Args:
         times: as profiled; `cpu_batching_s` with all `num_cpu_threads` at work.
@@ -45,12 +47,30 @@ def train(
     Raises:
         StageFailedError: as `run_epoch` does.
     """
+    slots = {"cpu_slots": cpu_slots, "gpu_slots": gpu_slots}
+    plan: Dispatch | None = None
+    planned_for = times
     for number in range(num_epochs):
-        plan = dispatch(times, num_batches, cpu_slots=cpu_slots, gpu_slots=gpu_slots, num_cpu_threads=num_cpu_threads)
-        buffers = plan.buffers or Buffers(0, 1)
-        epoch = run_epoch(stages, buffers, num_batches, number, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
+        begun_s = time.monotonic()
+        if plan is None or has_moved(planned_for, times):
+            plan, planned_for = dispatch(times, num_batches, **slots, num_cpu_threads=num_cpu_threads), times
+        epoch = run_epoch(
+            stages,
+            plan.buffers or Buffers(0, 1),
+            num_batches,
+            number,
+            num_cpu_threads=num_cpu_threads,
+            timeout_s=timeout_s,
+            begun_s=begun_s,
+        )
         times = updated(times, epoch, num_cpu_threads)
         yield Trained(epoch, plan, times)
+
+
+def has_moved(before: StageTimes, now: StageTimes) -> bool:
+    """Whether a stage takes longer or shorter than before, by so much that another plan may be better."""
+    pairs = zip(*(times.model_dump(exclude_none=True).values() for times in (before, now)), strict=True)
+    return any(abs(now_s - before_s) > _MOVED * before_s for before_s, now_s in pairs)
 
 
 def updated(times: StageTimes, epoch: Epoch, num_cpu_threads: int) -> StageTimes:

@@ -15,19 +15,14 @@ import torch.distributed as dist
 
 from planner.hybrid.rates import shares_s
 from planner.hybrid.staging import Staged
-from planner.job import Job
-from planner.joint_cache.decision import CacheDecision
+from planner.partial.decision import PartialReduceDecision
 from planner.plan import Plan
-from planner.program import Program, Step
+from planner.program import Step
 from planner.shard import Shard
-from runtime.comm import HaloExchanger
 from runtime.full_batch import EpochRecord
-from runtime.host_region import HostRegion
 from runtime.hybrid.adjusting import Adjusting, Choice
 from runtime.hybrid.model import HybridModel
 from runtime.measured import WARM_UP_EPOCHS
-from runtime.model import WorkerModel
-from runtime.partial.exchange import PartialExchanger
 from runtime.partial.mailbox import slots_of
 from runtime.partial.trainer import PartialReduceTrainer
 
@@ -38,14 +33,28 @@ class PartialHybridTrainer(PartialReduceTrainer):
     """A `PartialReduceTrainer` over a worker's own rows and its replicas.
 
     Args:
-        plan: with a decision of both kinds.
-        staged: what rows may be made from; it begins with the planned split.
+        adjusting: its rates and choices (None: the split stays).
     """
-
-    model: HybridModel
 
     def __init__(
         self,
+        model: HybridModel,
+        shard: Shard,
+        decision: PartialReduceDecision,
+        adjusting: Adjusting | None = None,
+        *,
+        timeout_s: float,
+        sleeps_s: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(model, shard, decision, timeout_s=timeout_s, sleeps_s=sleeps_s)
+        self.adjusting = adjusting
+        self._wanted: Choice | None = None
+        self._settled_from = WARM_UP_EPOCHS
+        self._seen: dict[tuple[str, int], int] = {}
+
+    @classmethod
+    def of_plan(
+        cls,
         plan: Plan,
         shard: Shard,
         staged: Staged,
@@ -53,36 +62,12 @@ class PartialHybridTrainer(PartialReduceTrainer):
         *,
         timeout_s: float,
         sleeps_s: np.ndarray | None = None,
-    ) -> None:
+    ) -> PartialHybridTrainer:
+        """The trainer of a plan's worker; the plan has a decision of both kinds."""
         assert plan.decision.partial is not None
-        self._staged, self._adjusts = staged, plan.decision.dependencies.adjust == "online"
-        super().__init__(
-            plan.job, plan.program(), shard, device, plan.decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s
-        )
-        del self._staged  # the model keeps it where it needs it
-        self.adjusting = Adjusting.of_plan(plan, shard.rank, self.model, staged)
-        self._wanted: Choice | None = None
-        self._settled_from = WARM_UP_EPOCHS
-        self._seen: dict[tuple[str, int], int] = {}
-
-    def _model_of(
-        self,
-        job: Job,
-        program: Program,
-        shard: Shard,
-        cache: CacheDecision,
-        region: HostRegion | None,
-        overlap: bool,
-    ) -> WorkerModel:
-        return HybridModel(job, program, shard, self.recorder, self._staged, adjusts=self._adjusts)
-
-    def _exchanger_of(self, step: Step) -> HaloExchanger:
-        return self.model.level_exchanger(step)
-
-    def _exchange_by_mailbox(self) -> None:
-        # The model tells its own exchanger when an epoch begins.
-        self.model.exchanger = PartialExchanger.over(self.model.whole, self.lateness)
-        self.model.exchange_through(lambda plain: PartialExchanger.over(plain, self.lateness))
+        model = HybridModel.of_plan(plan, shard, staged, device)
+        adjusting = Adjusting.of_plan(plan, shard.rank, model, staged)
+        return cls(model, shard, plan.decision.partial, adjusting, timeout_s=timeout_s, sleeps_s=sleeps_s)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """As in `PartialReduceTrainer`; once warm, every worker looks at its epoch and may want another split."""
@@ -113,14 +98,12 @@ class PartialHybridTrainer(PartialReduceTrainer):
         """Agrees with all others on rows, and forgets what came of the old ones; returns seconds."""
         begin_s = time.monotonic()
         adjusting.take(choice)
-        slots = slots_of(self.model.program, self._exchanger_of)
+        slots = slots_of(self.model.program, self.model.exchanger_of)
         self._exchange_by_mailbox()
         self.mailbox.renew(slots)
         dist.barrier()  # nobody sends new rows before all have forgotten the old ones
-        number = self.rounds.number + 1
-        self.lateness.warm_up_from(number)
-        self.rounds.warm_up_from(number)
-        self._settled_from = self.lateness.warm_until + _SETTLING_EPOCHS
+        self.lateness.warm_up_from(self.rounds.number + 1)
+        self._settled_from = self.lateness.pace.warm_until + _SETTLING_EPOCHS
         self._seen.clear()
         adjusting.set_up_s = time.monotonic() - begin_s
         return adjusting.set_up_s
@@ -130,7 +113,7 @@ class PartialHybridTrainer(PartialReduceTrainer):
 
         So neither waiting for a worker that is late nor an exchange's latency is in it.
         """
-        counts, size = self._exchanger_of(step).recv_counts, self.mailbox.size
+        counts, size = self.model.exchanger_of(step).recv_counts, self.mailbox.size
         floats, begun_s, ended_s = np.zeros(size), np.zeros(size), np.zeros(size)
         for peer, arrival in self.lateness.arrivals[f"{step.name}/forward"].items():
             if self._seen.get((step.name, peer), -1) < arrival.version:

@@ -21,7 +21,6 @@ class Lateness:
     Args:
         timeout_s: longest wait for rows that cannot be done without.
         took_part: by worker, whether it took part in the step before this epoch.
-        warm_until: epoch before which all wait for all.
         missed: peers that missed a deadline of this epoch.
         oldest: epochs, of the oldest rows or gradients used in this epoch.
         arrivals: by exchange and peer, how the rows came that were used last.
@@ -32,7 +31,6 @@ class Lateness:
     pace: Pace
     timeout_s: float
     took_part: list[bool]
-    warm_until: int = rule.WARM_UP_EPOCHS
     missed: set[int] = field(default_factory=set)
     oldest: int = 0
     arrivals: dict[str, dict[int, Arrival]] = field(default_factory=dict)
@@ -53,7 +51,6 @@ class Lateness:
 
     def warm_up_from(self, epoch: int) -> None:
         """Other rows travel from this epoch on: all wait for all again, and what is usual is measured anew."""
-        self.warm_until = rule.warm_again_until(epoch)
         self.pace.warm_up_from(epoch)
         self.took_part = [True] * self.mailbox.size
         self.arrivals.clear()
@@ -76,7 +73,7 @@ class Lateness:
     @property
     def staleness(self) -> int:
         """How old rows may be in this epoch."""
-        return rule.staleness_of(self.epoch, self.decision.max_staleness, self.warm_until)
+        return rule.staleness_of(self.epoch, self.decision.max_staleness, self.pace.warm_until)
 
     def is_expected(self, peer: int) -> bool:
         """Whether anything of this epoch may still come from a peer in time."""
@@ -109,8 +106,9 @@ class Lateness:
         ):
             self.missed.update(late())
         if not box.wait(lambda: not too_old(), until_s):
-            names = ", ".join(map(str, too_old()))
+            missing = tuple(too_old())
             raise PeerError(
-                f"Timed out after {self.timeout_s:.0f} s: worker {names} sent no {box.slots[slot].name} "
-                f"of epoch {epoch - self.staleness} or later"
+                f"Timed out after {self.timeout_s:.0f} s: worker {', '.join(map(str, missing))} sent no "
+                f"{box.slots[slot].name} of epoch {epoch - self.staleness} or later",
+                missing,
             )

@@ -250,7 +250,7 @@ class Mailbox:
             return (kind, number, peer) in self._parts
 
         if not self.wait(is_here, until_s):
-            raise PeerError(f"Timed out: worker {peer} did not send its part of step {number}")
+            raise PeerError(f"Timed out: worker {peer} did not send its part of step {number}", (peer,))
         with self.changed:
             return self._parts.pop((kind, number, peer))
 
@@ -266,7 +266,7 @@ class Mailbox:
         """
         with self.changed:
             while not is_enough():
-                for peer, error in self._lost.items():
+                for peer, error in self._lost.items():  # not `missing`: it may have left because it missed another
                     raise PeerError(f"Connection closed by peer: worker {peer}: {error}") from error
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:

@@ -18,11 +18,14 @@ class Pace:
 
     A part begins where the one before ended, so that a part's time is its own work and its waiting. T0 of the paper
     is the least of the warm-up epochs but the first: in one of them a peer may have been late.
+
+    Args:
+        warm_until: epoch before which all wait for all.
     """
 
     alpha: float
+    warm_until: int = rule.WARM_UP_EPOCHS
     _warm_from: int = 0
-    _warm_until: int = rule.WARM_UP_EPOCHS
     _epoch: int = -1
     _epoch_begin_s: float = 0.0
     _part_begin_s: float = 0.0
@@ -33,13 +36,13 @@ class Pace:
         """An epoch begins here."""
         self._epoch = epoch
         self._epoch_begin_s = self._part_begin_s = time.monotonic()
-        if epoch >= self._warm_until and self._measured_s:
+        if epoch >= self.warm_until and self._measured_s:
             self._usual_s = {name: min(seconds) for name, seconds in self._measured_s.items()}
             self._measured_s.clear()
 
     def warm_up_from(self, epoch: int) -> None:
         """What is usual so far no longer holds from this epoch on."""
-        self._warm_from, self._warm_until = epoch, rule.warm_again_until(epoch)
+        self._warm_from, self.warm_until = epoch, rule.warm_again_until(epoch)
         self._usual_s.clear()
         self._measured_s.clear()
 
@@ -63,5 +66,5 @@ class Pace:
         return rule.deadline_s(begin_s, self._usual_s.get(EPOCH, math.inf), self.alpha)
 
     def _measure(self, name: str, seconds: float) -> None:
-        if self._warm_from < self._epoch < self._warm_until:
+        if self._warm_from < self._epoch < self.warm_until:
             self._measured_s[name].append(seconds)

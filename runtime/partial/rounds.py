@@ -5,7 +5,7 @@ torch.distributed, where the first to write a round's key wins, and tells all ot
 is stopped holds up nobody who may go on without it. Groups are majorities: any two share a worker, which hands the
 newest weights on (`runtime.partial.state`).
 
-NeutronCloud, section 5.3; where it departs is said in docs/architecture.md.
+NeutronCloud, section 5.3; where it departs is said in docs/partial_reduce.md.
 """
 
 from __future__ import annotations
@@ -60,11 +60,6 @@ class Rounds:
         everyone = tuple(range(mailbox.size))
         self.number, self.group = -1, Group(members=everyone, last_rounds=(-1,) * mailbox.size)
         self.previous = self.group
-        self._warm_until = rule.WARM_UP_EPOCHS
-
-    def warm_up_from(self, number: int) -> None:
-        """From this round on nobody may be missing until the next warm-up has ended."""
-        self._warm_until = rule.warm_again_until(number)
 
     def join(self, epoch: int, is_expected: Callable[[int], bool], pace: Pace, *, wants: bool = False) -> Group:
         """The first group from round `epoch` on that this worker is a member of; `number` says of which round.
@@ -73,6 +68,7 @@ class Rounds:
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
+            pace: until when, and until which round nobody may be missing.
             wants: this worker would exchange other rows after a round of all.
 
         Raises `PeerError` where workers that cannot be done without are not ready in time.
@@ -92,21 +88,23 @@ class Rounds:
         box = self._mailbox
         box.ready[box.rank] = number
         box.post(self._peers, Kind.READY, number, b"1" if box.wants[box.rank] else b"")
+        absence = rule.absence_of(number, self._num_epochs, self._decision.max_staleness, pace.warm_until)
         deadline_s = pace.step_deadline_s(None if is_expected else box.group_known_s.get(number - 1))
         until_s = time.monotonic() + self._timeout_s
 
         def may_step() -> bool:
             expected = is_expected or (lambda peer: peer in previous.members)
-            return self._may_step(number, previous, expected, time.monotonic() >= deadline_s)
+            return self._may_step(number, previous, expected, absence, time.monotonic() >= deadline_s)
 
         def is_settled() -> bool:
             return number in box.groups or may_step()
 
         if not box.wait(is_settled, min(deadline_s, until_s)) and not box.wait(is_settled, until_s):
-            missing = ", ".join(str(rank) for rank in range(box.size) if box.ready[rank] < number)
+            missing = tuple(rank for rank in range(box.size) if box.ready[rank] < number)
             raise PeerError(
-                f"Timed out after {self._timeout_s:.0f} s: worker {missing} was not ready for step {number}; "
-                f"max_staleness {self._decision.max_staleness} lets no worker be missing longer"
+                f"Timed out after {self._timeout_s:.0f} s: worker {', '.join(map(str, missing))} was not ready for "
+                f"step {number}; max_staleness {self._decision.max_staleness} lets no worker be missing longer",
+                missing,
             )
         if number not in box.groups:
             self._propose(number, previous)
@@ -116,9 +114,10 @@ class Rounds:
     def _peers(self) -> list[int]:
         return [rank for rank in range(self._mailbox.size) if rank != self._mailbox.rank]
 
-    def _may_step(self, number: int, previous: Group, is_expected: Callable[[int], bool], past_deadline: bool) -> bool:
+    def _may_step(
+        self, number: int, previous: Group, is_expected: Callable[[int], bool], absence: int, past_deadline: bool
+    ) -> bool:
         box = self._mailbox
-        absence = rule.absence_of(number, self._num_epochs, self._decision.max_staleness, self._warm_until)
         absent = [rank for rank in range(box.size) if box.ready[rank] != number]
         return rule.may_step(
             box.size - len(absent),

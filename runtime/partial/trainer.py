@@ -6,18 +6,16 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.distributed_c10d import _get_default_store
 
-from planner.job import Job
 from planner.partial.decision import PartialReduceDecision
-from planner.program import Program, Step
+from planner.program import Program
 from planner.shard import Shard
 from profiles.roll_call import answer, answering
-from runtime.comm import HaloExchanger
 from runtime.full_batch import EpochRecord, FullBatchTrainer
+from runtime.model import WorkerModel
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.gradients import GroupGradient
 from runtime.partial.lateness import Lateness
@@ -27,6 +25,7 @@ from runtime.partial.reduction import sum_over
 from runtime.partial.rounds import Rounds
 from runtime.partial.state import packed_state, unpack_state_
 
+_ROLL_CALL_S = 10.0  # longest
 _runs = itertools.count()  # workers make their trainers in the same order, so they agree on a run's number
 
 
@@ -43,39 +42,31 @@ class PartialReduceTrainer(FullBatchTrainer):
 
     def __init__(
         self,
-        job: Job,
-        program: Program,
+        model: WorkerModel,
         shard: Shard,
-        device: torch.device,
         decision: PartialReduceDecision,
         *,
         timeout_s: float,
         sleeps_s: np.ndarray | None = None,
     ) -> None:
-        super().__init__(job, program, shard, device, sleeps_s=sleeps_s)
+        super().__init__(model, shard, sleeps_s=sleeps_s)
         self.decision, self.timeout_s = decision, timeout_s
-        layers = _layers_of(program, [name for name, _ in self.model.net.named_parameters()])
+        layers = _layers_of(model.program, [name for name, _ in model.net.named_parameters()])
         sizes = [parameter.numel() for parameter in self.parameters]
-        self.gradient = GroupGradient(decision, [*sizes, 1], [*layers, job.model.num_layers - 1])
-        slots = slots_of(program, self._exchanger_of)
-        self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=device.type == "cuda")
+        self.gradient = GroupGradient(decision, [*sizes, 1], [*layers, model.job.model.num_layers - 1])
+        slots = slots_of(model.program, model.exchanger_of)
+        is_pinned = self.recorder.device.type == "cuda"
+        self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=is_pinned)
         self.lateness = Lateness.of(self.mailbox, decision, timeout_s)
         self._exchange_by_mailbox()
         store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())
-        self.rounds = Rounds(self.mailbox, decision, store, job.training.epochs, timeout_s)
+        self.rounds = Rounds(self.mailbox, decision, store, model.job.training.epochs, timeout_s)
         self.mesh = Mesh(connect_all(timeout_s), self.mailbox)
         self.mailbox.open(self.mesh)
 
-    def _exchanger_of(self, step: Step) -> HaloExchanger:
-        """What exchanges the rows of a step."""
-        return self.model.exchanger
-
     def _exchange_by_mailbox(self) -> None:
         """Has the model exchange its rows over the mailbox."""
-        exchanger = PartialExchanger.over(self.model.exchanger, self.lateness)
-        self.model.exchanger = exchanger
-        if self.model.block is not None:
-            self.model.block = replace(self.model.block, exchanger=exchanger)
+        self.model.exchange_through(lambda plain: PartialExchanger.over(plain, self.lateness))
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward and backward pass, and the first step that takes this worker in."""
@@ -84,7 +75,8 @@ class PartialReduceTrainer(FullBatchTrainer):
         except PeerError as error:
             if not self._is_cut_off():
                 raise
-            raise PeerError(f"worker {self.mailbox.rank} hears from no other worker: {error}") from error
+            rank = self.mailbox.rank
+            raise PeerError(f"worker {rank} hears from no other worker: {error}", (rank,)) from error
 
     def _train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         self.lateness.begin(epoch)
@@ -102,7 +94,10 @@ class PartialReduceTrainer(FullBatchTrainer):
     def _is_cut_off(self) -> bool:
         """Whether nothing has come from anybody for most of the time it waited, and nobody else has waited in vain."""
         answer()  # to those who wonder whether they are alone
-        return self.num_workers > 2 and self.mailbox.silent_s >= self.timeout_s / 2 and len(answering()) <= 1
+        if self.num_workers <= 2 or self.mailbox.silent_s < self.timeout_s / 2:
+            return False
+        # Others that heard nothing either wait in vain too, but may have begun to wait later.
+        return len(answering(min(self.timeout_s / 2, _ROLL_CALL_S))) <= 1
 
     def _reduce(self, loss: Tensor) -> Tensor:
         if not self.decision.is_stale:

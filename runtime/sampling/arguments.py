@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -10,6 +10,18 @@ from torch_geometric.data import Data
 
 from profiles.errors import UserError
 from profiles.kernels.csc import MAX_VERTICES
+
+# Of PyG's loader: what changes no batch, and what asks for nothing.
+_WITHOUT_EFFECT = ("persistent_workers", "filter_per_worker", "is_sorted")
+_ASKING_NOTHING = {"replace": False, "subgraph_type": "directional", "disjoint": False, "directed": True}
+
+
+def check_others(keywords: Mapping[str, object]) -> None:
+    """PyG's other keywords: refused, but for those that change no batch and values that ask for nothing."""
+    for name, value in keywords.items():
+        asks_nothing = value is None or (name in _ASKING_NOTHING and value == _ASKING_NOTHING[name])
+        if name not in _WITHOUT_EFFECT and not asks_nothing:
+            raise UserError(f"NeighborLoader does not support the keyword {name}; leave it out")
 
 
 def check_fan_outs(num_neighbors: Sequence[int]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,14 @@ class BatchMaker:
         """The attributes whose rows a batch holds, by name: those with an entry a vertex or edge."""
         return {key: value for key, (value, _) in (self._node_level | self._edge_level).items()}
 
+    def row_bytes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Of every attribute by name, bytes a vertex, and of those with an entry an edge, bytes an edge."""
+        of_vertex, of_edge = (
+            {key: _row_bytes(value, dim) for key, (value, dim) in attributes.items()}
+            for attributes in (self._node_level, self._edge_level)
+        )
+        return of_vertex, of_edge
+
     def make(self, source: Source, seeds: Tensor, input_id: Tensor, epoch: int, batch: int) -> Data:
         """One batch from `seeds` int64 [B], with their names `input_id` [B], made by `source`."""
         keys = [hop_key(self._seed, epoch, batch, hop) for hop in range(len(self._fan_outs))]
@@ -67,3 +76,10 @@ def _sliceable(data: Data, key: str, value: Any) -> tuple[Any, int]:
     if not isinstance(value, Tensor | np.ndarray | TensorFrame):
         raise UserError(f"attribute {key} is a {type(value).__name__} with an entry a vertex or edge; make it a tensor")
     return value, data.__cat_dim__(key, value, data._store)
+
+
+def _row_bytes(value: Any, dim: int) -> int:
+    """Bytes of one entry; of a frame of many types none are counted."""
+    if isinstance(value, TensorFrame):
+        return 0
+    return value.itemsize * math.prod(value.shape) // max(1, value.shape[dim])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.loader.utils import index_select
 
-from planner.minibatch.cache import POINTER_BYTES, CachePlan, plan_cache
+from planner.minibatch.cache import POINTER_BYTES, CachePlan, Sizes, plan_cache
 from profiles.errors import UserError
 from profiles.kernels.csc import Csc, in_neighbours_of, out_degrees
 from profiles.kernels.gather import can_gather
@@ -28,7 +28,8 @@ class DeviceSource:
     """Makes batches in device memory, equal to the CPU's, reading host memory directly (UVA).
 
     Args:
-        graph: sampled from; its pointers are kept on the device (8 bytes a vertex), its edges page-locked.
+        graph: sampled from; its pointers are kept on the device (8 bytes a vertex), its edges page-locked. Where the
+            cache has no room for the pointers they are page-locked too.
         device: a CUDA device; a CPU only where Triton's interpreter stands in for one.
         cache: what is kept on the device.
         cached: the tensor [N, ...] whose rows `cache.features` names; given with `cache`.
@@ -52,14 +53,14 @@ class DeviceSource:
         self._device = device
         self._locks = locks or (cuda_page_locks() if device.type == "cuda" else None)
         self._tables: dict[int, tuple[Tensor, Tensor]] = {}  # the tensor given, where it can be read
-        self._indptr = torch.from_numpy(graph.indptr).to(device)
+        pointers = torch.from_numpy(graph.indptr)
+        self._indptr = pointers.to(device) if cache is None or cache.keeps_pointers else self._readable(pointers)
         self._indices = self._readable(torch.from_numpy(graph.indices))
         self._edge_ids = None if graph.edge_ids is None else self._readable(torch.from_numpy(graph.edge_ids))
         self._kept_edges: KeptEdges | None = None
         self._cached: Tensor | None = None
         if cache is not None and len(cache.adjacency):
-            lists, starts = in_neighbours_of(graph, cache.adjacency)
-            self._kept_edges = KeptEdges(torch.from_numpy(lists).to(device), torch.from_numpy(starts).to(device))
+            self._kept_edges = _kept_edges(graph, cache.adjacency, device)
         if cache is not None and cached is not None and len(cache.features) and can_gather(cached):
             self._keep_rows(cached, torch.from_numpy(cache.features))
 
@@ -76,8 +77,16 @@ class DeviceSource:
         n_id, edge_index, positions, num_nodes, num_edges = sample(
             self._indptr, self._indices, seeds.to(self._device), fan_outs, keys, self._kept_edges
         )
-        e_id = positions if self._edge_ids is None else gather(self._edge_ids, positions)
-        return Sample(n_id, edge_index, e_id, num_nodes, num_edges)
+        return Sample(n_id, edge_index, self._ids_of(positions, n_id[edge_index[1]]), num_nodes, num_edges)
+
+    def _ids_of(self, positions: Tensor, targets: Tensor) -> Tensor:
+        """int64 [e], the edges at these positions, which lead to these vertices."""
+        if self._edge_ids is None:
+            return positions
+        kept = self._kept_edges
+        if kept is None:
+            return gather(self._edge_ids, positions)
+        return gather(self._edge_ids, positions, kept.ids, kept.slots(self._indptr, targets, positions))
 
     def rows(self, value: Any, dim: int, index: Tensor) -> Any:
         """As `Source`; what the kernels cannot read is picked on the host and copied."""
@@ -106,6 +115,15 @@ class DeviceSource:
         slots = torch.full((len(cached),), -1, dtype=torch.int32)
         slots[vertices] = torch.arange(len(vertices), dtype=torch.int32)
         self._slots = slots.to(self._device)
+
+
+def _kept_edges(graph: Csc, vertices: np.ndarray, device: torch.device) -> KeptEdges:
+    """The in-neighbours of some vertices on the device, and beside them their edges' ids."""
+    lists, starts = in_neighbours_of(graph, vertices)
+    ids = None
+    if graph.edge_ids is not None:
+        ids = torch.from_numpy(in_neighbours_of(Csc(graph.indptr, graph.edge_ids), vertices)[0]).to(device)
+    return KeptEdges(torch.from_numpy(lists).to(device), torch.from_numpy(starts).to(device), ids)
 
 
 def can_sample(fan_outs: Sequence[int]) -> bool:
@@ -149,11 +167,22 @@ def cached_source(loader: NeighborLoader, device: torch.device, budget_bytes: in
         presample(loader, _PRESAMPLED_BATCHES),
         np.diff(graph.indptr),
         out_degrees(graph),
-        index_bytes=graph.indices.itemsize,
-        row_bytes=table[0].numel() * table.element_size(),
+        sizes_of(loader, cached),
         budget_bytes=budget_bytes,
     )
     return Kept(DeviceSource(graph, device, cache=cache, cached=table), cache.num_bytes, cache)
+
+
+def sizes_of(loader: NeighborLoader, cached: str = "x") -> Sizes:
+    """Bytes of what batches read of a vertex and an edge, where the rows of attribute `cached` may be kept."""
+    graph, (of_vertex, of_edge) = loader.graph, loader.row_bytes()
+    return Sizes(
+        index=graph.indices.itemsize,
+        row=of_vertex.pop(cached),
+        edge_id=0 if graph.edge_ids is None else graph.edge_ids.itemsize,
+        other_rows=tuple(of_vertex.values()),
+        other_edges=tuple(of_edge.values()),
+    )
 
 
 def resident_bytes(loader: NeighborLoader) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from torch_geometric.data import Data
 
 from profiles.kernels.counter import chained_key
 from profiles.kernels.csc import csc_from_edges
-from runtime.sampling.arguments import check_at_least, check_edges, check_fan_outs, seed_vertices
+from runtime.sampling.arguments import check_at_least, check_edges, check_fan_outs, check_others, seed_vertices
 from runtime.sampling.batch import BatchMaker
 from runtime.sampling.blocks import BatchBlocks
 from runtime.sampling.pipeline import OrderedPipeline
@@ -37,6 +38,7 @@ class NeighborLoader:
         prefetch_factor: batches a thread may be ahead of the consumer.
         seed: of all draws and orders.
         pin_memory: batches lie in page-locked memory; without CUDA it is ignored, as torch does.
+        others: keywords that PyG's loader has and this one has not, which are refused where they ask for anything.
     Raises:
         UserError: an argument that cannot be meant, in one line.
     """
@@ -54,7 +56,9 @@ class NeighborLoader:
         prefetch_factor: int = 2,
         seed: int = 0,
         pin_memory: bool = False,
+        **others: object,
     ) -> None:
+        check_others(others)
         self.data = data
         self.num_neighbors = check_fan_outs(num_neighbors)
         self.batch_size = check_at_least("batch_size", batch_size, 1)
@@ -74,6 +78,18 @@ class NeighborLoader:
         """Batches an epoch."""
         num_seeds = len(self._seeds)
         return num_seeds // self.batch_size if self.drop_last else -(-num_seeds // self.batch_size)
+
+    def with_seeds(self, input_nodes: Tensor | Sequence[int] | None) -> NeighborLoader:
+        """A loader of all of other seeds, in order, on the graph as it was prepared for this one.
+
+        It takes little memory of its own: a thread makes a batch only when its last one was taken.
+        """
+        other = copy.copy(self)
+        other._seeds, other._ids = seed_vertices(input_nodes, self.data.num_nodes)
+        other.shuffle = other.drop_last = False
+        other._last_order, other._epoch = (-1, other._seeds), 0
+        other.prefetch_factor, other._max_in_flight = 1, max(1, self.num_workers)
+        return other
 
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch, counted from 0."""
@@ -104,6 +120,10 @@ class NeighborLoader:
     def sliced(self) -> dict[str, Any]:
         """The graph's attributes whose rows a batch holds, by name."""
         return self._maker.sliced()
+
+    def row_bytes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Of each of these by name, bytes a vertex; and of those with an entry an edge, bytes an edge."""
+        return self._maker.row_bytes()
 
     def _order(self, epoch: int) -> Tensor:
         """int64 [S], the positions of the seeds in the order of an epoch."""

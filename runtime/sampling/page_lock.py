@@ -82,7 +82,8 @@ class PageLocks:
             elif held.tensor.nbytes < tensor.nbytes:
                 return self._copy_of(tensor, "its beginning is already")
             held.num_users += 1
-        weakref.finalize(owner, self._let_go, address)
+        # Not at exit: what is locked goes with the process, and waiting for a kernel that is stuck would keep it.
+        weakref.finalize(owner, self._let_go, address).atexit = False
         return tensor
 
     def num_bytes(self) -> int:

@@ -11,10 +11,12 @@ import torch
 import torch_geometric.typing as pyg_typing
 from emulating import needs_emulation
 
-from benchmarks import exactness
+from benchmarks import _common, exactness, one_device, routes
 from benchmarks.__main__ import main
 from benchmarks.sampling import uniformity
+from profiles.catalog import catalog_profile
 from profiles.kernels.csc import Csc
+from profiles.machine import MachineProfile
 from tests import warm
 
 HAS_BACKEND = pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE
@@ -47,6 +49,30 @@ def test_quick_exactness_holds(benchmark, monkeypatch):
     assert 0 < result["max_rel_l2"] <= 1e-5
 
 
+@pytest.mark.parametrize("quick", [True, False])
+def test_one_device_puts_only_full_profiles_into_the_catalog(quick, tmp_path, monkeypatch):
+    """The one that it plans by, not a quick one that lies beside it."""
+    made = []
+
+    def profile_machine(*, num_workers, quick):
+        made.append(quick)
+        return catalog_profile("t4").model_copy(update={"device_name": "NVIDIA Tee Four", "note": f"quick {quick}"})
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    monkeypatch.setattr(_common, "profile_machine", profile_machine)
+    monkeypatch.setattr(one_device, "OUT", tmp_path / "out")
+    monkeypatch.setattr(one_device, "MEASURED_FOLDER", tmp_path / "catalog")
+    monkeypatch.setattr(one_device, "predict_and_run", lambda *_: {})
+    (tmp_path / "out" / "one_device_cuda").mkdir(parents=True)
+    catalog_profile("t4").save(tmp_path / "out" / "one_device_cuda" / f"profile_1{'' if quick else '_quick'}.json")
+    one_device.main(quick)
+    assert made == [quick]
+    files = list((tmp_path / "catalog").glob("*.json"))
+    assert [file.name for file in files] == ([] if quick else ["tee-four.json"])
+    assert [MachineProfile.load(file).note for file in files] == ([] if quick else ["quick False"])
+
+
 def test_unknown_benchmark_is_refused():
     """A name that does not exist ends with argparse's error, which lists those that do."""
     done = subprocess.run(
@@ -71,17 +97,44 @@ def test_quick_dispatch_is_near_the_optimum(benchmark):
     """Plans for seven tuples of stage times, those that break the paper's code among them."""
     result = benchmark("dispatch", "--quick")
     assert result["tuples"] == 7
-    assert 0 <= result["mean_gap"] <= 0.02
-    assert result["worst_gap"] <= 0.1
+    assert result["proven_optimal"] > 0
+    assert 0 <= result["mean_gap_to_found"] <= result["mean_gap"] <= 0.02
+    assert result["worst_gap_to_found"] <= result["worst_gap"] <= 0.1
     assert result["mean_bound_gap"] < result["paper_mean_bound_gap"]
 
 
-def test_quick_routes_run(benchmark):
-    """Every route trains; none is timed as nothing."""
+def test_quick_routes_run(benchmark, monkeypatch):
+    """Every route trains, none is timed as nothing, and none trains batches of the epoch that was profiled."""
+    epochs, run_epoch = [], routes.run_epoch
+
+    def watched(stages, buffers, num_batches, epoch, **options):
+        epochs.append(epoch)
+        return run_epoch(stages, buffers, num_batches, epoch, **options)
+
+    monkeypatch.setattr(routes, "run_epoch", watched)
     (row,) = benchmark("routes", "--quick")["rows"]
+    assert sorted(set(epochs)) == [1, 2]
+    assert epochs.count(1) == epochs.count(2) == len(row["seconds"].keys() - {"PyG"})
     assert {"planner", "CPU only", "GPU only"} <= set(row["seconds"])
     assert all(median > 0 for median, _ in row["seconds"].values())
     assert 0 < row["busy"]["gpu"] <= 1
+
+
+def test_every_machine_has_a_result_of_its_own(benchmark, monkeypatch, tmp_path):
+    """By its device and number of cores; a run elsewhere does not write over it."""
+    asked = []
+
+    def routes_of(quick):
+        asked.append(quick)
+        return {"file": routes.file_of("NVIDIA H200", 8), "rows": []}
+
+    monkeypatch.setattr(routes, "main", routes_of)
+    monkeypatch.setattr("benchmarks.__main__.RESULTS", tmp_path)
+    result = benchmark("routes")
+    assert asked == [False]
+    assert json.loads((tmp_path / "routes_nvidia-h200_8_cores.json").read_text()) == result
+    assert (result["benchmark"], result["rows"]) == ("routes", [])
+    assert "file" not in result
 
 
 def test_quick_cpu_pipeline_is_predicted(benchmark):
@@ -130,6 +183,17 @@ def test_quick_paper_machines_stand_beside_the_paper(benchmark):
         assert all(r["max_over_mean_after"] <= r["max_over_mean_before"] + 1e-9 for r in row["rapa"])
         assert min(row["speedups"].values()) > 0
     assert -1 <= result["rank_correlation"] <= 1
+
+
+def test_quick_rapa_is_near_the_optimum(benchmark):
+    """Every small case is solved, and none is far above; both costs have their say on the larger one."""
+    result = benchmark("rapa", "--quick")
+    assert result["cases"] == result["proven_optimal"] == len(result["gaps"]) > 10
+    assert all(-1e-9 <= row["gap"] < 0.1 for row in result["gaps"])
+    assert [row["cost"] for row in result["rows"]] == ["seconds", "paper"]
+    for row in result["rows"]:
+        assert row["max_over_mean_s"] >= 1
+        assert 0 <= row["pruned_influence_share"] <= row["pruned_halo_share"] < 1
 
 
 @pytest.mark.distributed

@@ -7,13 +7,13 @@ import pytest
 
 from benchmarks._fluctuation_runs import counted_s, measured_lengths_s
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, weathers_of
-from benchmarks.fluctuation import cuts
-from planner.trace import Adjusted, Trace
+from benchmarks.fluctuation import _cut_of_sums, _mean_cut, cuts
+from planner.trace import Trace
 
 HOSTS = [host.name for host in FULL.cluster().hosts]
 
 
-def measured(epoch_s, adjustments=()):
+def measured(epoch_s):
     """A trace of two untimed epochs and these."""
     return Trace(
         origin="measured",
@@ -23,29 +23,12 @@ def measured(epoch_s, adjustments=()):
         epoch_s=epoch_s,
         peak_bytes=(1, 1),
         losses=(0.0,) * (len(epoch_s) + 2),
-        adjustments=adjustments,
     )
 
 
-def adjusted(epoch, worker, seconds, set_up_s=0.0):
-    """What a worker spent on deciding after an epoch."""
-    return Adjusted(
-        epoch=epoch,
-        worker=worker,
-        num_cached=0,
-        changed=False,
-        saved_s=0,
-        bound_s=0,
-        seconds=seconds,
-        set_up_s=set_up_s,
-    )
-
-
-def test_deciding_counts_as_part_of_the_epoch():
-    """That of the slowest worker; the epoch that is not timed is taken to be as long as the next one."""
-    decided = (adjusted(3, 0, 0.5), adjusted(3, 1, 0.25, 1.0))
-    lengths_s = measured_lengths_s(measured((2.0, 3.0, 4.0), decided))
-    assert lengths_s.tolist() == [2.0, 2.0, 4.25, 4.0]
+def test_the_epoch_that_is_not_timed_is_as_long_as_the_next():
+    """What was decided between epochs is in them: they are counted from one's end to the next one's."""
+    assert measured_lengths_s(measured((2.0, 3.0, 4.0))).tolist() == [2.0, 2.0, 3.0, 4.0]
 
 
 def test_only_epochs_within_the_time_looked_at_count():
@@ -57,10 +40,15 @@ def test_only_epochs_within_the_time_looked_at_count():
         counted_s(lengths_s, RunWeather("changes", until_s=3.0))
 
 
+def epochs(mean_s, calm_s, calm_error_s=0.0, name="ours"):
+    """What is known of a variant in one weather."""
+    return {"variant": name, "mean_epoch_s": mean_s, "calm_epoch_s": calm_s, "calm_error_s": calm_error_s}
+
+
 def test_the_smaller_cut_counts():
     """A variant that is slow in calm gains less against the best static one's calm epoch than against its own."""
-    best = {"mean_epoch_s": 5.0, "calm_epoch_s": 1.0}
-    ours = cuts({"mean_epoch_s": 3.0, "calm_epoch_s": 2.0}, best)
+    best = epochs(5.0, 1.0)
+    ours = cuts(epochs(3.0, 2.0), best)
     assert (ours["delay_s"], ours["delay_from_best_s"]) == (1.0, 2.0)
     assert (ours["cut"], ours["cut_from_best"], ours["least_cut"]) == (4.0, 2.0, 2.0)
     assert cuts(best, best)["least_cut"] == 1.0
@@ -68,10 +56,32 @@ def test_the_smaller_cut_counts():
 
 def test_no_delay_is_below_a_hundredth_of_an_epoch():
     """Where a run under weather was as fast as in calm, noise does not make an endless cut."""
-    best = {"mean_epoch_s": 5.0, "calm_epoch_s": 1.0}
-    ours = cuts({"mean_epoch_s": 0.5, "calm_epoch_s": 0.5}, best)
+    best = epochs(5.0, 1.0)
+    ours = cuts(epochs(0.5, 0.5), best)
     assert ours["delay_s"] == pytest.approx(0.005)
     assert ours["least_cut"] == pytest.approx(4.0 / 0.01)
+
+
+def test_no_delay_is_below_what_chance_would_make():
+    """Two standard errors of the calm mean, where they are more than a hundredth; it is said that they stand there."""
+    best = epochs(5.0, 1.0)
+    ours = cuts(epochs(1.01, 1.0, calm_error_s=0.1), best)
+    assert ours["delay_s"] == pytest.approx(0.2)
+    assert ours["is_least_delay"]
+    assert not cuts(epochs(3.0, 1.0, calm_error_s=0.1), best)["is_least_delay"]
+
+
+def test_one_large_cut_counts_little_in_that_of_all_delays():
+    """Two weathers, the best static 4 calm epochs late in both; one cut by 400 and one not at all."""
+    results = []
+    for mean_s in (1.0, 5.0):
+        best = epochs(5.0, 1.0, name="all communicated")
+        ours = epochs(mean_s, 1.0)
+        variants = [each | cuts(each, best) for each in (best, ours)]
+        results.append({"best_static": "all communicated", "variants": variants})
+    assert _mean_cut(results, "ours") == pytest.approx(20.0)
+    assert _cut_of_sums(results, "ours") == pytest.approx(8 / 4.01)
+    assert _cut_of_sums(results, "theirs") is None
 
 
 def test_about_one_host_is_affected_at_any_time():

@@ -14,6 +14,7 @@ from rich.console import Console
 from planner.calibrate import HOST_OVERHEAD, calibrate, load_run
 from planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
 from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.costs import STEP_OVERHEAD
 from planner.generate import generate_sbm
 from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from planner.lowering import lower_plan
@@ -31,6 +32,7 @@ OVERHEAD_S = 5e-6
 # Every model at widths of its own: operators then meet in different proportions.
 SHOWN = [(kind, 16 * (2 + place), 12 + 20 * place) for place, kind in enumerate(KINDS)]
 NEVER_MUCH = ("add",)  # at most 4% of any task of these, too little to be told from noise
+ONE_TASK = ("optimizer_step", STEP_OVERHEAD)  # always together: only their sum shows
 HELD_OUT = [("sage", 96, 64), ("gcn", 48, 24)]
 
 
@@ -151,7 +153,7 @@ def median_s(profile, operator, point=0):
 
 def hidden_factors(low=0.5, high=2.0):
     """Some factor for every operator and collective."""
-    names = sorted({*catalog_profile("t4").operators, *COLLECTIVES} - {"all_to_all_port"})
+    names = sorted({*catalog_profile("t4").operators, *COLLECTIVES, STEP_OVERHEAD} - {"all_to_all_port"})
     values = st.lists(st.floats(low, high), min_size=len(names), max_size=len(names))
     return values.map(lambda drawn: dict(zip(names, drawn)) | {"all_to_all_port": drawn[names.index("all_to_all")]})
 
@@ -177,7 +179,7 @@ def test_hidden_factors_are_found(hidden, seed, folder):
     plans = [plan_of(folder, *what) for what in SHOWN]
     runs = [(plan, measured(plan, hidden, noise=0.05, wait_s=1e-4, seed=seed)) for plan in plans]
     profile = calibrate(runs).profiles["here"]
-    found = {name: c for name, c in corrections(profile).items() if name not in (HOST_OVERHEAD, *NEVER_MUCH)}
+    found = {name: c for name, c in corrections(profile).items() if name not in (HOST_OVERHEAD, *NEVER_MUCH, *ONE_TASK)}
     for name, correction in found.items():
         assert correction.factor == pytest.approx(hidden[name], rel=0.15), name
         assert correction.error_after < 0.06
@@ -222,6 +224,21 @@ def test_host_overhead_is_what_lies_between_tasks(overhead_s, folder):
     assert correction.factor == pytest.approx(overhead_s / OVERHEAD_S, rel=1e-3)
     assert correction.error_before == pytest.approx(abs(OVERHEAD_S / overhead_s - 1), rel=1e-2, abs=1e-3)
     assert correction.error_after < 1e-3
+
+
+def test_a_step_overhead_is_scaled_once(folder):
+    """It is a part of the optimizer's task as its operator is: together they take what was measured."""
+    plan = plan_of(folder, "gcn")
+    overhead_s = plan.placement.profile_of(0).step_overhead_s
+    profile = calibrate([(plan, measured(plan, {STEP_OVERHEAD: 1.5}))]).profiles["here"]
+    assert profile.step_overhead_s == pytest.approx(1.5 * overhead_s, rel=0.1)
+    before_s, after_s = optimizer_s(plan), optimizer_s(with_profile(plan, profile))
+    assert after_s == pytest.approx(before_s + 0.5 * overhead_s, rel=0.02)
+
+
+def optimizer_s(plan):
+    """Predicted seconds of the optimizer's task."""
+    return next(task.seconds for task in lower_plan(plan).tasks if task.key == "optimizer")
 
 
 def test_an_overhead_of_nothing_can_be_calibrated(folder, tmp_path):

@@ -429,3 +429,16 @@ def test_unwritable_calibration_is_one_line(cluster, folder, capsys):
     capsys.readouterr()
     output = "one" if cluster == CLUSTER else "job.toml"
     assert_refused(folder, capsys, ["calibrate", "one", "-o", output], output)
+
+
+@pytest.mark.parametrize(
+    ("rest", "wanted"),
+    [
+        ([], "no command given; put it after --"),
+        (["--"], "no command given; put it after --"),
+        (["--weather", "w.toml", "--", "true"], "--weather stands after the cluster file; put options before it"),
+    ],
+)
+def test_what_emulate_is_not_given_is_one_line(rest, wanted, folder, capsys):
+    """Before anything is brought up; an option in the wrong place is not taken for the command."""
+    assert_refused(folder, capsys, ["emulate", "cluster.toml", *rest], wanted)

@@ -1,5 +1,7 @@
 """Operators cost nothing where there is nothing to do, and never less where there is more."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from planner.shapes import WorkerShape
 from profiles.catalog import catalog_profile
 from profiles.curves import Estimate
 from profiles.errors import UserError
+from profiles.operators import GAT_HEADS
 
 COST = OperatorCosts.of(catalog_profile("rtx-3090"))
 MULTIPLY = LayerDecision(op_order="multiply_first")
@@ -132,6 +135,19 @@ def test_sparse_products_are_costed_by_stored_entries():
     assert [input_entries(both, k, shape) for k in range(2)] == list(shape.hop_entries[:2])
     (plain, *_) = (step for step in steps_of("gcn", sparse=True) if step.op == "multiply")
     assert forward_cost(plain, shape, COST) == COST.spmm(1000, shape.hop_entries[0], 64)
+
+
+@pytest.mark.parametrize("heads", [1, 4, 8])
+def test_another_number_of_heads_than_was_measured_is_a_guess(heads):
+    """The figure is that of as wide rows in four heads, and is marked; where there is nothing to do it is none."""
+    model = ModelSpec(kind="gat", hidden_channels=64, heads=heads)
+    steps = build_program(model, (MULTIPLY, MULTIPLY), num_features=64, num_classes=8, sparse_input=False).steps
+    (step, _) = (step for step in steps if step.op == "attend")
+    for costs in (forward_cost, backward_cost):
+        estimate = costs(step, shape_of(1000), COST)
+        assert estimate.unprofiled == (heads != GAT_HEADS)
+        assert estimate.seconds == costs(replace(step, heads=GAT_HEADS), shape_of(1000), COST).seconds
+        assert costs(step, EMPTY, COST) == ZERO
 
 
 def test_totals_add_seconds_and_spreads_and_remember_guesses():

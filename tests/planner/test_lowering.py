@@ -12,12 +12,14 @@ from planner.generate import generate_sbm
 from planner.halo import build_halo
 from planner.job import Job, ModelSpec, SbmGraph
 from planner.lowering import FullBatchLowering, lower_plan
+from planner.network import Network
 from planner.program import LayerDecision, build_program, num_hops
-from planner.schedule import Schedule
+from planner.schedule import Quota, Schedule
 from planner.search import make_plan
 from planner.shapes import worker_shapes
 from planner.simulator.engine import compile_schedule, play
 from profiles.catalog import catalog_profile
+from profiles.curves import Estimate
 
 SPEC = SbmGraph(source="sbm", num_nodes=120, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)
@@ -167,6 +169,21 @@ def test_cpu_tasks_pay_the_overhead_and_the_work():
         if fast.category == "compute":
             assert fast.seconds == overhead_s
             assert slow.seconds > overhead_s or slow.key == "reduce/unflatten"
+
+
+@pytest.mark.parametrize(("limited", "is_guess"), [((), False), ((0,), False), ((1,), True), ((0, 1), True)])
+def test_processor_time_outside_what_was_measured_makes_a_guess(limited, is_guess, monkeypatch):
+    """Of all members of the collective, for they wait for the one that is short of it: where one has a quota."""
+    charges = [Estimate(1e-4, 0.0, rank == 1) for rank in range(2)]
+    monkeypatch.setattr(Network, "all_reduce", lambda *_: Estimate(1e-3, 0.0, False))
+    monkeypatch.setattr(Network, "all_reduce_processor", lambda *_: charges)
+    lowering = lowering_of("gcn", MULTIPLY, 2)
+    lowering.schedule.quotas = {worker: Quota(0.5, 0.01) for worker in limited}
+    tasks = [task for task in lowering.lower().tasks if task.key == "reduce"]
+    assert [(task.unprofiled, task.charged, task.processor_s) for task in tasks] == [
+        (is_guess, 0, 1e-4),
+        (is_guess, 1, 1e-4),
+    ]
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

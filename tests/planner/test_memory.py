@@ -132,6 +132,15 @@ def test_sparse_features_save_memory_where_most_entries_are_zero():
     assert memory_of(sparse=True).input_bytes > memory_of().input_bytes
 
 
+def test_attention_needs_more_on_a_gpu():
+    """Rows of every edge, on the device alone; other models have none."""
+    cpu = PROFILE.model_copy(update={"device_kind": "cpu"})
+    rows = 3 * 4 * SHAPE.num_edges * 64
+    assert memory_of("gat").epoch_bytes > rows > memory_of("gat", profile=cpu).epoch_bytes
+    for kind in ("gcn", "sage", "gin", "tagcn"):
+        assert memory_of(kind).epoch_bytes <= memory_of(kind, profile=cpu).epoch_bytes
+
+
 def test_graph_bytes_are_both_directions_of_the_matrix():
     """Values and columns of A and of its transpose, plus row pointers."""
     entries = SHAPE.num_edges * 2 * (4 + 4)

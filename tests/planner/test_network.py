@@ -152,10 +152,12 @@ def test_processor_time_goes_by_what_a_worker_sends_and_receives(tmp_path):
     """Half of both together, looked up for each worker; nothing where the collectives are not measured."""
     net = measured_network(tmp_path, 2, 2)
     rows = sent(2, w0_1=200_000, w1_0=600_000)
-    assert net.all_to_all_processor_s(rows) == pytest.approx([0.04, 0.04])
-    assert net.all_reduce_processor_s(5e5) == pytest.approx([0.05, 0.05])
-    assert network(1, 1).all_to_all_processor_s(rows) == [0.0, 0.0]
-    assert network(1, 1).all_reduce_processor_s(5e5) == [0.0, 0.0]
+    for processor, seconds in ((net.all_to_all_processor(rows), 0.04), (net.all_reduce_processor(5e5), 0.05)):
+        assert processor == [Estimate(pytest.approx(seconds), pytest.approx(1e-3), False)] * 2
+    assert [found.unprofiled for found in net.all_to_all_processor(5 * rows)] == [True, True]
+    assert [found.unprofiled for found in net.all_reduce_processor(100.0)] == [True, True]
+    assert network(1, 1).all_to_all_processor(rows) == [Estimate(0.0, 0.0, False)] * 2
+    assert network(1, 1).all_reduce_processor(5e5) == [Estimate(0.0, 0.0, False)] * 2
 
 
 def ported_network(tmp_path, shared_bytes_per_s, *ports_bytes_per_s):
@@ -184,6 +186,21 @@ def test_what_all_share_binds_when_all_are_busy(tmp_path):
     """Ports that share a core or a switch are slower together than each alone."""
     net = ported_network(tmp_path, 5e5, 1e6, 1e6)
     assert net.all_to_all(sent(2, w0_1=500_000, w1_0=500_000)).seconds == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "is_guess"),
+    [
+        ({"w0_1": 500_000}, False),
+        ({"w0_1": 500_000, "w2_0": 500}, True),  # a port that is not the slowest
+        ({"w0_1": 1200}, True),  # ports and the slowest of them were measured, 800 bytes on average were not
+        ({"w0_1": 2_000_000}, True),
+    ],
+)
+def test_any_port_outside_what_was_measured_makes_a_guess(amounts, is_guess, tmp_path):
+    """So do bytes at which nobody knows what ports cost each other."""
+    net = ported_network(tmp_path, 1e6, 1e6, 1e6, 1e6)
+    assert net.all_to_all(sent(3, **amounts)).unprofiled == is_guess
 
 
 def test_a_measured_port_is_looked_up(tmp_path):

@@ -4,7 +4,7 @@ from math import prod
 
 import pytest
 
-from profiles.grids import GRIDS
+from profiles.grids import GRIDS, temporary_bytes
 from profiles.operators import OPERATORS
 
 BY_NAME = pytest.mark.parametrize("name", sorted(GRIDS))
@@ -16,7 +16,8 @@ def test_every_operator_has_every_combination(name):
     grid = GRIDS[name]
     for operator, spec in OPERATORS.items():
         shapes = grid.shapes(operator)
-        assert len(set(shapes)) == len(shapes) == prod(len(grid.axes[axis]) for axis in spec.axes)
+        assert tuple(grid.axes_of(operator)) == spec.axes
+        assert len(set(shapes)) == len(shapes) == prod(map(len, grid.axes_of(operator).values()))
         assert all(len(shape) == len(spec.axes) for shape in shapes)
 
 
@@ -24,7 +25,8 @@ def test_every_operator_has_every_combination(name):
 def test_values_ascend_and_are_positive(name):
     """Each axis and the collective sizes are strictly ascending positive numbers, two at least."""
     grid = GRIDS[name]
-    for values in (*grid.axes.values(), grid.collective_bytes):
+    own = [values for axes in grid.own_axes.values() for values in axes.values()]
+    for values in (*grid.axes.values(), *own, grid.collective_bytes):
         assert len(values) >= 2
         assert values[0] > 0
         assert list(values) == sorted(set(values))
@@ -35,7 +37,8 @@ def test_first_shape_is_the_smallest(name):
     """The first shape of an operator is minimal on every axis, as the base memory is measured on it."""
     grid = GRIDS[name]
     for operator, spec in OPERATORS.items():
-        assert grid.shapes(operator)[0] == tuple(min(grid.axes[axis]) for axis in spec.axes)
+        assert grid.shapes(operator)[0] == tuple(min(values) for values in grid.axes_of(operator).values())
+        assert len(grid.shapes(operator)[0]) == len(spec.axes)
 
 
 def test_quick_grid_times_fewer_points_for_less_time():
@@ -50,3 +53,37 @@ def test_quick_grid_times_fewer_points_for_less_time():
 def test_smallest_collective_holds_one_number():
     """Every grid starts its collectives at one float, whose time is the latency."""
     assert all(grid.collective_bytes[0] == 4.0 for grid in GRIDS.values())
+
+
+ATTENTION = pytest.mark.parametrize("operator", ["gat_forward", "gat_backward"])
+ON_CUDA = pytest.mark.parametrize("name", ["quick", "cuda"])
+
+
+@ATTENTION
+@ON_CUDA
+def test_attention_on_a_gpu_makes_no_temporary_beyond_8_gib(name, operator):
+    """It makes a row for every edge, which the shapes of other operators would have no GPU hold."""
+    assert max(map(temporary_bytes, GRIDS[name].shapes(operator))) <= 8 * 2**30
+
+
+@ATTENTION
+@ON_CUDA
+@pytest.mark.parametrize("memory_gib", [4, 16, 24, 80])
+def test_a_smaller_gpu_times_attention_over_fewer_rows(name, operator, memory_gib):
+    """Four of its temporaries fit; what is left is a full grid, and other operators have theirs."""
+    whole = GRIDS[name]
+    grid = whole.within(memory_gib * 2**30)
+    assert 4 * max(map(temporary_bytes, grid.shapes(operator))) <= memory_gib * 2**30
+    fewer, all_of = grid.axes_of(operator), whole.axes_of(operator)
+    assert len(fewer["num_rows"]) >= 2
+    assert fewer["num_rows"] == all_of["num_rows"][: len(fewer["num_rows"])]
+    assert fewer | {"num_rows": all_of["num_rows"]} == all_of
+    for other in OPERATORS:
+        assert other.startswith("gat_") or grid.shapes(other) == whole.shapes(other)
+
+
+@ON_CUDA
+def test_a_large_gpu_times_all_of_a_grid(name):
+    """Forty gigabytes are enough."""
+    grid = GRIDS[name].within(40 * 2**30)
+    assert all(grid.shapes(operator) == GRIDS[name].shapes(operator) for operator in OPERATORS)

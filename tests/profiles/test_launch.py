@@ -10,7 +10,7 @@ import pytest
 
 from profiles.agents import HostGroup
 from profiles.errors import RunFailedError, UserError
-from profiles.launch import _first_death, _loss, launch, reporting_errors
+from profiles.launch import HOSTS_VARIABLE, _first_death, _loss, _was_missed, hosts_here, launch, reporting_errors
 
 pytestmark = pytest.mark.distributed
 
@@ -172,12 +172,31 @@ def test_of_several_deaths_the_first_is_named(deaths, reporting, expected):
         ([(1, 2), (0,), (0,)], 1),
         ([(), (0,), ()], 1),
         ([(0,), (), ()], 0),
+        ([(2,), (0, 2), ()], 0),  # the first report misses who itself waits for 2
     ],
 )
 def test_of_several_losses_the_one_that_most_report_is_told(missing, first):
     """Reports come in the order 1, 2, 0."""
     reports = [{"rank": rank, "at_s": (rank - 1) % 3, "missing": list(ranks)} for rank, ranks in enumerate(missing)]
     assert _loss(reports)["rank"] == first
+
+
+@pytest.mark.parametrize(
+    ("end", "missing", "error", "was_missed"),
+    [
+        ("SIGTERM", [2], "Connection closed by peer", True),
+        ("SIGTERM", [], "Connection closed by peer", False),
+        ("SIGKILL", [2], "worker 2 does not answer: Timed out waiting", True),
+        ("SIGKILL", [2], "worker 2 does not answer: Connection closed by peer", False),  # it was killed
+        ("SIGKILL", [2], "worker 2 does not answer: Application timeout caused pair closure", True),
+        ("SIGKILL", [0], "worker 0 does not answer: Timed out waiting", False),
+        ("SIGSEGV", [2], "worker 2 does not answer: Timed out waiting", False),
+    ],
+)
+def test_a_worker_that_torchrun_ends_after_the_others_was_missed(end, missing, error, was_missed):
+    """How worker 2 ended is no cause then: by SIGTERM, or by SIGKILL where it was stopped."""
+    reports = [{"rank": 1, "missing": [], "error": error}, {"rank": 0, "missing": missing, "error": error}]
+    assert _was_missed(2, end, reports) == was_missed
 
 
 class Interrupted(KeyboardInterrupt):
@@ -247,13 +266,23 @@ with reporting_errors(folder, rank):
     assert not list((tmp_path / "run").iterdir())
 
 
+def raised_from(error, cause):
+    """The error as `raise error from cause` leaves it."""
+    error.__cause__ = cause
+    return error
+
+
+CLOSED = RuntimeError("Connection closed by peer [127.0.0.1]")
 NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, {}, NCCL version 2.27.3\n{}"
 
 
 @pytest.mark.parametrize(
     ("error", "is_lost_peer"),
     [
-        (RuntimeError("Connection closed by peer [127.0.0.1]"), True),
+        (CLOSED, True),
+        (raised_from(RunFailedError("train of batch 3 failed"), CLOSED), True),
+        (raised_from(RunFailedError("train of batch 3 failed"), RuntimeError("illegal memory access")), False),
+        (RunFailedError("train of batch 3 failed: Connection closed by peer"), False),
         (ValueError("Connection reset"), False),
         (RuntimeError(NCCL.format("remote process exited or there was a network error", "ncclRemoteError: ...")), True),
         (RuntimeError("[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)"), True),
@@ -263,10 +292,51 @@ NCCL = "NCCL error in: ProcessGroupNCCL.cpp:3690, {}, NCCL version 2.27.3\n{}"
     ],
 )
 def test_report_marks_a_lost_peer(tmp_path, error, is_lost_peer):
-    """A RuntimeError of a closed connection is the peer's fault; any other, NCCL's among them, is the worker's own."""
+    """A RuntimeError of a closed connection is the peer's fault, also where it is what another error was raised from.
+
+    Any other, NCCL's among them, is the worker's own.
+    """
     with pytest.raises(SystemExit), reporting_errors(tmp_path, 0):
         raise error
     report = json.loads((tmp_path / "worker_0.error.json").read_text())
     assert report["from_peer"] == is_lost_peer
     assert report["error"] == f"{type(error).__name__}: {error}"
     assert report["users_mistake"] is None
+
+
+@pytest.fixture
+def emulated(tmp_path, monkeypatch):
+    """Two hosts that this process takes for those of an emulated cluster around it; the file that names them."""
+    path = tmp_path / "hosts.json"
+    entries = [
+        {"name": name, "address": f"10.0.0.{index}", "interface": "eth0", "prefix": ["env", name]}
+        for index, name in enumerate(("a", "b"), 1)
+    ]
+    path.write_text(json.dumps(entries))
+    monkeypatch.setenv(HOSTS_VARIABLE, str(path))
+    return path
+
+
+def test_hosts_of_an_emulated_cluster_are_reached_through_their_prefix(emulated):
+    """Several by their addresses; one alone too is started where it is emulated, and meets on loopback there."""
+    assert hosts_here({"b": 1, "a": 2}, 3) == [
+        HostGroup(1, 3, ("env", "b"), "10.0.0.2", "eth0"),
+        HostGroup(2, 3, ("env", "a"), "10.0.0.1", "eth0"),
+    ]
+    assert hosts_here({"b": 2}, 3) == [HostGroup(2, 3, ("env", "b"), "127.0.0.1", "lo")]
+
+
+def test_one_host_that_is_not_emulated_is_this_machine(emulated, monkeypatch):
+    """Whatever its name, inside an emulation or not; several that are not known are named."""
+    assert hosts_here({"here": 2}, 1) == [HostGroup(2)]
+    with pytest.raises(UserError, match="2 hosts are needed and c cannot be reached"):
+        hosts_here({"a": 1, "c": 1}, 1)
+    monkeypatch.delenv(HOSTS_VARIABLE)
+    assert hosts_here({"a": 2}, 1) == [HostGroup(2)]
+
+
+def test_an_emulation_that_has_ended_is_not_run_outside_of(emulated):
+    """The variable stands, its file is gone."""
+    emulated.unlink()
+    with pytest.raises(UserError, match="the emulation has ended"):
+        hosts_here({"a": 1}, 1)

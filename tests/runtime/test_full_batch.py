@@ -14,6 +14,7 @@ from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from planner.program import LayerDecision, build_program
 from planner.shard import cut_shard
 from runtime.full_batch import FullBatchTrainer, MaskedLoss
+from runtime.model import WorkerModel
 from runtime.recorder import Recorder
 from runtime.reference import train_reference
 
@@ -36,7 +37,8 @@ def trainer_of(graph, **training):
     layers = (LayerDecision(op_order="multiply_first"),) * 2
     program = build_program(spec, layers, num_features=10, num_classes=4, sparse_input=False)
     halo = build_halo(aggregation_matrix(N, graph.edge_index, "gcn"), np.zeros(N, np.int64), 1)
-    return FullBatchTrainer(job, program, cut_shard(graph, halo, 0, sparse_features=False), CPU)
+    shard = cut_shard(graph, halo, 0, sparse_features=False)
+    return FullBatchTrainer(WorkerModel(job, program, shard, CPU), shard)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -42,6 +42,7 @@ from profiles.kernels import pool
 from profiles.launch import reporting_errors
 from runtime.full_batch import FullBatchTrainer
 from runtime.host_region import HostRegion
+from runtime.model import WorkerModel
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 
@@ -54,9 +55,9 @@ def train(case):
                             sparse_input=False)
     gc.collect()
     region = HostRegion.open(shard, program, decision.cache, torch.device("cpu"), timeout_s=60)
-    trainer = FullBatchTrainer(
-        job, program, shard, torch.device("cpu"), decision.cache, region, overlap=decision.overlap
-    )
+    model = WorkerModel(job, program, shard, torch.device("cpu"), decision.cache, region, overlap=decision.overlap)
+    trainer = FullBatchTrainer(model, shard)
+    del model  # the trainer alone has it
     pool.release()
     found = {"loss": [], "sent": [], "grad": [], "keys": []}
     for epoch in range(job.training.epochs):

@@ -28,14 +28,14 @@ def trace_of(by_worker, *, partial=None, cache=NO_CACHE):
     return measured_trace(plan, gathered, {"test": 0.5})
 
 
-def test_epochs_last_from_the_first_begin_to_the_last_end():
+def test_epochs_last_from_one_end_to_the_next():
     """Warm-up left out; losses of all; spans count from the epoch's begin."""
     workers = [
         [record(e, 10.0 * e, 10.0 * e + 3) for e in range(5)],
         [record(e, 10.0 * e + 1, 10.0 * e + 4) for e in range(5)],
     ]
     trace = trace_of(workers)
-    assert trace.epoch_s == (4.0,) * (5 - WARM_UP_EPOCHS)
+    assert trace.epoch_s == (10.0,) * (5 - WARM_UP_EPOCHS)
     assert trace.losses == (1.0,) * 5
     assert [(s.epoch, s.worker, s.start_s, s.end_s) for s in trace.spans[2:4]] == [(1, 0, 0.0, 3.0), (1, 1, 1.0, 4.0)]
     assert trace.stolen_share == 0.01
@@ -48,11 +48,29 @@ def test_a_worker_counts_for_the_epoch_whose_step_it_took_part_in():
     late = [record(e, float(e), e + 1.0, begun=e, num_members=2) for e in (0, 1, 2)]
     late += [record(5, 3.0, 6.5, begun=3, num_members=2, oldest=2, sent_bytes=99), record(6, 6.5, 7.0, begun=6)]
     trace = trace_of([present, late], partial=object())
-    assert trace.epoch_s == pytest.approx((1.0, 1.0, 1.0, 1.5, 1.0))
+    assert trace.epoch_s == pytest.approx((1.0, 1.0, 1.0, 1.5, 0.5))
     assert trace.num_members == (2,) * 7
     assert trace.oldest == (1, 1, 1, 1, 1, 2, 1)
     assert [s.epoch for s in trace.spans if s.worker == 1] == [0, 1, 2, 6]
     assert trace.sent_bytes == (10, 10)
+
+
+def test_epochs_that_overlap_add_up_to_the_whole():
+    """Worker 0 begins every epoch while worker 1 still ends the last; one epoch alone is counted from its begin."""
+    workers = [
+        [record(e, 10.0 * e, 10.0 * e + 10) for e in range(6)],
+        [record(e, 10.0 * e + 4, 10.0 * e + 13) for e in range(6)],
+    ]
+    assert trace_of(workers).epoch_s == (10.0,) * (6 - WARM_UP_EPOCHS)
+    assert trace_of([records[:1] for records in workers]).epoch_s == (13.0,)
+
+
+def test_who_ends_a_step_late_ends_it_before_the_next():
+    """Stopped right after step 3, worker 1 goes on when step 4 is over."""
+    present = [record(e, float(e), e + 1.0, begun=e, num_members=2) for e in range(6)]
+    stopped = [record(e, float(e), e + 1.0, begun=e, num_members=2) for e in range(3)]
+    stopped += [record(3, 3.0, 5.5, begun=3, num_members=2), record(5, 5.5, 6.0, begun=5, num_members=2)]
+    assert trace_of([present, stopped], partial=object()).epoch_s == pytest.approx((1.0, 2.5, 0.0, 0.5))
 
 
 def test_bytes_of_both_kinds_of_epochs():

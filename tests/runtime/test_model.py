@@ -12,7 +12,6 @@ from planner.program import LayerDecision, build_program
 from planner.shard import cut_shard
 from profiles.kernels.activation import dropout_key, keep_mask
 from runtime.model import WorkerModel
-from runtime.recorder import Recorder
 from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward
 
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
@@ -40,7 +39,7 @@ def model_of(graph, kind, op_order, precompute, *, sparse=False, **dropouts):
     program = build_program(spec, layers, num_features=7, num_classes=3, sparse_input=sparse)
     halo = build_halo(aggregation_matrix(N, graph.edge_index, kind), np.zeros(N, np.int64), 1)
     shard = cut_shard(graph, halo, 0, sparse_features=sparse)
-    return WorkerModel(job, program, shard, Recorder(torch.device("cpu")))
+    return WorkerModel(job, program, shard, torch.device("cpu"))
 
 
 # Sparse features are multiplied first or aggregated once, never aggregated anew each epoch.

@@ -48,6 +48,7 @@ from planner.program import LayerDecision, build_program
 from planner.shard import Shard
 from profiles.launch import reporting_errors
 from runtime.full_batch import FullBatchTrainer
+from runtime.model import WorkerModel
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 with reporting_errors(folder, rank):
@@ -62,7 +63,7 @@ with reporting_errors(folder, rank):
             job.model, (first, later), num_features=shard.x.shape[1], num_classes=shard.num_classes,
             sparse_input=facts["sparse"],
         )
-        trainer = FullBatchTrainer(job, program, shard, torch.device("cpu"))
+        trainer = FullBatchTrainer(WorkerModel(job, program, shard, torch.device("cpu")), shard)
         losses = [trainer.train_epoch(epoch, traced=False).loss for epoch in range(job.training.epochs)]
         if rank == 0:
             torch.save(trainer.model.net.state_dict(), case / "model.pt")

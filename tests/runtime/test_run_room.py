@@ -11,11 +11,12 @@ from runtime import room
 CPU = torch.device("cpu")
 
 
-def plan_of(*peaks):
+def plan_of(*peaks, region_bytes=0):
     """What is read of a plan whose workers need so many bytes."""
     return SimpleNamespace(
         prediction=SimpleNamespace(workers=[SimpleNamespace(peak_bytes=peak) for peak in peaks]),
         placement=SimpleNamespace(workers=[SimpleNamespace(host=f"h{n}") for n in range(len(peaks))]),
+        region_layouts=lambda: {"h1": SimpleNamespace(num_bytes=region_bytes)} if region_bytes else {},
     )
 
 
@@ -32,6 +33,17 @@ def test_a_worker_needs_its_peak(monkeypatch, peak, fits):
         ):
             room.check_room(plan_of(0, peak), 1, CPU, 2)
     assert asked == [(CPU, 2)]
+
+
+def test_a_cpu_has_its_hosts_region_too(monkeypatch):
+    """Shared by the host's workers; a GPU's memory is its own."""
+    monkeypatch.setattr(room, "worker_memory_bytes", lambda device, count: 1000)
+    room.check_room(plan_of(0, 900, region_bytes=200), 1, CPU, 2)
+    room.check_room(plan_of(1000, 0, region_bytes=200), 0, CPU, 2)
+    with pytest.raises(UserError, match="planned to need 1,001 bytes"):
+        room.check_room(plan_of(0, 900, region_bytes=202), 1, CPU, 2)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (900, 1000))
+    room.check_room(plan_of(0, 900, region_bytes=202), 1, torch.device("cuda", 0), 2)
 
 
 def test_of_a_gpu_what_is_free_counts(monkeypatch):

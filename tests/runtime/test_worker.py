@@ -1,6 +1,7 @@
 """The worker process: which epochs it traces, the memory it reports, the trace rank 0 writes."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -41,6 +42,34 @@ def test_peak_memory_never_falls():
     after = peak_memory_bytes(CPU)
     assert after >= before > 2**26
     assert after > size
+
+
+def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
+    """As planned: what precomputing takes may be more than what training does."""
+    counted, gathered = [100], []
+
+    def run_epochs(*_):
+        counted.append(60)
+        return []
+
+    trainer = SimpleNamespace(
+        model=SimpleNamespace(net=torch.nn.Linear(1, 1)), close=lambda: None, evaluate=lambda: {"val": 0.5}
+    )
+    training = SimpleNamespace(epochs=3, traced_epochs=1)
+    decision = SimpleNamespace(cache=SimpleNamespace(refresh_interval=1))
+    plan = SimpleNamespace(job=SimpleNamespace(training=training), decision=decision, num_workers=1)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: max(counted))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
+    monkeypatch.setattr(worker.Shard, "load", lambda _: None)
+    monkeypatch.setattr(worker, "_trainer_of", lambda *_: trainer)
+    monkeypatch.setattr(worker, "_run_epochs", run_epochs)
+    monkeypatch.setattr(
+        worker,
+        "measured_trace",
+        lambda _, figures, __: gathered.extend(figures) or SimpleNamespace(save=lambda _: None),
+    )
+    worker._train(plan, tmp_path, 0, torch.device("cuda"), 10.0)
+    assert [figures["peak_bytes"] for figures in gathered] == [100]
 
 
 def test_figures_of_a_single_worker_need_no_group():

@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from emulating import needs_emulation, remains
+from emulating import needs_emulation, processes_of, remains
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation import kernel
-from planner.emulation.emulate import emulate, emulated
+from planner.emulation.emulate import _end, emulate, emulated
 from planner.emulation.weather import Spell, Weather
 from profiles.errors import RunFailedError, UserError
+from profiles.launch import HOSTS_VARIABLE, hosts_here, launch
 from profiles.machine import Link
 
 KNOCK = """
@@ -28,6 +29,20 @@ for _ in range(100):
     except OSError:
         time.sleep(0.05)
 sys.exit(1)
+"""
+
+WORKER = """
+import os
+from datetime import timedelta
+from pathlib import Path
+import torch.distributed as dist
+from profiles.launch import emit
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+dist.barrier()
+members = Path(os.environ["CGROUP"], "cgroup.procs").read_text().split()
+own, host = (os.stat(path).st_ino for path in ("/proc/self/ns/net", os.environ["NAMESPACE"]))
+emit({"in_cgroup": str(os.getpid()) in members, "in_namespace": own == host})
+dist.destroy_process_group()
 """
 
 
@@ -79,31 +94,123 @@ def test_processes_of_a_host_are_in_its_quota_and_end_with_it():
 
 
 @needs_emulation
-def test_nothing_stays_when_the_owner_is_killed(tmp_path):
-    """The reaper takes the cluster down even when `gnnplan emulate` is ended by SIGKILL."""
-    path = cluster(host("a")).save(tmp_path / "cluster.json")
-    owner = subprocess.Popen(
-        [sys.executable, "-m", "planner.cli", "emulate", str(path), "--", "sleep", "600"], start_new_session=True
-    )
-    identity = f"gnnplan{owner.pid}"
-    for _ in range(400):
-        if len(remains(identity)) == 3:
-            break
-        time.sleep(0.05)
-    else:
-        pytest.fail("the emulation never came up")
-    owner.kill()
-    owner.wait(timeout=10)
-    for _ in range(200):
-        if not remains(identity):
-            return
-        time.sleep(0.05)
-    pytest.fail(f"left behind: {remains(identity)}")
+@pytest.mark.distributed
+def test_a_run_on_one_host_is_inside_the_emulation(tmp_path, monkeypatch):
+    """Its workers are in the host's cgroup and namespace, and meet on the loopback there."""
+    (tmp_path / "a_worker.py").write_text(WORKER)
+    paths, events = [str(tmp_path), os.environ.get("PYTHONPATH", "")], []
+    with emulated(cluster(host("a"))) as (identity, _, environment):
+        monkeypatch.setenv(HOSTS_VARIABLE, environment[HOSTS_VARIABLE])
+        places = {"CGROUP": str(kernel.cgroup_of(identity, 0)), "NAMESPACE": f"/run/netns/{identity}-0"}
+        launch(
+            "a_worker",
+            [],
+            hosts=hosts_here({"a": 2}, 1),
+            folder=tmp_path / "run",
+            on_event=events.append,
+            environment={"PYTHONPATH": os.pathsep.join(filter(None, paths)), **places},
+        )
+    assert events == [{"in_cgroup": True, "in_namespace": True}] * 2
+
+
+DEAF = "trap '' TERM; "  # and so is what it starts
 
 
 @needs_emulation
-def test_a_change_that_fails_ends_the_command(monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "trap"),
+    [(signal.SIGKILL, ""), (signal.SIGTERM, ""), (signal.SIGKILL, DEAF)],
+    ids=["killed", "terminated", "killed, deaf command"],
+)
+def test_nothing_stays_when_the_owner_is_killed(tmp_path, number, trap):
+    """The reaper takes all down even when `gnnplan emulate` is ended by a signal: what its command started too."""
+    path, up = cluster(host("a")).save(tmp_path / "cluster.json"), tmp_path / "up"
+    command = ["sh", "-c", f'{trap}sleep 600 & touch "$0"; wait', str(up)]
+    owner = subprocess.Popen(
+        [sys.executable, "-m", "planner.cli", "emulate", str(path), "--", *command], start_new_session=True
+    )
+    identity = f"gnnplan{owner.pid}"
+    try:
+        assert comes_true(up.exists, 40), "the command never started"
+        assert len(processes_of(identity)) >= 3  # shell, sleep and reaper
+    finally:
+        owner.send_signal(number)
+        owner.wait(timeout=10)
+    assert comes_true(lambda: not remains(identity), 30), f"left behind: {remains(identity)}"
+
+
+def comes_true(condition, within_s):
+    """Whether a condition does, in time."""
+    end_s = time.monotonic() + within_s
+    while not (holds := condition()) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    return holds
+
+
+@needs_emulation
+def test_what_the_command_leaves_running_ends_with_it():
+    """A process in the background does not outlive the hosts it was started beside."""
+    assert emulate(cluster(host("a")), ["sh", "-c", "sleep 600 & exit 3"]) == 3
+    assert remains(f"gnnplan{os.getpid()}") == []
+
+
+@needs_emulation
+def test_all_is_taken_down_also_where_the_reaper_is_gone():
+    """Whoever ended it: the owner does its work then."""
+    with emulated(cluster(host("a"))) as (identity, *_):
+        (reaper,) = processes_of(identity)
+        os.kill(reaper, signal.SIGKILL)
+    assert remains(identity) == []
+
+
+def test_what_cannot_be_removed_keeps_nothing_else(tmp_path, monkeypatch):
+    """It is named, with why; all the rest is gone, and it too when tried again."""
+    cgroups, namespaces, folder = (tmp_path / name for name in ("cgroups", "namespaces", "folder"))
+    for made in (cgroups / "e-0" / "busy", cgroups / "e-1", cgroups / "e-command", cgroups / "other-0", folder / "in"):
+        made.mkdir(parents=True)
+    namespaces.mkdir()
+    for name in ("e-0", "e-switch", "other-0"):
+        (namespaces / name).touch()
+
+    def delete(*command):
+        if command[-1] == "e-0" and (cgroups / "e-0").exists():
+            raise UserError("ip: no")
+        (namespaces / command[-1]).unlink()
+
+    monkeypatch.setattr(kernel, "_cpu_hierarchy", lambda: cgroups)
+    monkeypatch.setattr(kernel, "_NAMESPACES", namespaces)
+    monkeypatch.setattr(kernel, "_run", delete)
+    monkeypatch.setattr(kernel, "_REMOVE_WAIT_S", 0.1)
+    with pytest.raises(RunFailedError, match=r"cgroups/e-0 \(.*; .*namespaces/e-0 \(ip: no\)$"):
+        kernel.take_down("e", folder)
+    assert sorted(path.name for path in cgroups.iterdir()) == ["e-0", "other-0"]
+    assert sorted(path.name for path in namespaces.iterdir()) == ["e-0", "other-0"]
+    assert not folder.exists()
+    (cgroups / "e-0" / "busy").rmdir()
+    kernel.take_down("e", folder)
+    kernel.take_down("e", folder)
+    assert [path.name for place in (cgroups, namespaces) for path in place.iterdir()] == ["other-0", "other-0"]
+
+
+DEAF_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+
+
+def test_a_command_that_does_not_listen_is_killed(monkeypatch):
+    """After a while; one that has ended is left alone."""
+    monkeypatch.setattr("planner.emulation.emulate._GRACE_S", 0.5)
+    child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD], stdout=subprocess.PIPE)
+    assert child.stdout.readline()
+    for _ in range(2):
+        _end(child)
+        assert child.returncode == -signal.SIGKILL
+    child.stdout.close()
+
+
+@needs_emulation
+@pytest.mark.parametrize("command", [["sleep", "60"], ["sh", "-c", f"{DEAF}sleep 60; true"]], ids=["listens", "deaf"])
+def test_a_change_that_fails_ends_the_command(command, monkeypatch):
     """A run in weather that did not come would be measured wrongly, so it does not go on."""
+    monkeypatch.setattr("planner.emulation.emulate._GRACE_S", 0.5)
 
     def fail(*_, change, **__):
         if change:
@@ -113,8 +220,9 @@ def test_a_change_that_fails_ends_the_command(monkeypatch):
     weather = Weather(schema_version=1, spells=(Spell(host="a", from_s=0.1, to_s=60, link=0.5),))
     start_s = time.monotonic()
     with pytest.raises(RunFailedError, match=r"weather could not be changed.*tc: no"):
-        emulate(cluster(host("a")), ["sleep", "60"], weather)
+        emulate(cluster(host("a")), command, weather)
     assert time.monotonic() - start_s < 30
+    assert remains(f"gnnplan{os.getpid()}") == []
 
 
 @needs_emulation
@@ -137,6 +245,36 @@ def test_a_command_that_is_not_there_is_a_user_error():
     with pytest.raises(UserError, match="no_such_command"):
         emulate(cluster(host("a")), ["no_such_command"])
     assert remains(f"gnnplan{os.getpid()}") == []
+
+
+def spell(host="a", **shares):
+    return Spell(host=host, **({"from_s": 0, "to_s": 60} | shares))
+
+
+@pytest.mark.parametrize(
+    ("cores", "spells", "named"),
+    [
+        (0.05, (), "host 'a': 0.05 cores cannot be emulated, 0.1 is the least"),
+        (0.4, (spell(cpu=0.2),), "weather: spells.0: host 'a' from 0 s: 0.08 cores cannot be emulated"),
+        (
+            0.4,
+            (spell("b", cpu=0.01), spell(cpu=0.5), spell(from_s=5, link=0.5, cpu=0.25)),
+            r"weather: spells.2: host 'a' from 5 s: 0.05 cores",
+        ),
+        (0.4, (spell("c"),), "host 'c' is not in the cluster"),
+    ],
+)
+def test_what_cannot_be_emulated_is_named_before_anything_is_brought_up(cores, spells, named, monkeypatch):
+    """A host would otherwise have more processor time than the files say, silently."""
+    monkeypatch.setattr(kernel, "require_emulation", lambda: pytest.fail("it went on"))
+    with pytest.raises(UserError, match=named):
+        emulate(cluster(host("a", cpu_cores=cores), host("b")), ["true"], Weather(schema_version=1, spells=spells))
+
+
+def test_a_tenth_of_a_core_can_be_emulated():
+    """By itself, or as what weather leaves; a host without a limit has none in any weather."""
+    for cores in (0.1, 0.2 * 0.5, 0.7 * (1 / 7), None):
+        kernel.check_cores(cores, "a")
 
 
 def test_without_root_it_says_so(monkeypatch):

@@ -8,12 +8,13 @@ from tests.planner.hybrid.shares import CASES, Shares
 
 @pytest.mark.parametrize(("kind", "layers"), CASES)
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_every_buffer_is_dropped(kind, layers, share):
+@pytest.mark.parametrize("on_cuda", [False, True])
+def test_every_buffer_is_dropped(kind, layers, share, on_cuda):
     """Whatever is cached."""
     shares = Shares(kind, layers)
     replicas = shares.replicas(shares.masks(share))
     for rank, shape in enumerate(shares.shapes):
-        buffers = hybrid_buffers(shares.program, shape, 3, replicas, rank)
+        buffers = hybrid_buffers(shares.program, shape, 3, replicas, rank, on_cuda=on_cuda)
         assert buffers.live_bytes == 0
         assert 0 < buffers.peak_bytes <= buffers.held_bytes
 

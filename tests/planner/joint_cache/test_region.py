@@ -11,7 +11,7 @@ from planner.job import ModelSpec
 from planner.joint_cache.decision import NO_CACHE
 from planner.joint_cache.layout import RegionLayout, shared_widths
 from planner.joint_cache.overlap import as_sent, overlap_ratio
-from planner.joint_cache.region import decide_rows, keep_rows, kept_halo
+from planner.joint_cache.region import decide_rows, is_kept_as_decided, keep_rows, kept_halo
 from planner.program import LayerDecision, build_program
 
 
@@ -90,6 +90,7 @@ def test_the_decision_alone_says_where_rows_are(case):
     halo, hosts, device_rows, region_rows = case
     found = keep_rows(halo, device_rows, hosts, region_rows)
     cache = decide_rows(halo, device_rows, hosts, region_rows, refresh_interval=3)
+    assert is_kept_as_decided(halo, cache, hosts)
     again = kept_halo(halo, cache, hosts)
     for ours, theirs in zip((*again.device, *again.kept), (*found.device, *found.kept), strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -7,23 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.cache import POINTER_BYTES, SECTOR_BYTES, SLOT_BYTES, START_BYTES, Accesses, plan_cache
+from planner.minibatch.cache import POINTER_BYTES, SECTOR_BYTES, SLOT_BYTES, START_BYTES, Accesses, Sizes, plan_cache
 
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3)
 ROW_BYTES = 64
+SIZES = Sizes(index=4, row=ROW_BYTES)
+ALL_SIZES = Sizes(index=4, row=100, edge_id=8, other_rows=(8, 40), other_edges=(64,))
 
 
-def plan(edge_reads, feature_reads, degrees, budget_bytes, out_degrees=None):
+def plan(edge_reads, feature_reads, degrees, budget_bytes, out_degrees=None, sizes=SIZES):
     """A plan for one batch's accesses."""
     accesses = Accesses(np.array(edge_reads), np.array(feature_reads), 1)
-    return plan_cache(
-        accesses,
-        np.array(degrees),
-        np.array(out_degrees or [1] * len(degrees)),
-        index_bytes=4,
-        row_bytes=ROW_BYTES,
-        budget_bytes=budget_bytes,
-    )
+    out_degrees = np.array(out_degrees or [1] * len(degrees))
+    return plan_cache(accesses, np.array(degrees), out_degrees, sizes, budget_bytes=budget_bytes)
 
 
 def lookups(num_vertices, *, adjacency=True, features=True):
@@ -52,8 +48,8 @@ def test_the_gap_holds_against_the_optimum(edge_reads, feature_reads, degrees, b
     edge_reads = [reads if degree else 0 for reads, degree in zip(edge_reads, degrees)]
     made = plan(edge_reads, feature_reads, degrees, budget_bytes)
     best = optimum(edge_reads, feature_reads, degrees, budget_bytes)
-    pointers = lookups(3, adjacency=False, features=False)
-    assert made.num_bytes <= max(budget_bytes, pointers)
+    assert made.num_bytes <= budget_bytes
+    assert made.keeps_pointers == (budget_bytes >= lookups(3, adjacency=False, features=False))
     assert made.saved_bytes <= best
     assert made.saved_bytes >= best * (1 - made.gap) - 1e-6
     assert made.saved_bytes <= made.read_bytes
@@ -107,10 +103,36 @@ def test_a_kind_whose_lookup_costs_more_than_it_saves_is_left_out():
     assert made.features.tolist() == list(range(100))
 
 
-@pytest.mark.parametrize("budget_bytes", [0, 20])
+@pytest.mark.parametrize("budget_bytes", [0, 23])
 def test_no_budget_keeps_nothing(budget_bytes):
-    """Nor does it divide by it; the pointers lie on the device all the same."""
+    """Nor does it divide by it; not even the pointers of two vertices, which take 24 bytes."""
     made = plan([5, 1], [1, 1], [4, 9], budget_bytes)
     assert len(made.adjacency) == len(made.features) == 0
     assert made.saved_bytes == 0
-    assert made.num_bytes == 3 * POINTER_BYTES
+    assert made.num_bytes == 0
+    assert plan([5, 1], [1, 1], [4, 9], 3 * POINTER_BYTES).num_bytes == 3 * POINTER_BYTES
+
+
+def test_all_that_a_batch_reads_is_counted():
+    """In whole sectors: an edge's source, id and attributes, a vertex's features and its other attributes."""
+    assert (ALL_SIZES.read_of_edge, ALL_SIZES.read_of_row) == (32 + 32, 128)
+    accesses = Accesses(np.array([6, 0]), np.array([3, 1]), 2)
+    assert ALL_SIZES.read_bytes(accesses) == (6 * (64 + 64) + 4 * (128 + 32 + 64)) / 2
+    assert SIZES.read_bytes(accesses) == (6 * 32 + 4 * 64) / 2
+
+
+def test_ids_are_kept_beside_in_neighbours():
+    """Three times the bytes, and two sectors an edge that are not read; other attributes are read all the same."""
+    made = plan([6, 0], [3, 1], [5, 7], 10**6, sizes=ALL_SIZES)
+    assert made.adjacency_bytes == 12 * (5 + 7)
+    assert made.saved_bytes == 6 * 64 + 4 * 128
+    assert made.read_bytes == made.saved_bytes + 6 * 64 + 4 * (32 + 64)
+
+
+def test_other_batches_save_less():
+    """Those that read rows which are not kept."""
+    made = plan([0, 0], [5, 0], [1000, 1000], lookups(2, adjacency=False) + ROW_BYTES)
+    assert made.features.tolist() == [0]
+    planned, unseen = (Accesses(np.zeros(2, np.int64), np.array(reads), 1) for reads in ([5, 0], [1, 3]))
+    assert made.saved_share(planned, SIZES) == made.saved_bytes / made.read_bytes == 1
+    assert made.saved_share(unseen, SIZES) == 0.25

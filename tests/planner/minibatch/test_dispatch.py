@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.minibatch import dispatch as module
 from planner.minibatch.dispatch import dispatch, paper_loop
 from planner.minibatch.policy import Buffers
 from planner.minibatch.simulate import simulate
@@ -83,3 +84,13 @@ def test_a_plan_takes_no_more_slots_than_it_needs():
     assert plan.buffers is not None
     assert plan.buffers.gpu_slots <= 2
     assert plan.buffers.cpu_slots <= 2
+
+
+@settings(max_examples=25, deadline=None)
+@given(TIMES, st.integers(1, 60), st.integers(1, 3))
+def test_leaving_longer_epochs_early_changes_no_plan(stage, num_batches, num_cpu_threads):
+    """The same buffers, simulated as long, as where every candidate is played to its end."""
+    plan = dispatch(stage, num_batches, num_cpu_threads=num_cpu_threads)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "simulate_within", lambda _limit_s, *asked: simulate(*asked))
+        assert dispatch(stage, num_batches, num_cpu_threads=num_cpu_threads) == plan

@@ -77,9 +77,10 @@ def test_pins_of_full_batch_plans_are_refused(started, tmp_path, pin):
         run_mini_batches(job, tmp_path)
 
 
-def test_an_earlier_runs_result_is_not_taken_for_this_ones(started, tmp_path):
-    """It is gone before the workers start."""
+def test_an_earlier_runs_record_is_not_taken_for_this_ones_and_its_model_stays(started, tmp_path):
+    """The record goes before the workers start, the model when there is another one."""
     for name in ("mini_batch.json", "model.pt"):
         (tmp_path / name).write_text("{}")
     start(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.json", "model.pt"]
+    assert (tmp_path / "model.pt").read_text() == "{}"

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.minibatch.bound import epoch_bound
-from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import simulate
+from planner.minibatch.policy import Buffers, DualBufferPolicy
+from planner.minibatch.simulate import simulate, simulate_within
 from planner.minibatch.stages import StageTimes
 
 
@@ -91,3 +91,38 @@ def test_threads_change_neither_the_work_nor_the_bound(
     assert played.epoch_s >= epoch_bound(stage, num_batches).seconds - 1e-6
     assert played.cpu_busy_s == pytest.approx((num_batches - made) * stage.cpu_batching_s)
     assert played.cpu_busy_s + played.cpu_blocked_s <= played.epoch_s + 1e-9
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    TIMES,
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.none() | st.integers(0, 90),
+    st.booleans(),
+    st.integers(1, 4),
+    st.integers(1, 90),
+    st.floats(0.3, 1.5),
+)
+def test_no_epoch_within_the_limit_is_left(
+    stage, cpu_slots, gpu_slots, num_gpu, phased, num_cpu_threads, num_batches, share
+):
+    """What is not played to its end is longer; what is, is what it is without a limit."""
+    buffers = Buffers(cpu_slots, gpu_slots, num_gpu, phased)
+    alone = simulate(stage, buffers, num_batches, num_cpu_threads)
+    for limit_s in (alone.epoch_s, share * alone.epoch_s):
+        within = simulate_within(limit_s, stage, buffers, num_batches, num_cpu_threads)
+        assert within == alone or (within is None and alone.epoch_s > limit_s)
+
+
+def test_an_epoch_that_cannot_keep_the_limit_is_not_played(monkeypatch):
+    """Where the GPU has more to do than that, no batch is trained; where batches wait too long, not all are."""
+    trained, end_train = [], DualBufferPolicy.end_train
+    monkeypatch.setattr(DualBufferPolicy, "end_train", lambda policy: trained.append(1) or end_train(policy))
+    assert simulate_within(2.4, times(1, 30, 1, 10), Buffers(2, 2, 50), 100) is None  # 50 x 30 ms + 100 x 10 ms
+    assert not trained
+    stage, waiting = times(40, 30, 20, 10), Buffers(2, 2, 50, phased=True)
+    limit_s = (2.5 + simulate(stage, waiting, 100).epoch_s) / 2  # the GPU's work, and some of the waiting
+    trained.clear()
+    assert simulate_within(limit_s, stage, waiting, 100) is None
+    assert 0 < len(trained) < 100

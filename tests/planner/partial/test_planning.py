@@ -150,3 +150,15 @@ def test_what_is_left_out_is_chosen_for_the_weather():
     pinned = choose_partial_reduce(job_with(PartialReducePin(max_staleness=1)), sections, 2.0, counts)
     assert pinned.max_staleness == 1
     assert p95_s[1, pinned.alpha] <= 1.02 * min(p95_s[1, alpha] for alpha in ALPHAS)
+
+
+def test_what_is_staged_leaves_room_for_the_mailbox(processor, monkeypatch):
+    """With less memory than all that could be staged takes, less is staged; a plan fits."""
+    monkeypatch.setattr("planner.strategies.hybrid.RESERVE_BYTES", 0)
+    pins = {"dependencies": "hybrid", "adjust": "online", "op_order": "multiply_first", "precompute": False}
+    whole = plan_of(pin=PartialReducePin(), profile=processor, **pins)
+    staged = sum(worker.num_staged for worker in whole.decision.dependencies.workers)
+    memory_bytes = max(load.peak_bytes for load in whole.prediction.workers) - 20_000
+    less = plan_of(pin=PartialReducePin(), profile=processor, memory_bytes=memory_bytes, **pins)
+    assert all(load.peak_bytes <= memory_bytes for load in less.prediction.workers)
+    assert 0 < sum(worker.num_staged for worker in less.decision.dependencies.workers) < staged

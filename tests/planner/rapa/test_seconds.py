@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from planner.halo import prune_halo
+from planner.joint_cache.decision import CacheDecision
 from planner.network import Network
 from planner.rapa.pairs import HaloPairs, Loads
 from planner.rapa.seconds import RESERVED_BYTES, SecondsCost
@@ -86,3 +87,35 @@ def test_wider_models_cost_more():
     trial, pairs, layers = case_of()
     wide, loads = trial_of(problem_of(hidden=256)), pairs.loads(pairs.everything)
     assert (SecondsCost(wide, layers)(loads) > SecondsCost(trial, layers)(loads)).all()
+
+
+def test_rows_that_are_kept_cost_as_often_as_they_travel():
+    """With all rows kept for r epochs, exchanges cost an r-th; what is fixed travels before training, and is free."""
+    trial, pairs, layers = case_of(order=AGGREGATE)
+    loads = pairs.loads(pairs.everything)
+    plain = SecondsCost(trial, layers)
+    fixed_s = plain.communicate_s(loads) - _communicate_s(trial, layers, loads, keeps_features=True, refresh_interval=1)
+    assert (fixed_s > 0).all(), "the features travel once"
+    fourth = _communicate_s(trial, layers, loads, keeps_features=True, refresh_interval=4)
+    np.testing.assert_allclose(fourth, (plain.communicate_s(loads) - fixed_s) / 4)
+    cached = SecondsCost(trial, layers, _whole(trial, keeps_features=True, refresh_interval=4))
+    assert (cached.compute_s(loads) < plain.compute_s(loads)).all(), "rows are put together for the others less often"
+    half = CacheDecision(
+        refresh_interval=2,
+        keeps_features=False,
+        num_rows=tuple((trial.halo.send_counts() // 2).sum(0).tolist()),
+        fresh_counts=tuple(map(tuple, (trial.halo.send_counts() - trial.halo.send_counts() // 2).tolist())),
+    )
+    share = SecondsCost(trial, layers, half).communicate_s(loads)[0]
+    assert share == pytest.approx(fixed_s[0] + 0.75 * (plain.communicate_s(loads) - fixed_s)[0], rel=0.02)
+
+
+def _communicate_s(trial, layers, loads, **cache):
+    return SecondsCost(trial, layers, _whole(trial, **cache)).communicate_s(loads)
+
+
+def _whole(trial, **cache):
+    """All halo rows kept."""
+    counts = trial.halo.send_counts()
+    nothing = tuple(map(tuple, np.zeros_like(counts).tolist()))
+    return CacheDecision(num_rows=tuple(counts.sum(0).tolist()), fresh_counts=nothing, **cache)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_schedules import random_schedule
+from random_schedules import random_schedule, under_quotas
 
-from planner.schedule import Schedule, Task
+from planner.schedule import Quota, Schedule, Task
 from planner.simulator.bounds import Bound, lower_bound
 from planner.simulator.engine import DeadlockError, compile_schedule, play
 
@@ -66,6 +66,37 @@ def test_bound_holds_on_ten_thousand_schedules():
     met, open_ = gaps.count(0.0), sum(gap is not None and gap > 0 for gap in gaps)
     assert met > 1000
     assert open_ > 1000
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 6))
+def test_bound_holds_under_quotas(seed, max_steps, max_resources):
+    """Nor one whose resources have quotas, begun within a period, and groups that are charged to them."""
+    rng = np.random.default_rng(seed)
+    assert_bound_holds(under_quotas(random_schedule(rng, max_steps, max_resources), rng))
+
+
+def test_bound_holds_on_five_thousand_schedules_under_quotas():
+    """The same on a fixed set; among them are bounds that a quota sets, met and not."""
+    rng = np.random.default_rng(1)
+    schedules = [under_quotas(random_schedule(rng), rng) for _ in range(5_000)]
+    gaps = [assert_bound_holds(schedule) for schedule in schedules if is_bound_by_a_quota(schedule)]
+    met, open_ = gaps.count(0.0), sum(gap is not None and gap > 0 for gap in gaps)
+    assert met > 100
+    assert open_ > 100
+
+
+def is_bound_by_a_quota(schedule):
+    """Whether what sets the bound is a resource that has one."""
+    return lower_bound(schedule).set_by in {f"resource {resource}" for resource in schedule.quotas}
+
+
+@pytest.mark.parametrize(("phase_ms", "expected_ms"), [(0, 15), (2.5, 12.5), (5, 10), (7.5, 15), (9, 15)])
+def test_the_first_period_may_have_begun_before(phase_ms, expected_ms):
+    """Half the processor, 10 ms of its time: what is left of the first period, then full ones."""
+    schedule = Schedule(1, [Task("t", 0, "compute", 20e-3, 0)], {0: Quota(0.5, 10e-3, phase_ms * 1e-3)})
+    assert lower_bound(schedule).seconds == play(compile_schedule(schedule)).makespan_s
+    assert lower_bound(schedule).seconds == pytest.approx(expected_ms * 1e-3)
 
 
 def test_bound_does_not_exceed_the_makespan_by_rounding():

@@ -23,6 +23,7 @@ from profiles.launch import reporting_errors
 from runtime.comm import HaloExchanger
 from runtime.hybrid.adjusting import Adjusting
 from runtime.hybrid.in_step import InStep
+from runtime.hybrid.model import HybridModel
 from runtime.hybrid.trainer import HybridTrainer
 
 PLANNED = {"vertex_s": 1e-9, "edge_s": 1e-9}
@@ -72,7 +73,8 @@ def train(case, rank):
     is_online, counts_buffers = "online" in case.name, "pooled" in case.name
     if counts_buffers:
         gc.collect()
-    trainer = HybridTrainer(job, program, shard, torch.device("cpu"), staged, adjusts=is_online or bool(moves))
+    model = HybridModel(job, program, shard, torch.device("cpu"), staged, adjusts=is_online or bool(moves))
+    trainer = HybridTrainer(model, shard)
     adjusting = None
     if is_online:
         levels = levels_of(job.model, decision.layers, shard.x.shape[1], shard.num_classes)

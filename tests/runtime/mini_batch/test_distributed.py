@@ -1,6 +1,7 @@
 """Several workers train every batch once between them and end with the same weights."""
 
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from torch_geometric.nn.models import GraphSAGE
 
 from profiles.agents import HostGroup
-from runtime.mini_batch.distributed import num_batches_of
+from profiles.errors import RunFailedError
+from runtime.mini_batch.distributed import emptying_frames, num_batches_of
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from tests.warm import launch
 
@@ -61,6 +63,33 @@ def test_batches_are_split_without_overlap(size, num_batches):
     counts = [num_batches_of(rank, size, num_batches) for rank in range(size)]
     assert sum(counts) == num_batches
     assert max(counts) - min(counts) <= 1
+
+
+class Held:
+    """Something that frames hold."""
+
+
+def test_frames_that_an_error_went_through_hold_nothing():
+    """Nor do those of the error that it was raised from, while it is still on its way."""
+    held = []
+
+    def fail():
+        mine = Held()
+        held.append(weakref.ref(mine))
+        raise ValueError("no such vertex")
+
+    def fail_again():
+        mine = Held()
+        held.append(weakref.ref(mine))
+        try:
+            fail()
+        except ValueError as error:
+            raise RunFailedError("batch 3 failed") from error
+
+    with pytest.raises(RunFailedError, match="batch 3") as caught, emptying_frames():
+        fail_again()
+    assert [each() for each in held] == [None, None]
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,8 @@
 """A mini-batch job from its file to its record, through torchrun, with one worker and with two."""
 
+import signal
+import time
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +12,13 @@ from planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, Train
 from planner.minibatch.record import MiniBatchRun
 from planner.minibatch.run import run_mini_batches
 from profiles.errors import RunFailedError, UserError
+from runtime.mini_batch import job_worker
 from runtime.mini_batch.job_worker import _Worker, run_worker
 from runtime.reference import build_pyg_model
+from tests.runtime.partial.faulty import EARLIER_MODEL, Once, processes_of, send
+
+TWO_DEVICES = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="2 workers need as many CUDA devices")
+ENDLESS = TrainingSpec(epochs=1_000_000, learning_rate=1e-3)
 
 
 def job(**changes):
@@ -36,26 +44,103 @@ def check(record, folder, num_workers, num_batches):
     net.load_state_dict(torch.load(folder / "model.pt", weights_only=True))
 
 
-def test_a_job_is_trained(tmp_path, monkeypatch):
-    """By this process as the only worker."""
+@pytest.fixture
+def alone(monkeypatch):
+    """This process as the only worker, with two threads."""
     for key, value in {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "OMP_NUM_THREADS": 2}.items():
         monkeypatch.setenv(key, str(value))
     num_threads = torch.get_num_threads()
-    try:
-        run_worker(job().save(tmp_path / "job.json"), tmp_path, timeout_s=60)
-    finally:
-        torch.set_num_threads(num_threads)
+    yield
+    torch.set_num_threads(num_threads)
+
+
+def test_a_job_is_trained(tmp_path, alone):
+    """By this process as the only worker."""
+    run_worker(job().save(tmp_path / "job.json"), tmp_path, timeout_s=60)
     check(MiniBatchRun.load(tmp_path / "mini_batch.json"), tmp_path, 1, num_batches=7)
 
 
+def test_a_model_is_kept_though_it_cannot_be_evaluated(tmp_path, alone, monkeypatch):
+    """It was trained: an evaluation that runs out of memory takes nothing away, and there is no record."""
+
+    def score(_worker, _mask):
+        raise MemoryError("no room for the test vertices")
+
+    monkeypatch.setattr(_Worker, "_score", score)
+    with pytest.raises(MemoryError, match="no room for the test vertices"):
+        run_worker(job().save(tmp_path / "job.json"), tmp_path, timeout_s=60)
+    build_pyg_model(job().model, 16, 4, seed=0).load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
+    assert not (tmp_path / "mini_batch.json").exists()
+
+
+def test_dropout_follows_the_seed_and_the_rank(tmp_path, alone, monkeypatch):
+    """Whatever was drawn before, by profiling too; no two workers drop the same."""
+
+    def first_drawn(rank, seed=0, num_profiled=2):
+        drawn = []
+        monkeypatch.setattr(job_worker, "_PROFILED_BATCHES", num_profiled)
+        monkeypatch.setattr(_Worker, "_epochs", lambda _worker, _profile: drawn.append(torch.rand(4).tolist()) or [])
+        training = TrainingSpec(seed=seed)
+        dropping = job(model=ModelSpec(kind="sage", hidden_channels=16, dropout=0.5), training=training)
+        _Worker(dropping, torch.device("cpu"), rank, 1, 60.0).run(tmp_path)
+        return drawn
+
+    with torch.random.fork_rng():
+        drawn = first_drawn(1)
+        assert first_drawn(1, num_profiled=7) == drawn
+        assert first_drawn(2) != drawn
+        assert first_drawn(1, seed=1) != drawn
+
+
 @pytest.mark.distributed
-@pytest.mark.skipif(torch.cuda.device_count() == 1, reason="2 workers need as many CUDA devices")
+@TWO_DEVICES
 def test_a_job_is_trained_by_two_workers(tmp_path):
     """Through torchrun, with four batches for one and three for the other; the first tells of every epoch."""
     heard = []
     record = run_mini_batches(job(), tmp_path, num_workers=2, timeout_s=60, on_event=heard.append)
     assert [event["epoch"] for event in heard if event["event"] == "epoch"] == [0, 1, 2, 3]
     check(record, tmp_path, 2, num_batches=4)
+
+
+def kill(folder):
+    """Ends the second worker without a word."""
+    send(folder, 1, signal.SIGKILL)
+
+
+def stop(folder):
+    """Stops the second worker until the first one has reported it: torchrun waits half a minute for one that is."""
+
+    def go_on():
+        until_s = time.monotonic() + 60
+        while not (folder / "worker_0.error.json").exists() and time.monotonic() < until_s:
+            time.sleep(0.05)
+        send(folder, 1, signal.SIGCONT)
+
+    send(folder, 1, signal.SIGSTOP)
+    Thread(target=go_on, daemon=True).start()
+
+
+@pytest.mark.distributed
+@TWO_DEVICES
+@pytest.mark.parametrize(
+    ("lose", "told"),
+    [
+        (kill, "^worker 1 was ended by SIGKILL"),
+        (stop, "^a worker was lost: LostWorkerError: worker 1 does not answer: "),
+    ],
+)
+def test_a_worker_that_is_lost_is_named(tmp_path, lose, told):
+    """Not the one that waits for it in a stage; neither lives on, and an earlier run's model stays."""
+    (tmp_path / "model.pt").write_bytes(EARLIER_MODEL)
+    losing = Once(lambda: lose(tmp_path), epoch=1)
+    with pytest.raises(RunFailedError, match=told):
+        run_mini_batches(job(training=ENDLESS), tmp_path, num_workers=2, timeout_s=10, on_event=losing)
+    assert losing.is_done
+    until_s = time.monotonic() + 20
+    while (left := processes_of(tmp_path)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert not left
+    assert (tmp_path / "model.pt").read_bytes() == EARLIER_MODEL
 
 
 @pytest.mark.distributed

@@ -61,6 +61,37 @@ def test_loss_curves_are_the_same_with_batches_by_the_gpus_kernels(model):
     assert alone.losses == pytest.approx(mixed.losses, rel=1e-5)
 
 
+def losses_of(model, x):
+    """Of three steps on those features."""
+    graph = data()
+    graph.x = x
+    stages = LoaderStages(
+        NeighborLoader(graph, [5, 3], batch_size=32), model, torch.optim.Adam(model.parameters(), lr=0.01)
+    )
+    batches = [stages.cpu_batch(0, index) for index in range(3)]
+    assert {batch.x.dtype for batch in batches} == {x.dtype}
+    return [stages.train(stages.transfer(batch)) for batch in batches]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_are_trained_in_the_models_type(model, dtype):
+    """They are sampled and copied in their own; the losses are those of features that were converted before."""
+    x = data().x.to(dtype)
+    assert losses_of(copy.deepcopy(model), x) == pytest.approx(losses_of(model, x.float()), rel=1e-6)
+
+
+class ByName(torch.nn.Embedding):
+    """Logits of each vertex by its number, which its features are."""
+
+    def forward(self, x, edge_index):
+        return super().forward(x)
+
+
+def test_features_that_are_numbers_of_things_stay_integers():
+    """Such as those that an embedding looks up."""
+    assert len(losses_of(ByName(400, 4), torch.arange(400))) == 3
+
+
 def test_training_learns(model):
     """Planned, executed and planned anew, epoch after epoch."""
     stages = stages_of(model)

@@ -1,10 +1,14 @@
 """Epoch after epoch the plan follows what was measured."""
 
+import time
+
 import pytest
 
+from planner.minibatch.dispatch import dispatch
 from planner.minibatch.stages import StageTimes
+from runtime.mini_batch import train as module
 from runtime.mini_batch.executor import Epoch, StageSpan
-from runtime.mini_batch.train import train, updated
+from runtime.mini_batch.train import has_moved, train, updated
 from tests.runtime.mini_batch.test_executor import Recorded
 
 TIMES = StageTimes(cpu_batching_s=0.04, gpu_batching_s=0.03, dma_s=0.02, model_s=0.01)
@@ -45,10 +49,68 @@ def test_an_epoch_with_everything_on_the_device_is_the_gpus_alone():
     assert {span.stage for span in only.epoch.spans} == {"gpu_batch", "train"}
 
 
+class SlowGpu(Recorded):
+    """Its batches take 50 ms, all else next to nothing."""
+
+    def gpu_batch(self, epoch, index):
+        time.sleep(0.05)
+        return super().gpu_batch(epoch, index)
+
+
 def test_a_drift_moves_the_split():
-    """Stages that turn out instantaneous where the profile had them slow change who makes the batches."""
-    slow_gpu = TIMES.model_copy(update={"gpu_batching_s": 10.0, "cpu_batching_s": 1e-3, "dma_s": 1e-3})
-    (only,) = train(Recorded(), slow_gpu, 8, 1, timeout_s=30)
-    assert only.plan.route == "CPU only"
-    first, *_, last = train(Recorded(), slow_gpu.model_copy(update={"cpu_batching_s": 9.0}), 8, 6, timeout_s=30)
-    assert last.plan.epoch_s < first.plan.epoch_s
+    """A GPU slower than it was profiled makes batches of the first epoch, and none once that is known."""
+    profiled = StageTimes(cpu_batching_s=0.004, gpu_batching_s=0.003, dma_s=0.002, model_s=0.001)
+    first, second = train(SlowGpu(), profiled, 8, 2, timeout_s=30)
+    assert (first.plan.route, second.plan.route) == ("collective", "CPU only")
+    assert first.epoch.made_by_gpu
+    assert not second.epoch.made_by_gpu
+
+
+def test_planning_is_within_the_epochs_time(monkeypatch):
+    """An epoch counts from before its plan was made."""
+
+    def slowly(*arguments, **options):
+        time.sleep(0.2)
+        return dispatch(*arguments, **options)
+
+    monkeypatch.setattr(module, "dispatch", slowly)
+    (only,) = train(Recorded(), TIMES, 6, 1, timeout_s=30)
+    assert min(span.start_s for span in only.epoch.spans) >= 0.2
+
+
+def epoch_like(times):
+    """An epoch whose stages took what they were known to take."""
+    seconds = {"cpu_batch": times.cpu_batching_s, "train": times.model_s}
+    return Epoch(spans=[StageSpan(stage, 0, 0.0, length_s) for stage, length_s in seconds.items()])
+
+
+def test_an_epoch_is_planned_again_where_a_stage_has_moved(monkeypatch):
+    """By more than two in a hundred since the last plan, at once or little by little; else the plan stays."""
+    planned, slower = [], [1.0, 1.01, 1.01, 1.01, 1.01, 1.5, 1.0]  # how much longer training takes, epoch by epoch
+    times = [TIMES]
+
+    def run_epoch(*_arguments, **_options):
+        model_s = times[-1].model_s * slower.pop(0)
+        done = epoch_like(times[-1].model_copy(update={"model_s": model_s}))
+        times.append(updated(times[-1], done, 1))
+        return done
+
+    def plan(asked, *arguments, **options):
+        planned.append(asked.model_s)
+        return dispatch(asked, *arguments, **options)
+
+    monkeypatch.setattr(module, "run_epoch", run_epoch)
+    monkeypatch.setattr(module, "dispatch", plan)
+    done = list(train(Recorded(), TIMES, 6, 7))
+    assert planned == [times[epoch].model_s for epoch in (0, 5, 6)]
+    assert [trained.plan is done[0].plan for trained in done] == [True] * 5 + [False] * 2
+
+
+def test_a_stage_moves_by_a_share_of_its_time():
+    """Longer or shorter; one that took no time by any."""
+    assert not has_moved(TIMES, TIMES.model_copy(update={"model_s": 0.0101, "dma_s": 0.0197}))
+    assert has_moved(TIMES, TIMES.model_copy(update={"model_s": 0.0103}))
+    assert has_moved(TIMES, TIMES.model_copy(update={"dma_s": 0.0195}))
+    free = TIMES.model_copy(update={"dma_s": 0.0})
+    assert not has_moved(free, free)
+    assert has_moved(free, TIMES)

@@ -21,6 +21,7 @@ from planner.shard import Shard
 from profiles.catalog import catalog_profile
 
 NUM_WORKERS, K = 3, 3
+EARLIER_MODEL = b"weights of an earlier run"
 SMALL = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=12)
 
 
@@ -44,6 +45,8 @@ def plan_on(folder: Path, num_hosts: int, *, partial: bool, epochs: int) -> tupl
         fidelity="stale" if partial else "exact",
         pin=pin,
     )
+    (folder / "run").mkdir()
+    (folder / "run" / "model.pt").write_bytes(EARLIER_MODEL)
     api.plan(job, cluster, folder / "plan.json")
     return cluster, folder / "plan.json"
 
@@ -110,7 +113,7 @@ def send(folder: Path, rank: int, number: signal.Signals) -> None:
 
 
 def check_nothing_stays(folder: Path) -> None:
-    """No process of the run lives on; what was written before is whole, and nothing is there half."""
+    """No process of the run lives on; what was written before is whole, an earlier model too; nothing is there half."""
     until_s = time.monotonic() + 20
     while (left := processes_of(folder)) and time.monotonic() < until_s:
         time.sleep(0.05)
@@ -121,4 +124,4 @@ def check_nothing_stays(folder: Path) -> None:
     assert sum(len(shard.vertices) for shard in shards) == plan.graph.num_nodes
     assert not [path for path in folder.rglob("*") if path.name.startswith(".")]
     assert not (folder / "measured.json").exists()
-    assert not (folder / "model.pt").exists()
+    assert (folder / "model.pt").read_bytes() == EARLIER_MODEL

@@ -23,7 +23,8 @@ LONG = pytest.mark.skipif("GNNPLAN_LONG_TESTS" not in os.environ, reason="takes 
 
 def longest_absence(trace):
     """Epochs on end whose step somebody was missing from."""
-    return max(len(list(group)) for missing, group in groupby(trace.num_members, lambda n: n < NUM_WORKERS) if missing)
+    lengths = (len(list(group)) for missing, group in groupby(trace.num_members, lambda n: n < NUM_WORKERS) if missing)
+    return max(lengths, default=0)
 
 
 def check_went_on(trace):

@@ -23,7 +23,7 @@ STEPS = ("l0/aggregate", "l1/aggregate")
 FIRST = WARM_UP_EPOCHS
 
 
-def exchangers_of(boxes, *, patience_s=0.5, max_staleness=2, timeout_s=20.0):
+def exchangers_of(boxes, *, patience_s=2.0, max_staleness=2, timeout_s=20.0):
     """One for each worker, whose rows to send are its first ones; late is what does not come for `patience_s`."""
     decision = PartialReduceDecision(max_staleness=max_staleness, min_group=2, contributing=((1, 1, 1),))
     made = []
@@ -114,8 +114,9 @@ def test_a_late_peer_is_gone_on_without_and_its_rows_come_later(boxes):
     assert all(2 in e.lateness.missed for e in exchangers[:2])
     halo = train(exchangers[2], FIRST)
     assert epochs_in(halo, 2) == {0: FIRST, 1: FIRST}
-    for exchanger in exchangers[:2]:
+    for exchanger, box in zip(exchangers[:2], boxes):
         exchanger.lateness.took_part = [True, True, False]
+        assert box.wait(lambda b=box: b.version(0, 2) == FIRST, time.monotonic() + 20)  # sent, but perhaps not yet here
     halos = in_threads([lambda e=e: train(e, FIRST + 1) for e in exchangers[:2]])
     assert epochs_in(halos[0], 0) == {1: FIRST + 1, 2: FIRST}
 

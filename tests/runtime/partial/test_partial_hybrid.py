@@ -1,6 +1,7 @@
 """Partial reduce over workers that make some rows themselves: exact where K is 0 or weights rest, under any split."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
+HERE = str(Path(__file__).parent)
 WORKER = """
 import os, sys
 from contextlib import closing
@@ -31,6 +33,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from recorded import train_recorded
 
 from planner.hybrid.staging import Staged
 from planner.plan import Plan
@@ -38,7 +41,6 @@ from planner.shard import Shard
 from profiles.launch import reporting_errors
 from runtime.hybrid.trainer import HybridTrainer
 from runtime.partial.hybrid import PartialHybridTrainer
-from runtime.partial.state import packed_state
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 NOTHING_FROM, ALL_FROM = 6, 22
@@ -67,31 +69,13 @@ def train(case):
     if plan.decision.partial is None:
         made = HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
     else:
-        made = PartialHybridTrainer(plan, shard, staged, device, timeout_s=30, sleeps_s=sleeps_s)
-    names = ("begun", "epoch", "members", "oldest", "loss", "grad", "state", "sent", "keys", "changed", "num_cached")
-    found = {name: [] for name in names}
+        made = PartialHybridTrainer.of_plan(plan, shard, staged, device, timeout_s=30, sleeps_s=sleeps_s)
     dist.barrier()
     with closing(made) as trainer:
         if "moving" in case.name:
             moving(trainer, staged)
-        epoch = 0
-        while epoch < plan.job.training.epochs:
-            record = trainer.train_epoch(epoch, traced=True)
-            adjusted = record.adjusted or {"changed": False, "num_cached": -1}
-            found["begun"].append(epoch)
-            found["epoch"].append(record.epoch)
-            found["members"].append(record.num_members)
-            found["oldest"].append(record.oldest)
-            found["loss"].append(record.loss)
-            found["sent"].append(record.sent_bytes)
-            found["keys"].append(" ".join(span[0] for span in record.spans))
-            found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
-            found["state"].append(packed_state(trainer.optimizer).numpy())
-            found["changed"].append(adjusted["changed"])
-            found["num_cached"].append(adjusted["num_cached"])
-            epoch = record.epoch + 1
-        scores = trainer.evaluate()
-    np.savez(case / f"result_{rank}.npz", score=scores["test"], num_staged=int(staged.may_cache.sum()), **found)
+        found = train_recorded(trainer, plan.job.training.epochs)
+    np.savez(case / f"result_{rank}.npz", num_staged=int(staged.may_cache.sum()), **found)
 
 
 with reporting_errors(folder, rank):
@@ -161,8 +145,9 @@ def cases(tmp_path_factory):
             sleeps_s[rank, epoch] = seconds
         np.save(folder / name / "sleeps.npy", sleeps_s)
     (folder / "partial_hybrid_worker.py").write_text(WORKER)
-    launch("partial_hybrid_worker", [str(folder)], hosts=[HostGroup(NUM_WORKERS)], folder=folder,
-           environment={"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])})  # fmt: skip
+    path = os.pathsep.join([str(folder), HERE, os.environ.get("PYTHONPATH", "")])
+    hosts = [HostGroup(NUM_WORKERS)]
+    launch("partial_hybrid_worker", [str(folder)], hosts=hosts, folder=folder, environment={"PYTHONPATH": path})
     results = {
         name: [dict(np.load(folder / name / f"result_{rank}.npz")) for rank in range(NUM_WORKERS)] for name in wanted
     }

@@ -1,6 +1,7 @@
 """Training under partial reduce among real workers: exact where K is 0, bounded and in step where it is not."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
 
+HERE = str(Path(__file__).parent)
 WORKER = """
 import os, signal, subprocess, sys
 from contextlib import closing
@@ -30,6 +32,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from recorded import train_recorded
 
 from planner.job import Job
 from planner.plan import FullBatchDecision
@@ -37,7 +40,7 @@ from planner.program import build_program
 from planner.shard import Shard
 from profiles.launch import reporting_errors
 from runtime.full_batch import FullBatchTrainer
-from runtime.partial.state import packed_state
+from runtime.model import WorkerModel
 from runtime.partial.trainer import PartialReduceTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
@@ -45,14 +48,17 @@ EVENT_EPOCH = 3  # the first after the warm-up: every worker begins it
 WENT_ON = folder / "went_on"
 
 
-def happen(what, epoch):
-    if epoch != EVENT_EPOCH or rank != 2:
-        return
-    if what == "stopped":
+def stop(epoch):
+    if epoch == EVENT_EPOCH and rank == 2:
         # Until worker 0 has gone on without it, 20 s at most.
         wait = f"n=0; while [ ! -e {WENT_ON} ] && [ $n -lt 400 ]; do sleep 0.05; n=$((n + 1)); done"
         subprocess.Popen(["sh", "-c", f"{wait}; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def tell(record):
+    if rank == 0 and record.epoch == EVENT_EPOCH:
+        WENT_ON.touch()
 
 
 def train(case):
@@ -61,33 +67,16 @@ def train(case):
     shard = Shard.load(case / f"worker_{rank}.npz")
     program = build_program(job.model, decision.layers, num_features=shard.x.shape[1], num_classes=shard.num_classes,
                             sparse_input=False)
-    sleeps_s, device = np.load(case / "sleeps.npy")[rank], torch.device("cpu")
+    sleeps_s = np.load(case / "sleeps.npy")[rank]
+    model = WorkerModel(job, program, shard, torch.device("cpu"))
     if decision.partial is None:
-        made = FullBatchTrainer(job, program, shard, device, sleeps_s=sleeps_s)
+        made = FullBatchTrainer(model, shard, sleeps_s=sleeps_s)
     else:
-        made = PartialReduceTrainer(job, program, shard, device, decision.partial, timeout_s=30, sleeps_s=sleeps_s)
-    found = {"begun": [], "epoch": [], "members": [], "oldest": [], "loss": [], "grad": [], "state": [], "sent": [],
-             "keys": []}
+        made = PartialReduceTrainer(model, shard, decision.partial, timeout_s=30, sleeps_s=sleeps_s)
     dist.barrier()
     with closing(made) as trainer:
-        epoch = 0
-        while epoch < job.training.epochs:
-            happen(case.name, epoch)
-            record = trainer.train_epoch(epoch, traced=True)
-            if case.name == "stopped" and rank == 0 and record.epoch == EVENT_EPOCH:
-                WENT_ON.touch()
-            found["begun"].append(epoch)
-            found["epoch"].append(record.epoch)
-            found["members"].append(record.num_members)
-            found["oldest"].append(record.oldest)
-            found["loss"].append(record.loss)
-            found["sent"].append(record.sent_bytes)
-            found["keys"].append(" ".join(span[0] for span in record.spans))
-            found["grad"].append(torch.cat([p.grad.reshape(-1) for p in trainer.parameters]).numpy().copy())
-            found["state"].append(packed_state(trainer.optimizer).numpy())
-            epoch = record.epoch + 1
-        scores = trainer.evaluate()
-    np.savez(case / f"result_{rank}.npz", score=scores["test"], **found)
+        events = {"before": stop, "after": tell} if case.name == "stopped" else {}
+        np.savez(case / f"result_{rank}.npz", **train_recorded(trainer, job.training.epochs, **events))
 
 
 with reporting_errors(folder, rank):
@@ -190,8 +179,9 @@ def cases(tmp_path_factory):
     for name, case in made.items():
         case.write(folder / name)
     (folder / "partial_worker.py").write_text(WORKER)
-    launch("partial_worker", [str(folder)], hosts=[HostGroup(NUM_WORKERS)], folder=folder,
-           environment={"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])})  # fmt: skip
+    path = os.pathsep.join([str(folder), HERE, os.environ.get("PYTHONPATH", "")])
+    hosts = [HostGroup(NUM_WORKERS)]
+    launch("partial_worker", [str(folder)], hosts=hosts, folder=folder, environment={"PYTHONPATH": path})
     for name, case in made.items():
         case.read(folder / name)
     return made

@@ -20,8 +20,8 @@ FIRST = WARM_UP_EPOCHS  # the first round that may be without somebody
 class SetPace:
     """A pace whose step deadline is some seconds after the moment it is asked about."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
+    def __init__(self, seconds, warm_until=WARM_UP_EPOCHS):
+        self.seconds, self.warm_until = seconds, warm_until
 
     def step_deadline_s(self, since_s=None):
         return (time.monotonic() if since_s is None else since_s) + self.seconds
@@ -197,8 +197,7 @@ def test_other_rows_are_agreed_on_after_a_round_of_all_alone():
         groups = in_threads([*again, late])
         assert [group.members for group in groups] == [(0, 1, 2)] * 3
         assert all(group.renews for group in groups)
-        for each in rounds:
-            each.warm_up_from(FIRST + 2)
-        groups = in_threads([lambda r=r: r.join(FIRST + 2, lambda _: False, SetPace(0.0)) for r in rounds])
+        pace = SetPace(0.0, warm_until=FIRST + 4)
+        groups = in_threads([lambda r=r: r.join(FIRST + 2, lambda _: False, pace) for r in rounds])
         assert {group.members for group in groups} == {(0, 1, 2)}
         assert not any(group.renews for group in groups)

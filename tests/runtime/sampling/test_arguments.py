@@ -33,6 +33,11 @@ def graph(**values):
         ({"data": Data(x=torch.ones(4, 1))}, "no edge_index"),
         ({"data": graph(edge_index=EDGES.float())}, "edge_index must be int64 or int32"),
         ({"data": graph(edge_index=EDGES + 1)}, "edge_index holds vertex 4, outside 0..3"),
+        ({"replace": True}, "NeighborLoader does not support the keyword replace; leave it out"),
+        ({"subgraph_type": "bidirectional"}, "does not support the keyword subgraph_type"),
+        ({"transform": abs}, "does not support the keyword transform"),
+        ({"input_time": torch.arange(4)}, "does not support the keyword input_time"),
+        ({"batchsize": 5}, "does not support the keyword batchsize"),
         ({"data": graph(names=["a", "b", "c", "d"])}, "attribute names is a list"),
     ],
 )
@@ -42,6 +47,14 @@ def test_bad_arguments_are_refused_in_one_line(arguments, message):
         NeighborLoader(**{"data": graph(), "num_neighbors": [2], **arguments})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_keywords_of_pyg_that_change_nothing_are_taken():
+    """What a loop for its loader has may stay there."""
+    given = {"persistent_workers": True, "is_sorted": True, "filter_per_worker": False, "transform": None}
+    given |= {"replace": False, "disjoint": False, "subgraph_type": "directional", "directed": True}
+    (batch,) = NeighborLoader(graph(), [1], [2, 0], batch_size=2, **given)
+    assert batch.n_id[:2].tolist() == [2, 0]
 
 
 def test_negative_epochs_are_refused():

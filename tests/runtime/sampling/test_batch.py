@@ -49,6 +49,13 @@ def test_attributes_are_the_rows_of_the_batch(num_workers):
     assert "n_id" not in data
 
 
+def test_rows_of_attributes_have_sizes():
+    """In bytes a vertex and bytes an edge, whatever type they have and however they lie."""
+    of_vertex, of_edge = NeighborLoader(graph(), [1]).row_bytes()
+    assert of_vertex == {"x": 20, "y": 8, "half": 6, "array": 16, "across": 20}
+    assert of_edge == {"edge_attr": 8}
+
+
 def test_number_of_vertices_is_the_batchs():
     """A graph that states num_nodes gives batches that state their own."""
     data = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=10)

@@ -2,10 +2,12 @@
 
 import gc
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
+from planner.minibatch.cache import CachePlan, Sizes
 from profiles.errors import UserError
 from runtime.sampling.loader import NeighborLoader
 from runtime.sampling.page_lock import PageLocks
@@ -13,7 +15,7 @@ from tests.runtime.sampling.test_page_lock import FakeRegistrar
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from runtime.sampling.device import DeviceSource, cached_source, resident_bytes, source_within
+from runtime.sampling.device import DeviceSource, cached_source, resident_bytes, sizes_of, source_within
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -44,19 +46,49 @@ def assert_same_batches(batches, source, which=((0, 0), (0, 3), (1, 1))):
             assert same, key
 
 
-@pytest.mark.parametrize("budget_bytes", [None, 0, 6000, 10**6])
+@pytest.mark.parametrize("budget_bytes", [None, 0, 3000, 6000, 10**6])
 def test_gpu_makes_the_cpus_batches(budget_bytes):
-    """Every attribute of every batch is equal, with no cache, an empty one, some rows, and all."""
+    """Every attribute of every batch is equal: no cache, one that has no room for pointers, some rows, and all."""
     batches = loader()
     if budget_bytes is None:
         assert_same_batches(batches, DeviceSource(batches.graph, DEVICE))
         return
     kept = cached_source(batches, DEVICE, budget_bytes)
-    assert kept.num_bytes == kept.cache.num_bytes <= max(budget_bytes, 81 * 8)
-    num_kept = len(kept.cache.features)
-    assert num_kept == {0: 0, 10**6: 80}.get(budget_bytes, num_kept)
-    assert 0 < num_kept < 80 or budget_bytes != 6000
+    assert kept.num_bytes == kept.cache.num_bytes <= budget_bytes
+    assert kept.cache.keeps_pointers == (budget_bytes > 0)
+    num_kept = len(kept.cache.features) + len(kept.cache.adjacency)
+    assert num_kept == {0: 0, 10**6: 80 + np.count_nonzero(np.diff(batches.graph.indptr))}.get(budget_bytes, num_kept)
+    assert 0 < num_kept < 160 or budget_bytes not in (3000, 6000)
     assert_same_batches(batches, kept.source)
+
+
+def test_what_is_kept_is_read_there():
+    """Of every other vertex its in-neighbours and their edges, of every third its features; all else as before."""
+    batches = loader()
+    cache = CachePlan(
+        adjacency=np.arange(0, 80, 2),
+        features=np.arange(0, 80, 3),
+        adjacency_bytes=0,
+        feature_bytes=0,
+        lookup_bytes=1,
+        saved_bytes=0.0,
+        read_bytes=1.0,
+        gap=0.0,
+    )
+    source = DeviceSource(batches.graph, DEVICE, cache=cache, cached=batches.data.x)
+    assert_same_batches(batches, source)
+    source._edge_ids = torch.zeros(900, dtype=torch.int64, device=DEVICE)
+    batch = batches.batch(0, 0, source)
+    is_kept = batch.n_id[batch.edge_index[1]] % 2 == 0
+    assert torch.equal(batch.e_id, batches.batch(0, 0).e_id.to(DEVICE) * is_kept)
+
+
+def test_sizes_are_those_of_the_attributes():
+    """The one whose rows are kept, and the others; edges that lie in order have no ids to read."""
+    batches = loader()
+    assert sizes_of(batches) == Sizes(index=4, row=36, edge_id=8, other_rows=(8, 6, 20), other_edges=(8,))
+    in_order = Data(x=torch.zeros(3, 2), edge_index=torch.tensor([[1, 2, 0], [0, 1, 2]]))
+    assert sizes_of(NeighborLoader(in_order, [1])) == Sizes(index=4, row=8)
 
 
 def test_batches_from_the_device_alone_are_the_cpus():
@@ -94,6 +126,19 @@ def test_host_memory_is_locked_where_it_lies_and_let_go_with_the_source(refusal)
     del source
     gc.collect()
     assert registrar.ranges == {}
+
+
+@pytest.mark.skipif(DEVICE.type == "cuda", reason="a device cannot read what only a fake has locked")
+@pytest.mark.parametrize(("budget_bytes", "on_device"), [(20_001 * 8, True), (20_001 * 8 - 1, False)])
+def test_pointers_are_locked_where_a_cache_has_no_room_for_them(budget_bytes, on_device):
+    """And read in host memory like the edges: what lies on the device stays within the budget, batches are equal."""
+    batches, registrar = large_loader(), FakeRegistrar()
+    cache = cached_source(batches, DEVICE, budget_bytes).cache
+    locks = PageLocks(registrar, copied=torch.clone)
+    source = DeviceSource(batches.graph, DEVICE, cache=cache, cached=batches.data.x, locks=locks)
+    assert (batches.graph.indptr.ctypes.data in registrar.ranges) == (not on_device)
+    assert cache.num_bytes == (budget_bytes if on_device else 0)
+    assert_same_batches(batches, source, [(0, 2)])
 
 
 def test_everything_lies_on_the_device_where_it_fits():

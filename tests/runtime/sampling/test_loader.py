@@ -73,6 +73,21 @@ def test_draws_differ_between_epochs_in_the_same_order(data):
     assert first.e_id.tolist() != second.e_id.tolist()
 
 
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_other_seeds_share_the_graph(data, num_workers):
+    """All of them in order, as a loader of their own has them, without sorting the graph again or running ahead."""
+    given = {"batch_size": 32, "seed": 7, "num_workers": num_workers}
+    loader = NeighborLoader(data, [4, 3], torch.arange(200), shuffle=True, drop_last=True, **given)
+    before = list(loader)
+    other = loader.with_seeds(torch.arange(300, 370))
+    assert other.graph is loader.graph
+    assert len(other) == 3
+    assert_equal_batches(list(other), list(NeighborLoader(data, [4, 3], torch.arange(300, 370), **given)))
+    assert other._max_in_flight == max(1, num_workers) <= loader._max_in_flight
+    loader.set_epoch(0)
+    assert_equal_batches(before, list(loader))
+
+
 @pytest.mark.parametrize(("shuffle", "num_workers"), [(False, 0), (True, 0), (True, 2)])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_every_seed_once_an_epoch(data, shuffle, num_workers, drop_last):

@@ -75,6 +75,14 @@ def test_memory_outlives_its_lock(said):
     assert alive() is None
 
 
+def test_nothing_is_unlocked_at_exit(said, monkeypatch):
+    """It would wait for the device, and for ever where a kernel is stuck; memory is unlocked with its process."""
+    finalizers, finalize, tensor, owner = [], weakref.finalize, large(), Owner()
+    monkeypatch.setattr(weakref, "finalize", lambda *given: finalizers.append(finalize(*given)) or finalizers[-1])
+    locks_of(FakeRegistrar(), said).locked(tensor, owner)
+    assert [each.atexit for each in finalizers] == [False]
+
+
 def test_two_users_share_one_lock(said):
     """CUDA refuses a second lock of the same range; the first is kept until both are gone."""
     registrar, tensor, owners = FakeRegistrar(), large(), [Owner(), Owner()]
