@@ -26,7 +26,7 @@ from profiles.steal import TOLERATED_SHARE
 _TRAINING_S = 3.0  # of one round
 _MIN_EPOCHS, _MAX_EPOCHS = 8, 160
 NUM_ROUNDS = 3
-_MAX_TRIES = 4
+MAX_TRIES = 4
 _PAUSE_S = 10.0  # longer after every try
 
 
@@ -63,7 +63,7 @@ def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: b
                 _plan(group, job, Cluster.load(profiled), at)
             for number in rounds:
                 for group, job, at in jobs:
-                    _run(group, job.name, at, number)
+                    _run(group, job.name, at, number, 1 if quick else MAX_TRIES)
     return [
         Run(
             group,
@@ -152,10 +152,10 @@ class Disturbed(Protocol):
 _Measured = TypeVar("_Measured", bound=Disturbed)
 
 
-def undisturbed(run: Callable[[], _Measured]) -> _Measured:
+def undisturbed(run: Callable[[], _Measured], tries: int) -> _Measured:
     """A run again while processor time is stolen from this machine; of what always is, the least disturbed."""
     least: _Measured | None = None
-    for number in range(_MAX_TRIES):
+    for number in range(tries):
         if number:
             time.sleep(_PAUSE_S * number)
         measured = run()
@@ -167,11 +167,11 @@ def undisturbed(run: Callable[[], _Measured]) -> _Measured:
     return least
 
 
-def _run(group: Group, job_name: str, at: Path, number: int) -> None:
+def _run(group: Group, job_name: str, at: Path, number: int, tries: int) -> None:
     if (_round(at, number) / "measured.json").exists():
         return
     predicted_s = Plan.load(at / "plan.json").prediction.epoch_s
-    measured = undisturbed(lambda: api.run(at / "plan.json", _round(at, number)))
+    measured = undisturbed(lambda: api.run(at / "plan.json", _round(at, number)), tries)
     measured.save(_round(at, number) / "measured.json")
     print(
         f"{group.cluster}: {group.name}, {job_name}, round {number}: predicted {predicted_s * 1e3:.0f} ms, "

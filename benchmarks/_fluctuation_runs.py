@@ -165,15 +165,15 @@ def adjusts(plan: Plan) -> bool:
     return plan.decision.dependencies.adjust == "online"
 
 
-def run_case(case: Case, cluster: Cluster, most_epochs: int) -> None:
+def run_case(case: Case, cluster: Cluster, scale: Scale) -> None:
     """Runs a case on hosts of its own, unless that was done before; again where it saw too little of the weather."""
     while not case.measured_path.exists():
-        run = undisturbed(lambda: _run_once(case, cluster))
+        run = undisturbed(lambda: _run_once(case, cluster), scale.tries)
         lengths_s, until_s, epochs = measured_lengths_s(run.trace), case.weather.until_s, case.plan.job.training.epochs
-        if math.isinf(until_s) or lengths_s.sum() >= until_s or epochs >= most_epochs:
+        if math.isinf(until_s) or lengths_s.sum() >= until_s or epochs >= scale.most_epochs:
             _keep(case, run)
         else:
-            more = min(math.ceil(_SLACK * epochs * until_s / float(lengths_s.sum())), most_epochs)
+            more = min(math.ceil(_SLACK * epochs * until_s / float(lengths_s.sum())), scale.most_epochs)
             print(f"{case.row}, {case.variant}: {lengths_s.sum():.0f} s of {until_s:.0f} s, again with {more} epochs")
             with_training(case.plan, epochs=more).save(case.plan_path)
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from benchmarks._common import dataset
+from benchmarks._emulated_runs import MAX_TRIES
 from benchmarks._emulated_settings import MBIT
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation.weather import Spell, Weather
@@ -83,6 +84,7 @@ class Scale:
         window_s: of changing rates, in which epochs are looked at.
         spell_s, pause_s: least and most seconds of a spell, and between two.
         accuracy_graphs: on which accuracies are compared.
+        tries: of a run while processor time is stolen from this machine.
     """
 
     num_hosts: int
@@ -99,6 +101,7 @@ class Scale:
     spell_s: tuple[float, float]
     pause_s: tuple[float, float]
     accuracy_graphs: tuple[str, ...]
+    tries: int
 
     def cluster(self) -> Cluster:
         """Equal hosts; the catalog device stands in until they are profiled."""
@@ -132,6 +135,7 @@ FULL = Scale(
     spell_s=(10.0, 25.0),
     pause_s=(0.0, 5.0),
     accuracy_graphs=("amazon_photo", "coauthor_cs"),
+    tries=MAX_TRIES,
 )
 QUICK = Scale(
     num_hosts=2,
@@ -148,6 +152,7 @@ QUICK = Scale(
     spell_s=(0.2, 0.4),
     pause_s=(0.0, 0.1),
     accuracy_graphs=(),
+    tries=1,
 )
 
 

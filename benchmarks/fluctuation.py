@@ -76,7 +76,7 @@ def _measure(scale: Scale, folder: Path) -> dict:
     left_s = sum(case.expected_s for case in cases if not case.measured_path.exists())
     print(f"{len(cases)} runs, of which those to come take about {left_s / 60:.0f} min by their plans", flush=True)
     for case in cases:
-        run_case(case, cluster, scale.most_epochs)
+        run_case(case, cluster, scale)
     results = [_result(here, calm) for here, calm in _by_weather(cases)]
     accuracies = accuracy_rows(scale.accuracy_graphs, cluster, folder, skipped) if scale.accuracy_graphs else []
     _show(results)

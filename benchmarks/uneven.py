@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT
-from benchmarks._emulated_runs import inside, loaded, started_fast, undisturbed, without_limits
+from benchmarks._emulated_runs import MAX_TRIES, inside, loaded, started_fast, undisturbed, without_limits
 from benchmarks._uneven_settings import (
     ALL,
     ALL_BUSY,
@@ -66,7 +66,7 @@ def main(quick: bool) -> dict:
             _plan(row, Cluster.load(profiled), folder)
             for number in range(1 if quick else _NUM_ROUNDS):
                 for variant in row.jobs:
-                    _run(_folder(folder, row, variant), number, identity, hosts)
+                    _run(_folder(folder, row, variant), number, identity, hosts, 1 if quick else MAX_TRIES)
     with inside(without_limits(cluster)):
         accuracies = {row.name: _accuracies(row, folder, 3 if quick else _ACCURACY_EPOCHS) for row in rows}
     results = [_result(row, folder, 1 if quick else _NUM_ROUNDS, accuracies[row.name]) for row in rows]
@@ -134,7 +134,7 @@ def _plan(row: Row, cluster: Cluster, folder: Path) -> None:
         api.plan(job.model_copy(update={"training": training}), cluster, paths[variant], graph=graph)
 
 
-def _run(at: Path, number: int, identity: str, hosts: Sequence[EmulatedHost]) -> None:
+def _run(at: Path, number: int, identity: str, hosts: Sequence[EmulatedHost], tries: int) -> None:
     kept = at / f"measured_{number}.json"
     if kept.exists():
         return
@@ -145,7 +145,7 @@ def _run(at: Path, number: int, identity: str, hosts: Sequence[EmulatedHost]) ->
             graph = loaded(Plan.load(path).job.graph)
             return api.run(path, at / "run", graph=graph, timeout_s=600.0, on_event=on_event)
 
-    measured = undisturbed(run)
+    measured = undisturbed(run, tries)
     measured.save(kept)
     stolen = f"stolen {measured.stolen_share:.1%}"
     print(f"{at.parent.name} {at.name}, round {number}: {_epoch_s(measured):.2f} s ({stolen})", flush=True)
