@@ -67,6 +67,10 @@ class OperatorCosts:
         """CSR with `num_edges` entries over `num_rows` rows, times dense rows of `width`."""
         return self("spmm", num_rows, num_edges / num_rows, width) if num_rows else ZERO
 
+    def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
+        """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
+        return self("spmm_features", num_rows, num_entries / num_rows, width) if num_rows else ZERO
+
     def spmm_transposed(self, num_rows: int, num_edges: int, width: int) -> Estimate:
         """`spmm` with a transposed block, whose rows are as long as columns were full."""
         return self("spmm_transposed", num_rows, num_edges / num_rows, width) if num_rows else ZERO
@@ -156,7 +160,7 @@ def _attention(operator: str, step: Step, shape: WorkerShape, cost: OperatorCost
 def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
     out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
     if step.sparse:
-        return cost.spmm(shape.num_local, input_entries(step, k, shape), out_width)
+        return cost.spmm_features(shape.num_local, input_entries(step, k, shape), out_width)
     return cost("matmul_forward", shape.num_local, step.in_width, out_width)
 
 

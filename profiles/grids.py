@@ -55,6 +55,10 @@ def temporary_bytes(shape: Shape) -> float:
     return 4 * num_rows * degree * width
 
 
+# Words in a document, and in all documents a hop away.
+_FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 256)}}
+_FEWER_FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 128)}}
+
 _KIB, _MIB = 1024.0, 1024.0**2
 
 QUICK = Grid(
@@ -71,6 +75,7 @@ QUICK = Grid(
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB),
     budget_s=0.03,
     num_collective_passes=1,
+    own_axes=_FEATURES,
 )
 
 FULL = Grid(
@@ -86,6 +91,7 @@ FULL = Grid(
     },
     collective_bytes=(4.0, 4 * _KIB, 64 * _KIB, 512 * _KIB, 4 * _MIB, 32 * _MIB),
     budget_s=0.1,
+    own_axes=_FEATURES,
 )
 
 # Temporaries of 8 GiB at most.
@@ -106,7 +112,7 @@ CUDA = Grid(
     },
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB, 128 * _MIB, 512 * _MIB),
     budget_s=0.05,
-    own_axes=dict.fromkeys(_ATTENTION, _CUDA_ATTENTION),
+    own_axes=dict.fromkeys(_ATTENTION, _CUDA_ATTENTION) | _FEATURES,
 )
 
 # A share of a core comes in slices of a scheduling period: each point is timed over several of them,
@@ -124,6 +130,7 @@ QUOTA = Grid(
     },
     collective_bytes=(4.0, 16 * _KIB, 64 * _KIB, 256 * _KIB, 1 * _MIB, 4 * _MIB, 16 * _MIB),
     budget_s=0.15,
+    own_axes=_FEWER_FEATURES,
 )
 
 GRIDS = {
@@ -131,5 +138,5 @@ GRIDS = {
     "full": FULL,
     "cuda": CUDA,
     "quota": QUOTA,
-    "quick_quota": replace(QUICK, budget_s=QUOTA.budget_s),
+    "quick_quota": replace(QUICK, budget_s=QUOTA.budget_s, own_axes=_FEWER_FEATURES),
 }

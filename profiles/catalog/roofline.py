@@ -41,6 +41,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "matmul_grad_input": _MATMUL,
     "matmul_grad_weight": _MATMUL,
     "spmm": _GRAPH,
+    "spmm_features": _GRAPH,
     "spmm_transposed": _GRAPH,
     "gat_forward": _GRAPH,
     "gat_backward": _GRAPH,

@@ -148,6 +148,7 @@ TRAFFIC: dict[str, Traffic] = {
     "matmul_grad_input": _MATMUL,
     "matmul_grad_weight": _MATMUL,
     "spmm": Traffic(spmm_bytes),
+    "spmm_features": Traffic(spmm_bytes),  # as if no row of the weight were read more often than others
     "spmm_transposed": Traffic(spmm_bytes),
     "gat_forward": Traffic(gat_forward_bytes, launches=20),
     "gat_backward": Traffic(gat_backward_bytes, launches=24),

@@ -134,7 +134,7 @@ def test_sparse_products_are_costed_by_stored_entries():
     (both, *_) = (step for step in steps_of("sage", ONCE, sparse=True) if step.op == "combine")
     assert [input_entries(both, k, shape) for k in range(2)] == list(shape.hop_entries[:2])
     (plain, *_) = (step for step in steps_of("gcn", sparse=True) if step.op == "multiply")
-    assert forward_cost(plain, shape, COST) == COST.spmm(1000, shape.hop_entries[0], 64)
+    assert forward_cost(plain, shape, COST) == COST.spmm_features(1000, shape.hop_entries[0], 64)
 
 
 @pytest.mark.parametrize("heads", [1, 4, 8])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.grids import QUICK
-from profiles.operators import GAT_HEADS, OPERATORS, random_csr
+from profiles.operators import GAT_HEADS, NUM_WORDS, OPERATORS, random_csr, words_csr
 
 CPU = torch.device("cpu")
 ON_CPU = sorted(name for name, operator in OPERATORS.items() if not operator.cuda_only)
@@ -16,6 +16,7 @@ PRODUCTS = {  # the result's shape of operators that return one
     "matmul_grad_input": (256, 8),
     "matmul_grad_weight": (8, 8),
     "spmm": (256, 8),
+    "spmm_features": (256, 8),
     "gather_rows": (256, 8),
     "scatter_add_rows": (512, 8),
     "activation_forward": (32, 128),
@@ -93,3 +94,16 @@ def test_random_csr_is_deterministic_and_skewed():
     first, second = random_csr(2000, 8.0, 5), random_csr(2000, 8.0, 5)
     assert (first != second).nnz == 0
     assert np.diff(first.indptr).max() > 3 * 8
+
+
+def test_words_are_in_few_columns():
+    """Rows are those of `random_csr`; the hundred most frequent of all columns hold more than a third of the entries,
+    as no uniform draw would, and are not the first ones.
+    """
+    matrix, plain = words_csr(2000, 32.0, 5), random_csr(2000, 32.0, 5)
+    assert matrix.shape == (2000, NUM_WORDS)
+    assert np.array_equal(matrix.indptr, plain.indptr)
+    counts = np.bincount(matrix.indices, minlength=NUM_WORDS)
+    frequent = np.argsort(counts)[::-1][:100]
+    assert 0.3 < counts[frequent].sum() / matrix.nnz < 0.6
+    assert np.median(frequent) > NUM_WORDS / 4
