@@ -24,7 +24,7 @@ class GroupGradient:
     where a step changes much, what is old points the wrong way, and training may become unstable.
 
     Reused gradients are never sent again: members send by how much theirs have changed, and all add that to the sum
-    that they share. It is part of the state that a worker which comes back takes over.
+    that they share. A worker that comes back adds up what it missed.
 
     Args:
         sizes: numbers of each parameter, and 1 for the loss.
@@ -40,26 +40,22 @@ class GroupGradient:
 
     def of(self, flat: Tensor, members: Sequence[int], num_workers: int, sum_over: Sum) -> Tensor:
         """The gradient [P + 1] of a round, from this worker's own `flat`; both stay as they are afterwards."""
+        is_change = len(members) < num_workers and self.decision.absent == "reuse"
+        assert self._own is not None or not is_change, "the first rounds are everybody's"
+        summed = sum_over(flat - self._own if is_change else flat)
+        self._own = flat
+        return self.of_sum(summed, members, num_workers)
+
+    def of_sum(self, summed: Tensor, members: Sequence[int], num_workers: int) -> Tensor:
+        """The same from what the members' vectors add up to, also of a round that this worker has missed."""
         if len(members) == num_workers:
-            self.total = sum_over(flat)
+            self.total = summed
         elif self.decision.absent == "reuse":
             assert self.total is not None, "the first rounds are everybody's"
-            assert self._own is not None
-            self.total = self.total + sum_over(flat - self._own)
+            self.total = self.total + summed
         else:
-            self.total = self._scaled(sum_over(flat), self.decision.scales(tuple(members)))
-        self._own = flat
+            self.total = self._scaled(summed, self.decision.scales(tuple(members)))
         return self.total
-
-    def packed_with(self, state: Tensor) -> Tensor:
-        """A state to send, with the shared sum behind it."""
-        assert self.total is not None, "the first rounds are everybody's"
-        return torch.cat([state, self.total])
-
-    def unpacked_from(self, packed: Tensor) -> Tensor:
-        """Takes over the shared sum, and returns the state before it."""
-        state, self.total = packed.split([packed.numel() - sum(self.sizes), sum(self.sizes)])
-        return state
 
     def _scaled(self, total: Tensor, scales: list[float]) -> Tensor:
         parts = zip(total.split(list(self.sizes)), self.layers)

@@ -30,7 +30,6 @@ class Kind(IntEnum):
     GROUP = -2  # number: round; payload: JSON
     PART = -3  # number: round; payload: a piece of a gradient
     SUM = -4  # number: round; payload: a piece of the summed gradient
-    STATE = -5  # number: round; payload: weights and optimizer state
 
 
 class PeerError(LostWorkerError):
@@ -152,7 +151,7 @@ class Mailbox:
         if kind >= 0:
             with self.changed:
                 return self._room_for_rows(peer, kind, num_bytes)
-        if kind in (Kind.PART, Kind.SUM, Kind.STATE) and num_bytes % _FLOAT_BYTES == 0:
+        if kind in (Kind.PART, Kind.SUM) and num_bytes % _FLOAT_BYTES == 0:
             return bytes_of(torch.empty(num_bytes // _FLOAT_BYTES))
         if kind in (Kind.READY, Kind.GROUP) and num_bytes <= _MOST_JSON_BYTES:
             return memoryview(bytearray(num_bytes))
@@ -244,7 +243,7 @@ class Mailbox:
                 del self.groups[number], self.group_known_s[number]
 
     def take(self, kind: Kind, number: int, peer: int, until_s: float) -> Tensor:
-        """Waits for a piece of a round's gradient or state from a peer."""
+        """Waits for a piece of a round's gradient from a peer."""
 
         def is_here() -> bool:
             return (kind, number, peer) in self._parts

@@ -2,8 +2,8 @@
 
 Workers tell each other when they are ready. Whoever sees that the rule is met writes the group into the store of
 torch.distributed, where the first to write a round's key wins, and tells all others. So no worker leads, and one that
-is stopped holds up nobody who may go on without it. Groups are majorities: any two share a worker, which hands the
-newest weights on (`runtime.partial.state`).
+is stopped holds up nobody who may go on without it. Groups are majorities: any two share a worker, so there is one
+sequence of weights. Who was missing takes the same steps when it comes back.
 
 NeutronCloud, section 5.3; where it departs is said in docs/partial_reduce.md.
 """
@@ -59,12 +59,12 @@ class Rounds:
         self._num_epochs, self._timeout_s = num_epochs, timeout_s
         everyone = tuple(range(mailbox.size))
         self.number, self.group = -1, Group(members=everyone, last_rounds=(-1,) * mailbox.size)
-        self.previous = self.group
+        self.missed: dict[int, tuple[int, ...]] = {}
 
     def join(self, epoch: int, is_expected: Callable[[int], bool], pace: Pace, *, wants: bool = False) -> Group:
         """The first group from round `epoch` on that this worker is a member of; `number` says of which round.
 
-        `previous` is the group of the round before that.
+        `missed` has the members of the rounds before that it has taken no part in, in their order.
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
@@ -74,13 +74,15 @@ class Rounds:
         Raises `PeerError` where workers that cannot be done without are not ready in time.
         """
         number, previous = epoch, self.group
+        self.missed = {}
         self._mailbox.wants[self._mailbox.rank] = wants
         while True:
             group = self._group_of(number, previous, is_expected if number == epoch else None, pace)
             if self._mailbox.rank in group.members:
                 break
+            self.missed[number] = group.members
             number, previous = number + 1, group
-        self.number, self.previous, self.group = number, previous, group
+        self.number, self.group = number, group
         self._mailbox.forget_groups(number)
         return group
 

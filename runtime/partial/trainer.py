@@ -19,11 +19,10 @@ from runtime.model import WorkerModel
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.gradients import GroupGradient
 from runtime.partial.lateness import Lateness
-from runtime.partial.mailbox import Kind, Mailbox, PeerError, slots_of
+from runtime.partial.mailbox import Mailbox, PeerError, slots_of
 from runtime.partial.mesh import Mesh, connect_all
-from runtime.partial.reduction import sum_over
+from runtime.partial.reduction import sum_over, sum_without
 from runtime.partial.rounds import Rounds
-from runtime.partial.state import packed_state, unpack_state_
 
 _ROLL_CALL_S = 10.0  # longest
 _runs = itertools.count()  # workers make their trainers in the same order, so they agree on a run's number
@@ -107,7 +106,7 @@ class PartialReduceTrainer(FullBatchTrainer):
         with self.recorder.span("reduce", "communicate"):
             late = self.lateness
             group = self.rounds.join(late.epoch, late.is_expected, late.pace, wants=self._wants())
-            self._bring_up_to_date()
+            self._catch_up()
             total = self.gradient.of(flat.cpu(), group.members, self.num_workers, self._sum)
             late.took_part = [rank in group.members for rank in range(self.num_workers)]
         with self.recorder.span("reduce/unflatten"):
@@ -120,18 +119,13 @@ class PartialReduceTrainer(FullBatchTrainer):
     def _sum(self, flat: Tensor) -> Tensor:
         return sum_over(self.mailbox, self.rounds.group.members, self.rounds.number, flat, self.timeout_s)
 
-    def _bring_up_to_date(self) -> None:
-        """Members that were missing from the round before take over what it made."""
-        members, before = self.rounds.group.members, self.rounds.previous.members
-        late = [rank for rank in members if rank not in before]
-        if not late:
-            return
-        source, number = min(set(members) & set(before)), self.rounds.number
-        if self.mailbox.rank == source:
-            self.mailbox.post(late, Kind.STATE, number, self.gradient.packed_with(packed_state(self.optimizer)))
-        elif self.mailbox.rank in late:
-            packed = self.mailbox.take(Kind.STATE, number, source, self.lateness.until_s())
-            unpack_state_(self.optimizer, self.gradient.unpacked_from(packed))
+    def _catch_up(self) -> None:
+        """Takes the steps that the others have taken without this worker, by the sums that they sent it."""
+        for number, members in self.rounds.missed.items():
+            summed = sum_without(self.mailbox, members, number, self.timeout_s)
+            total = self.gradient.of_sum(summed, members, self.num_workers)
+            self._unflattened(total.to(self.recorder.device, copy=True))
+            self.optimizer.step()
 
 
 def _layers_of(program: Program, names: list[str]) -> list[int]:

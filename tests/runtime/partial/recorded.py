@@ -3,7 +3,12 @@
 import numpy as np
 import torch
 
-from runtime.partial.state import packed_state
+
+def packed_state(optimizer):
+    """float32 [S]: all parameters, then the optimizer's tensors of each, in the order of their names."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    states = [value for p in parameters for _, value in sorted(optimizer.state[p].items()) if torch.is_tensor(value)]
+    return torch.cat([tensor.detach().reshape(-1).float() for tensor in (*parameters, *states)])
 
 
 def train_recorded(trainer, num_epochs, *, before=lambda epoch: None, after=lambda record: None):

@@ -70,7 +70,7 @@ def test_who_is_not_expected_is_not_waited_for():
         groups = in_threads([*again, late])
         assert {group.members for group in groups} == {(0, 1, 2, 3)}
         assert [r.number for r in rounds] == [FIRST + 1] * 4
-        assert {r.previous.members for r in rounds} == {(0, 1, 2)}
+        assert [r.missed for r in rounds] == [{}, {}, {}, {FIRST: (0, 1, 2)}]
 
 
 def test_after_the_deadline_a_majority_steps():
