@@ -129,7 +129,7 @@ def test_every_machine_has_a_result_of_its_own(benchmark, monkeypatch, tmp_path)
         return {"file": routes.file_of("NVIDIA H200", 8), "rows": []}
 
     monkeypatch.setattr(routes, "main", routes_of)
-    monkeypatch.setattr("benchmarks.__main__.RESULTS", tmp_path)
+    monkeypatch.setattr("benchmarks._results.RESULTS", tmp_path)
     result = benchmark("routes")
     assert asked == [False]
     assert json.loads((tmp_path / "routes_nvidia-h200_8_cores.json").read_text()) == result
