@@ -122,7 +122,7 @@ def test_bytes_are_those_of_every_worker_in_every_round():
 
 
 def test_a_row_has_each_axis_alone_and_within_all():
-    """Within all, shares were measured to gain a quarter, and predicted to halve the speed; pruning doubles it in both."""
+    """Within all, shares gained a quarter where they were predicted to halve the speed; pruning doubles it in both."""
     without = REMOVED["shares"]
     others = timed(ALL, 2.0, (2.0, 2.0)), timed(without, 1.0, (2.5, 2.5)), timed(ALL_EXACT, 2.0, (3.2, 3.2))
     result = row_result(ROW, all_timed(*others))
