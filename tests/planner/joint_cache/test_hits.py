@@ -1,5 +1,7 @@
 """Hit rates: overlap priority is never below FIFO or LRU, and finds everything where everything fits."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -89,17 +91,20 @@ def test_a_cyclic_scan_defeats_lru_row_by_row():
 
 @pytest.mark.parametrize("num_parts", [2, 4])
 def test_priority_is_on_top_at_every_capacity_of_a_partitioned_graph(num_parts):
-    """Never below FIFO and LRU; above where several workers read a row, until all is found; at coverage all is."""
+    """Never below FIFO and LRU, above inclusive ones where rows have several readers, until all is found."""
     graph = generate_sbm(SbmGraph(source="sbm", num_nodes=600, average_degree=10, num_classes=4, num_features=2))
     part = partition(600, graph.edge_index, num_parts, "metis")
     halos = [b.halo for b in build_halo(aggregation_matrix(600, graph.edge_index, "gcn"), part, num_parts).blocks]
     coverage = max(map(len, halos))
     for rows in np.linspace(coverage / 8, coverage, 8).astype(int):
         rates = {
-            policy: play(halos, device_rows=rows, region_rows=rows, policy=policy, num_epochs=4)[-1].rate
-            for policy in POLICIES
+            (policy, placement): play(
+                halos, device_rows=rows, region_rows=rows, policy=policy, num_epochs=4, placement=placement
+            )[-1].rate
+            for policy, placement in product(POLICIES, PLACEMENTS)
         }
-        others = max(rates["fifo"], rates["lru"])
-        assert rates["overlap"] >= others
-        assert num_parts == 2 or others == 1.0 or rates["overlap"] > others
-    assert rates["overlap"] == 1.0
+        ours = rates["overlap", "exclusive"]
+        others = max(rates["fifo", "inclusive"], rates["lru", "inclusive"])
+        assert ours == max(rates.values())
+        assert num_parts == 2 or others == 1.0 or ours > others
+    assert ours == 1.0
