@@ -2,8 +2,9 @@
 
 A gain is *undecided* where its plan is predicted to take just as long as the other one (then it mostly is the same
 plan), or where 1 lies within the range of the measured ratios, widened by their noise on either side. Noise is the
-largest of half the range of the rounds' ratios and half the range of any run's groups of epochs, all relative. Any
-other gain has the right sign where prediction and median ratio lie on one side of 1, else the wrong one.
+largest of half the range of the rounds' ratios and half the range of any run's groups of epochs, all relative; where
+epochs are so long that runs are of one group, it is that of the rounds alone. Any other gain has the right sign where
+prediction and median ratio lie on one side of 1, else the wrong one.
 """
 
 from __future__ import annotations
