@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
-import platform
 import sys
-import time
 from pathlib import Path
 
-from profiles.contract import replacing
+from benchmarks._results import keep, record_of
 from profiles.errors import UserError
 
-RESULTS = Path(__file__).parent / "results"
 _OWN = {"__main__", "__init__"}
 
 
@@ -38,16 +34,9 @@ def main() -> int:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
     file = result.pop("file", arguments.name)
-    record = {
-        "benchmark": arguments.name,
-        "command": f"python -m benchmarks {arguments.name}{' --quick' if arguments.quick else ''}",
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores",
-        **result,
-    }
+    record = record_of(arguments.name, result, quick=arguments.quick)
     if not arguments.quick:
-        with replacing(RESULTS / f"{file}.json") as temporary:
-            temporary.write_text(json.dumps(record, indent=1) + "\n")
+        keep(file, record)
     print(json.dumps(record))
     return 0
 

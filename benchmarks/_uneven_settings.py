@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
 from dataclasses import dataclass
 
 from pydantic import PositiveFloat
 
-from benchmarks._common import dataset
+from benchmarks._common import DATASETS, dataset
 from benchmarks._emulated_settings import MBIT
 from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
 from profiles.errors import UserError
 from profiles.machine import Link
 
@@ -18,6 +19,10 @@ _HOSTS = ((0.8, 1000), (0.4, 1000), (0.4, 200), (0.2, 200))  # cores, Mbit/s
 _HIDDEN, _NUM_LAYERS = 256, 3
 INTERVAL = 4  # r; epochs are timed in groups of as many, one of which refreshes
 WARM_UP = 2  # epochs, which are not timed
+NUM_ROUNDS = 2
+RUN_S = 20.0  # of training in a run, of as many groups of `INTERVAL` epochs as that takes
+MIN_GROUPS, MAX_GROUPS = 1, 3
+ACCURACY_EPOCHS = 200
 BASE = "equal parts"
 _OFF = {"overlap": False}
 EXACT: dict[str, dict] = {
@@ -39,6 +44,9 @@ APPROXIMATE: dict[str, dict] = {
     "all": {"prune": "rapa", **_STALE},
 }
 ALL_EXACT, ALL_BUSY, ALL = "all exact", "refined, overlap", "all"
+_ALL_BUT = "all but "
+REMOVED = {name.removeprefix(_ALL_BUT): name for name in APPROXIMATE if name.startswith(_ALL_BUT)}
+"""Axis to the variant that is all but it."""
 FEATURE_BASE = "equal parts, A(X)W"
 _EVERY_EPOCH = {"balance": "equal", "op_order": "aggregate_first", "precompute": False, **_OFF}
 FEATURES: dict[str, dict] = {
@@ -55,6 +63,11 @@ class Row:
     jobs: dict[str, Job]
 
     @property
+    def graph(self) -> GraphSpec:
+        """That of all variants."""
+        return next(iter(self.jobs.values())).graph
+
+    @property
     def comparisons(self) -> list[tuple[str, list[str]]]:
         """(base, variants compared with it)."""
         found = [
@@ -63,44 +76,57 @@ class Row:
         ]
         return [(base, variants) for base, variants in found if variants]
 
+    def fingerprint(self) -> str:
+        """Of the settings that its figures are of; where a graph lies is not one of them, which one is in the name."""
+        jobs = {name: job.model_dump(mode="json", exclude={"graph": {"path"}}) for name, job in self.jobs.items()}
+        timing = [NUM_ROUNDS, RUN_S, MIN_GROUPS, MAX_GROUPS, INTERVAL, WARM_UP, ACCURACY_EPOCHS]
+        canonical = json.dumps([self.name, jobs, _HOSTS, timing], sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
-def rows_of(quick: bool, skipped: list[str]) -> Iterator[Row]:
-    """Every graph and model; a graph that is not here is said in `skipped`."""
-    for kind in ("gcn",) if quick else ("gcn", "sage"):
-        for name in ("small",) if quick else ("coauthor_physics", "fb100_cornell5", "reddit-shaped"):
-            try:
-                graph = _graph(name)
-            except UserError as error:
-                skipped.append(f"{name}: {error}")
-                continue
-            model = ModelSpec(kind=kind, num_layers=_NUM_LAYERS, hidden_channels=16 if quick else _HIDDEN)
-            # The 8415 features of coauthor_physics would travel for most of a minute in every epoch.
-            features = FEATURES if kind == "gcn" and name != "coauthor_physics" else {}
-            yield Row(
-                f"{kind} {name}",
-                {
-                    variant: Job(
-                        schema_version=1,
-                        name=variant,
-                        graph=graph,
-                        model=model,
-                        training=TrainingSpec(epochs=WARM_UP + INTERVAL),
-                        fidelity="approximate" if variant in APPROXIMATE else "exact",
-                        pin=PinnedDecisions(**{"partitioner": "metis", "op_order": "multiply_first"} | pins),
-                    )
-                    for variant, pins in (EXACT | APPROXIMATE | features).items()
-                },
-            )
+
+def rows_of(quick: bool) -> list[Row]:
+    """Every graph and model, whether its graph is here or not."""
+    names = ("small",) if quick else ("coauthor_physics", "fb100_cornell5", "reddit-shaped")
+    kinds: tuple[ModelKind, ...] = ("gcn",) if quick else ("gcn", "sage")
+    return [_row(kind, name, 16 if quick else _HIDDEN) for kind in kinds for name in names]
+
+
+def why_not(row: Row) -> str | None:
+    """Why a row cannot be run here (None: it can)."""
+    if isinstance(row.graph, NpzGraph):
+        try:
+            dataset(row.graph.path.stem)
+        except UserError as error:
+            return f"{row.name}: {error}"
+    return None
+
+
+def _row(kind: ModelKind, name: str, hidden: int) -> Row:
+    # The 8415 features of coauthor_physics would travel for most of a minute in every epoch.
+    features = FEATURES if kind == "gcn" and name != "coauthor_physics" else {}
+    jobs = {
+        variant: Job(
+            schema_version=1,
+            name=variant,
+            graph=_graph(name),
+            model=ModelSpec(kind=kind, num_layers=_NUM_LAYERS, hidden_channels=hidden),
+            training=TrainingSpec(epochs=WARM_UP + INTERVAL),
+            fidelity="approximate" if variant in APPROXIMATE else "exact",
+            pin=PinnedDecisions(**{"partitioner": "metis", "op_order": "multiply_first"} | pins),
+        )
+        for variant, pins in (EXACT | APPROXIMATE | features).items()
+    }
+    return Row(f"{kind} {name}", jobs)
 
 
 def _graph(name: str) -> NpzGraph | SbmGraph:
     if name == "small":
         return SbmGraph(source="sbm", num_nodes=2000, average_degree=10, num_features=16, num_classes=4)
-    if name == "reddit-shaped":  # a third of Reddit's vertices with its features and classes, and its homophily
+    if name == "reddit-shaped":  # a quarter of Reddit's vertices with its features and classes, and its homophily
         return SbmGraph(
             source="sbm", num_nodes=60_000, average_degree=100, num_features=602, num_classes=41, homophily=0.78
         )
-    return NpzGraph(source="npz", path=dataset(name))
+    return NpzGraph(source="npz", path=DATASETS / f"{name}.npz")
 
 
 def uneven_cluster() -> Cluster:

@@ -4,8 +4,9 @@ Every row is a model and a graph on one group of devices. The base is METIS in e
 the variants give shares by speed, then prune halos (RAPA), then reuse embeddings for three of four epochs and let
 exchanges overlap computation, all under the base's order of operators and feature format. All of ours are predictions
 for one host whose devices exchange rows through its memory; the paper's are seconds it measured. Shape and order can
-be compared, seconds cannot: the graphs are partly stand-ins (`stands_for` says of what), and the paper's baseline
-exchanges input features in every epoch.
+be compared, seconds cannot: rows travel at the pace of a group's slowest device on all ways, so communication does
+not tell devices apart as in equation 13; the graphs are partly stand-ins (`stands_for` says of what), and the paper's
+baseline exchanges input features in every epoch.
 """
 
 from __future__ import annotations

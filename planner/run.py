@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from planner.adjacency import aggregation_matrix
 from planner.graph import Graph
 from planner.halo import build_halo, prune_halo
@@ -74,7 +76,8 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
     """
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
     halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
-    is_pruned_alike = sum(pruned.num_vertices for pruned in plan.pruned) == partition.pruned.shape[1]
+    planned = [pruned.num_vertices for pruned in plan.pruned] or [0] * plan.num_workers
+    is_pruned_alike = planned == np.bincount(partition.pruned[0], minlength=plan.num_workers).tolist()
     if not is_pruned_alike or not is_kept_as_decided(halo, plan.decision.cache, plan.placement.host_of):
         raise UserError(
             "the plan keeps or prunes other halo rows than its partition has: it was edited, or made by another "

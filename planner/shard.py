@@ -39,7 +39,6 @@ class Shard(ArrayFile):
             in the region.
         shared_rows: int64, local rows that this worker writes to the region, in the order in which they lie there.
         shared_first: where in the region the rows begin that this worker writes.
-        shared_total: rows of the region.
     """
 
     WHAT = "a shard"
@@ -68,7 +67,6 @@ class Shard(ArrayFile):
     received_sent: np.ndarray
     shared_rows: np.ndarray
     shared_first: int
-    shared_total: int
 
 
 def cut_shard(
@@ -122,5 +120,4 @@ def cut_shard(
         received_sent=as_sent(halo, kept.received, rank),
         shared_rows=np.searchsorted(block.vertices, owned),
         shared_first=int(written[0]) if len(written) else 0,
-        shared_total=len(region.vertices),
     )

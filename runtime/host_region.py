@@ -167,6 +167,9 @@ def _share(descriptor: int | None, num_bytes: int, ranks: Sequence[int], group: 
 
 
 def _page_lock(memory: mmap.mmap) -> None:
-    """Lets a GPU copy from and to it directly; where the driver will not, copies are staged."""
+    """Lets a GPU's rows be written into it directly; where the driver will not, they are staged.
+
+    Reading has no use for it: rows are gathered into memory of this process first. It ends with the process.
+    """
     address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
     CudaRegistrar().register(address, len(memory))

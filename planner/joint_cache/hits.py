@@ -4,9 +4,13 @@ An entry has room for a vertex's rows in all layers (algorithm 1), and every lay
 order: what one layer finds is what each of them finds, so one is played an epoch.
 
 An exchange is collective: every worker looks its whole halo up before any row of it arrives. So lookups `at_once` see
-what the exchange before left, and rows that arrive are put away, others displaced, afterwards. This is the best that
-can be made of FIFO and LRU. `one_by_one` each row is put away before the next is looked up, as textbooks have it; as
-every epoch reads the same rows in the same order, what is displaced is then just what is needed next.
+what the exchange before left, and rows that arrive are put away, others displaced, afterwards. `one_by_one` each row
+is put away before the next is looked up, as textbooks have it: as every epoch reads the same rows in the same order,
+what is displaced is then just what is needed next, but workers also find what another one received a moment before.
+
+Overlap priority holds no row twice for one worker. So that placement can be told from priority, FIFO and LRU are
+played in two ways: `inclusive`, a row that was not found on the device goes there and to the region; `exclusive`, one
+that is in the region stays there, another goes to the device, and what that displaces goes to the region.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from planner.joint_cache.tiers import arrange
 
 Policy = Literal["overlap", "fifo", "lru"]
 Lookups = Literal["at_once", "one_by_one"]
+Placement = Literal["inclusive", "exclusive"]
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,14 @@ class Displacing:
         """The vertices held now."""
         return frozenset(self._held)
 
-    def touch(self, vertex: int) -> None:
-        """Uses a vertex, taking it in where it is not held."""
+    def touch(self, vertex: int) -> int | None:
+        """Uses a vertex, taking it in where it is not held; returns what that displaced (itself without any room)."""
         if vertex in self._held:
             if self._by_use:
                 self._held.move_to_end(vertex)
-        elif self._capacity:
-            if len(self._held) == self._capacity:
-                self._held.popitem(last=False)
-            self._held[vertex] = None
+            return None
+        self._held[vertex] = None
+        return self._held.popitem(last=False)[0] if len(self._held) > self._capacity else None
 
 
 def play(
@@ -72,6 +76,7 @@ def play(
     policy: Policy,
     num_epochs: int,
     lookups: Lookups = "at_once",
+    placement: Placement = "inclusive",
 ) -> list[Hits]:
     """Plays epochs in which rows stay valid, from empty caches on; FIFO and LRU are steady after a few.
 
@@ -80,11 +85,14 @@ def play(
     Args:
         halos: int64 [h], distinct halo vertices of each local worker in the order it reads them.
         device_rows, region_rows: capacities in vertices, of each device and of the shared region.
-        lookups: makes no difference to `overlap`, which displaces nothing.
+        lookups, placement: make no difference to `overlap`, which displaces nothing.
     """
     if policy == "overlap":
         return _play_fixed(halos, device_rows, region_rows, num_epochs)
-    return _play_displacing(halos, device_rows, region_rows, num_epochs, by_use=policy == "lru", lookups=lookups)
+    devices = [Displacing(device_rows, by_use=policy == "lru") for _ in halos]
+    region = Displacing(region_rows, by_use=policy == "lru")
+    orders = [halo.tolist() for halo in halos]
+    return [_play_displacing(orders, devices, region, lookups, placement) for _ in range(num_epochs)]
 
 
 def _play_fixed(halos: Sequence[np.ndarray], device_rows: int, region_rows: int, num_epochs: int) -> list[Hits]:
@@ -97,26 +105,34 @@ def _play_fixed(halos: Sequence[np.ndarray], device_rows: int, region_rows: int,
 
 
 def _play_displacing(
-    halos: Sequence[np.ndarray], device_rows: int, region_rows: int, num_epochs: int, *, by_use: bool, lookups: Lookups
-) -> list[Hits]:
-    """A lookup goes to the device, then to the region; workers read side by side, one row each in turn."""
-    orders = [halo.tolist() for halo in halos]
-    devices = [Displacing(device_rows, by_use=by_use) for _ in orders]
-    region = Displacing(region_rows, by_use=by_use)
-    epochs = []
-    for _ in range(num_epochs):
-        tiers = [*devices, region]
-        seen = [each.held() for each in tiers] if lookups == "at_once" else tiers
-        on_device = in_region = 0
-        for turn in zip_longest(*orders):
-            for worker, vertex in enumerate(turn):
-                if vertex is None:  # this worker has read its halo
-                    continue
-                if vertex in seen[worker]:
-                    on_device += 1
-                else:
-                    in_region += vertex in seen[-1]
+    orders: Sequence[list[int]],
+    devices: Sequence[Displacing],
+    region: Displacing,
+    lookups: Lookups,
+    placement: Placement,
+) -> Hits:
+    """One epoch. A lookup goes to the device, then to the region; workers read side by side, one row each in turn."""
+    tiers = [*devices, region]
+    seen = [each.held() for each in tiers] if lookups == "at_once" else tiers
+    on_device = in_region = 0
+    for turn in zip_longest(*orders):
+        for worker, vertex in enumerate(turn):
+            if vertex is None:  # this worker has read its halo
+                continue
+            is_on_device = vertex in seen[worker]
+            on_device += is_on_device
+            in_region += not is_on_device and vertex in seen[-1]
+            if placement == "exclusive":
+                _use_exclusive(vertex, devices[worker], region)
+            else:
+                if not is_on_device:
                     region.touch(vertex)
                 devices[worker].touch(vertex)
-        epochs.append(Hits(sum(map(len, orders)), on_device, in_region))
-    return epochs
+    return Hits(sum(map(len, orders)), on_device, in_region)
+
+
+def _use_exclusive(vertex: int, device: Displacing, region: Displacing) -> None:
+    if vertex in region and vertex not in device:
+        region.touch(vertex)
+    elif (displaced := device.touch(vertex)) is not None:
+        region.touch(displaced)

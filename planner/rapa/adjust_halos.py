@@ -66,7 +66,8 @@ def _adjust_worker(
         fewer = pairs.loads(_without(kept, ranked[:num_pruned]))
         return bool(cost(fewer)[worker] <= goal) and fits(worker, fewer)
 
-    # Costs fall with every vertex pruned, so the first number that is enough is found by halving.
+    # Where costs fall with every vertex pruned, halving finds the first number that is enough. Measured curves may rise
+    # for a vertex or two: then it ends at some number that is enough, or at all.
     first = 1 + bisect_left(range(1, len(ranked) + 1), True, key=is_enough)
     return _without(kept, ranked[:first])
 

@@ -1,6 +1,7 @@
 """Kept halo rows: the exact model where weights rest, the bytes and buffers that were planned, and it learns."""
 
 import os
+from itertools import product
 
 import numpy as np
 import pytest
@@ -91,6 +92,7 @@ with reporting_errors(folder, rank):
     dist.destroy_process_group()
 """
 NUM_WORKERS, INTERVAL, EPOCHS = 3, 3, 5
+STEPS = (0.05, 0.0125)
 HOST_OF = (0, 0, 1)  # the first two workers share a region
 SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 LARGE = SbmGraph(source="sbm", num_nodes=6000, average_degree=12, num_classes=16, num_features=96)
@@ -219,6 +221,9 @@ def cases(tmp_path_factory):
         made[f"learning-evaluate-{name}"] = Case(
             NOISY, "gcn", "multiply_first", name, partitioner="metis", interval=4, epochs=120
         )
+    for name, step in product(("exact", "whole", "part"), STEPS):
+        stepping = {"epochs": INTERVAL, "optimizer": "sgd", "learning_rate": step}
+        made[f"stepping-{step}-{name}"] = Case(SMALL, "gcn", "aggregate_first", name, **stepping)
     # One layer and decaying weights: a loss with one minimum, which steps this long come near.
     convex = {"epochs": 150, "optimizer": "sgd", "learning_rate": 0.4, "weight_decay": 0.3}
     for name in ("exact", "whole"):
@@ -356,6 +361,18 @@ def test_pool_holds_what_was_counted(cases, which, kind, order, name):
         )
         assert counted.live_bytes == 0
         assert result["held"] == counted.pooled_bytes > 0
+
+
+@pytest.mark.parametrize("name", ["whole", "part"])
+def test_the_error_vanishes_with_the_step(cases, name):
+    """That of gradients by reused rows and gradients: a fourth where steps are. Right after a refresh there is none."""
+    errors = []
+    for step in STEPS:
+        exact, stale = (cases[f"stepping-{step}-{which}"].results[0]["grad"] for which in ("exact", name))
+        np.testing.assert_array_equal(stale[0], exact[0])
+        errors.append(np.linalg.norm(stale[1:] - exact[1:], axis=1) / np.linalg.norm(exact[1:], axis=1))
+    assert errors[1].min() > 1e-5  # far above rounding
+    np.testing.assert_allclose(errors[0] / errors[1], STEPS[0] / STEPS[1], rtol=0.25)
 
 
 @pytest.mark.parametrize("name", ["whole", "part"])

@@ -19,9 +19,11 @@ from planner.halo import build_halo, prune_halo
 from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from planner.loaders import load_graph
 from planner.plan import load_partition
+from planner.run import write_shards
 from planner.shard import cut_shard
 from profiles.agents import HostGroup
 from profiles.catalog import catalog_profile
+from profiles.errors import UserError
 from profiles.machine import Link
 from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
 from tests.warm import launch, runs
@@ -203,12 +205,17 @@ def cluster_of(folder):
     return Cluster(hosts=(HostSpec(name="here", devices=devices),), device_link=Link(bytes_per_s=1e7))
 
 
-def test_a_pruned_plan_runs_as_planned(tmp_path):
-    """Pairs chosen by the planner reach the workers: losses of the dense reference, tasks and bytes as predicted."""
+def pruned_plan(folder):
+    """Planned for two workers, the slower of which does without some of its halo."""
     spec = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=12, feature_signal=3.0)
     pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="metis")
     job = Job(graph=spec, model=spec_of("gcn"), training=TRAINING, fidelity="approximate", pin=pin)
-    plan = api.plan(job, cluster_of(tmp_path), tmp_path / "plan.json")
+    return api.plan(job, cluster_of(folder), folder / "plan.json")
+
+
+def test_a_pruned_plan_runs_as_planned(tmp_path):
+    """Pairs chosen by the planner reach the workers: losses of the dense reference, tasks and bytes as predicted."""
+    plan = pruned_plan(tmp_path)
     partition, predicted = load_partition(plan, tmp_path / "plan.json"), api.simulate(plan)
     with runs():
         measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=100)
@@ -216,7 +223,17 @@ def test_a_pruned_plan_runs_as_planned(tmp_path):
     assert partition.pruned.shape[1] > 0
     assert measured.sent_bytes == predicted.sent_bytes
     assert {(s.task, s.worker) for s in measured.spans} == {(s.task, s.worker) for s in predicted.spans}
-    graph = load_graph(spec)
+    graph = load_graph(plan.job.graph)
     matrix = pruned_matrix(graph, "gcn", partition.part, partition.pruned)
     weights = torch.load(tmp_path / "run" / "model.pt", weights_only=True)
-    assert_same(list(measured.losses), weights, train_dense(graph, job.model, TRAINING, matrix))
+    assert_same(list(measured.losses), weights, train_dense(graph, plan.job.model, TRAINING, matrix))
+
+
+def test_pairs_of_another_worker_do_not_run(tmp_path):
+    """As many in all is not enough: each worker does without its own."""
+    plan = pruned_plan(tmp_path)
+    partition, graph = load_partition(plan, tmp_path / "plan.json"), load_graph(plan.job.graph)
+    write_shards(plan, graph, partition, tmp_path / "shards")
+    assert plan.pruned[0].num_vertices != plan.pruned[1].num_vertices
+    with pytest.raises(UserError, match="other halo rows than its partition has"):
+        write_shards(plan.model_copy(update={"pruned": plan.pruned[::-1]}), graph, partition, tmp_path / "shards")

@@ -1,5 +1,7 @@
 """Hit rates: overlap priority is never below FIFO or LRU, and finds everything where everything fits."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from planner.joint_cache.hits import Displacing, play
 from planner.partition import partition
 
 POLICIES = ["overlap", "fifo", "lru"]
+PLACEMENTS = ["inclusive", "exclusive"]
 HALO = st.lists(st.integers(0, 19), unique=True, max_size=12).map(lambda ids: np.array(ids, np.int64))
 
 
@@ -32,12 +35,14 @@ def test_nothing_fits_into_no_room():
     assert 1 not in cache
 
 
+@pytest.mark.parametrize("placement", PLACEMENTS)
 @settings(deadline=None, max_examples=200)
 @given(st.lists(HALO, min_size=1, max_size=2), st.integers(0, 8), st.integers(0, 8))
-def test_priority_is_never_below_the_others(halos, device_rows, region_rows):
+def test_priority_is_never_below_the_others(placement, halos, device_rows, region_rows):
     """On up to two workers its content is the best there is, in every epoch but the first, which finds nothing."""
+    rooms = {"device_rows": device_rows, "region_rows": region_rows}
     played = {
-        policy: play(halos, device_rows=device_rows, region_rows=region_rows, policy=policy, num_epochs=5)
+        policy: play(halos, **rooms, policy=policy, num_epochs=5, placement=placement)
         for policy in POLICIES
     }
     for policy in POLICIES:
@@ -47,14 +52,16 @@ def test_priority_is_never_below_the_others(halos, device_rows, region_rows):
             assert ours.rate >= theirs.rate
 
 
+@pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(deadline=None, max_examples=50)
 @given(st.lists(HALO, min_size=1, max_size=4))
-def test_everything_is_found_where_everything_fits(policy, halos):
+def test_everything_is_found_where_everything_fits(placement, policy, halos):
     """At coverage, by the devices alone or by the region alone."""
     largest, together = max(map(len, halos)), len(np.unique(np.concatenate(halos)))
     for device_rows, region_rows in ((largest, 0), (0, together)):
-        last = play(halos, device_rows=device_rows, region_rows=region_rows, policy=policy, num_epochs=2)[-1]
+        rooms = {"device_rows": device_rows, "region_rows": region_rows}
+        last = play(halos, **rooms, policy=policy, num_epochs=2, placement=placement)[-1]
         assert last.rate == 1.0
 
 
@@ -66,6 +73,9 @@ def test_a_two_tier_epoch_by_hand():
     # Both devices end with their last row, the region with the last of all.
     lru = play(halos, device_rows=1, region_rows=1, policy="lru", num_epochs=2)[-1]
     assert (lru.device, lru.region) == (2, 0)
+    # What the devices displace is vertex 0, twice: with exclusive tiers it stays in the region for both.
+    lru = play(halos, device_rows=1, region_rows=1, policy="lru", num_epochs=2, placement="exclusive")[-1]
+    assert (lru.device, lru.region) == (2, 2)
 
 
 def test_a_cyclic_scan_defeats_lru_row_by_row():
@@ -81,17 +91,20 @@ def test_a_cyclic_scan_defeats_lru_row_by_row():
 
 @pytest.mark.parametrize("num_parts", [2, 4])
 def test_priority_is_on_top_at_every_capacity_of_a_partitioned_graph(num_parts):
-    """Never below FIFO and LRU; above where several workers read a row, until all is found; at coverage all is."""
+    """Never below FIFO and LRU, above inclusive ones where rows have several readers, until all is found."""
     graph = generate_sbm(SbmGraph(source="sbm", num_nodes=600, average_degree=10, num_classes=4, num_features=2))
     part = partition(600, graph.edge_index, num_parts, "metis")
     halos = [b.halo for b in build_halo(aggregation_matrix(600, graph.edge_index, "gcn"), part, num_parts).blocks]
     coverage = max(map(len, halos))
     for rows in np.linspace(coverage / 8, coverage, 8).astype(int):
         rates = {
-            policy: play(halos, device_rows=rows, region_rows=rows, policy=policy, num_epochs=4)[-1].rate
-            for policy in POLICIES
+            (policy, placement): play(
+                halos, device_rows=rows, region_rows=rows, policy=policy, num_epochs=4, placement=placement
+            )[-1].rate
+            for policy, placement in product(POLICIES, PLACEMENTS)
         }
-        others = max(rates["fifo"], rates["lru"])
-        assert rates["overlap"] >= others
-        assert num_parts == 2 or others == 1.0 or rates["overlap"] > others
-    assert rates["overlap"] == 1.0
+        ours = rates["overlap", "exclusive"]
+        others = max(rates["fifo", "inclusive"], rates["lru", "inclusive"])
+        assert ours == max(rates.values())
+        assert num_parts == 2 or others == 1.0 or ours > others
+    assert ours == 1.0

@@ -6,6 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.adjacency import aggregation_matrix
+from planner.halo import build_halo
+from planner.joint_cache.overlap import overlap_ratio
+from planner.joint_cache.region import keep_rows
 from planner.joint_cache.tiers import arrange
 
 
@@ -62,3 +66,20 @@ def test_rows_a_device_has_room_for_are_left_to_it():
     region = arrange(halos, 2, 3).region
     assert set(region.tolist()) <= set(range(10, 16))
     assert len(region) == 3
+
+
+@settings(deadline=None)
+@given(st.integers(1, 25), st.integers(1, 4), st.integers(0, 99), st.data())
+def test_plans_keep_what_hit_rates_are_of(num_nodes, num_workers, seed, data):
+    """On one host: the same rows in its region, and as many of the same ratios on every device."""
+    rng = np.random.default_rng(seed)
+    matrix = aggregation_matrix(num_nodes, rng.integers(0, num_nodes, (2, 3 * num_nodes)), "gcn")
+    halo = build_halo(matrix, rng.integers(0, num_workers, num_nodes), num_workers)
+    device_rows = data.draw(st.lists(st.integers(0, 12), min_size=num_workers, max_size=num_workers))
+    region_rows = data.draw(st.integers(0, 12))
+    tiers = arrange([block.halo for block in halo.blocks], device_rows, region_rows)
+    plan = keep_rows(halo, device_rows, [0] * num_workers, [region_rows])
+    np.testing.assert_array_equal(np.sort(plan.hosts[0].vertices), tiers.region)
+    ratio = overlap_ratio(halo)
+    for block, mask, device in zip(halo.blocks, plan.device, tiers.device, strict=True):
+        np.testing.assert_array_equal(np.sort(ratio[block.halo[mask]]), np.sort(ratio[device]))
