@@ -86,6 +86,11 @@ class PartialHybridTrainer(PartialReduceTrainer):
         record.adjusted = self.adjusting.adjusted(choice, self.mailbox.rank, set_up_s).model_dump()
         return self._without_spans(record, traced)
 
+    def _sleep(self, epoch: int) -> None:
+        super()._sleep(epoch)
+        if self.sleeps_s is not None and self.sleeps_s[epoch]:
+            self.lateness.pace.disturbed()
+
     def _without_spans(self, record: EpochRecord, traced: bool) -> EpochRecord:
         if not traced:
             record.spans = []

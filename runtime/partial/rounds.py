@@ -68,7 +68,7 @@ class Rounds:
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
-            pace: until when, and until which round nobody may be missing.
+            pace: until when, and until which round nobody may be missing; it is told where somebody was.
             wants: this worker would exchange other rows after a round of all.
 
         Raises `PeerError` where workers that cannot be done without are not ready in time.
@@ -81,6 +81,8 @@ class Rounds:
                 break
             number, previous = number + 1, group
         self.number, self.previous, self.group = number, previous, group
+        if number > epoch or len(group.members) < self._mailbox.size:
+            pace.disturbed()
         self._mailbox.forget_groups(number)
         return group
 
