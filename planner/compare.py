@@ -28,7 +28,7 @@ class Figure(Contract):
 
 
 class TaskFigure(Contract):
-    """A task's seconds on both sides: mean over workers, median over traced epochs.
+    """A task's seconds on both sides: mean over workers that are in an epoch, median over traced epochs.
 
     `cause` is what the two traces tell of the miss (`planner.causes`); for `waiting`, `worker` is who
     was most often waited for.
@@ -129,6 +129,7 @@ def _figures(predicted: Trace, measured: Trace) -> tuple[Figure, ...]:
 
 def _task_seconds(trace: Trace) -> dict[str, float]:
     by_task: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    num_workers = trace.workers_traced()
     for span in trace.spans:
-        by_task[span.task][span.epoch] += (span.end_s - span.start_s) / trace.num_workers
+        by_task[span.task][span.epoch] += (span.end_s - span.start_s) / num_workers[span.epoch]
     return {task: float(np.median(list(epochs.values()))) for task, epochs in by_task.items()}
