@@ -7,6 +7,7 @@ from planner.emulation.weather import Spell, Weather
 from planner.weather.conditions import under_markov, under_sleeps, under_spells
 from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
 from planner.weather.sleeps import sleeps_s
+from profiles.errors import UserError
 
 
 def share_at(change_s, shares, at_s):
@@ -63,3 +64,13 @@ def test_sleeps_leave_rates_alone():
     assert np.array_equal(drawn.sleep_s[2], sleeps_s(weather, 2, 20, 1.0))
     assert (drawn.compute == 1).all()
     assert (drawn.link == 1).all()
+
+
+@pytest.mark.parametrize(
+    "state", [TwoState(share=0.5, fair_s=1e-4, slow_s=1e-4), TwoState(share=1e-8, fair_s=3, slow_s=3)]
+)
+def test_spells_too_short_for_the_run_are_refused(state):
+    """Before anything is drawn: it would not end."""
+    weather = MarkovWeather(workers=(WorkerWeather(), WorkerWeather(link=state)))
+    with pytest.raises(UserError, match=r"training\.weather: link of worker 1 would change more than 10,000 times"):
+        under_markov(weather, num_epochs=200, epoch_s=1.0)
