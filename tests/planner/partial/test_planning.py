@@ -10,7 +10,10 @@ from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGr
 from planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from planner.partial.memory import mailbox_bytes
 from planner.plan import Plan
+from planner.program import LayerDecision
 from planner.search import make_plan, simulate_plan
+from planner.strategies.base import Problem
+from planner.strategies.halo_exchange import HaloExchangeStrategy
 from planner.weather.model import SleepWeather
 from planner.weather.play import Waiting, figures, replicas_of
 from planner.weather.sections import Sections
@@ -86,9 +89,25 @@ def test_what_it_keeps_must_fit(processor):
         widths = sum(step.in_width * (2 - step.constant) for step in plain.program().steps if step.op == "aggregate")
         assert kept == 4 * 2 * (shape.num_halo + shape.num_sent) * widths
         assert ours.peak_bytes == theirs.peak_bytes + kept
+    pins = {"op_order": "multiply_first", "precompute": False, "feature_cache": False, "overlap": False}
+    plain = plan_of(profile=processor, **pins)
     tight = max(load.peak_bytes for load in plain.prediction.workers) + 1000
-    with pytest.raises(NoPlanFitsError, match=r"partial reduce keeps, worker \d needs .* are missing"):
-        plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight)
+    assert plan_of(profile=processor, memory_bytes=tight, **pins).decision.layers == plain.decision.layers
+    with pytest.raises(NoPlanFitsError, match=r"no plan fits: the nearest, .* are missing"):
+        plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight, **pins)
+
+
+@pytest.mark.parametrize("pin", [None, PartialReducePin()])
+def test_mailboxes_count_in_the_choice(processor, pin):
+    """What a decision lacks has its mailbox in it, so that one with smaller mailboxes may fit where it does not."""
+    plan = plan_of(profile=processor, pin=pin)
+    part = (np.arange(GRAPH.num_nodes) % 3).astype(np.int32)
+    trial = HaloExchangeStrategy()._trial(Problem(GRAPH, plan.job, plan.placement), part, False)
+    layers = (LayerDecision(op_order="multiply_first"),) * 2
+    kept = [mailbox_bytes(trial.program(layers), shape) if pin else 0 for shape in trial.shapes]
+    needs = [estimate.peak_bytes + more for estimate, more in zip(trial.memory(layers), kept, strict=True)]
+    lacks = [need - w.memory_bytes for need, w in zip(needs, plan.placement.workers, strict=True)]
+    assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
 
 
 def test_a_group_smaller_than_a_majority_is_refused():
