@@ -61,16 +61,22 @@ def under_markov(weather: MarkovWeather, num_epochs: int, epoch_s: float, replic
     return _merged(rates, num_epochs)
 
 
-def under_spells(weather: Weather, hosts: Sequence[str], num_epochs: int, begin_s: float = 0.0) -> Conditions:
+def under_spells(
+    weather: Weather, hosts: Sequence[str], num_epochs: int, begin_s: float = 0.0, *, limited: Sequence[bool]
+) -> Conditions:
     """The rates of an emulated cluster's weather file, by each worker's host.
 
+    Every link counts as limited, though the emulation changes none that its cluster file leaves unlimited.
+
     Args:
+        limited: by worker, whether its processor time is; else spells leave it alone.
         begin_s: after the command's start, when training begins.
     """
     moments = [at_s for at_s in weather.change_times_s() if at_s > begin_s]
     rates = []
-    for host in hosts:
+    for host, is_limited in zip(hosts, limited, strict=True):
         factors = [weather.factors(host, at_s) for at_s in (begin_s, *moments)]
+        factors = [(cpu if is_limited else 1.0, link) for cpu, link in factors]
         rates.append([(np.array(moments) - begin_s, np.array(shares)) for shares in zip(*factors)])
     return _merged(rates, num_epochs)
 

@@ -21,6 +21,7 @@ from planner.weather.simulate import simulate_weather
 from planner.weather.sleeps import planned_sleeps_s, sleeps_s
 from profiles.catalog import catalog_profile
 from profiles.errors import NoPlanFitsError, UserError
+from profiles.machine import CpuQuota
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -131,13 +132,19 @@ def test_a_plan_predicts_its_weather():
     assert not planned_sleeps_s(plan_of(), 2).any()
 
 
-def test_a_weather_file_is_played_once():
-    """Half the processor for the whole run makes compute twice as long; a host that is not there is named."""
-    plan = plan_of()
+def test_a_weather_file_is_played_once(tmp_path):
+    """Half the processor for the whole run makes compute twice as long, but of one that nothing limits; a host that is
+    not there is named.
+    """
+    quota = {"cpu_quota": CpuQuota(share=0.999, period_s=0.1)}
+    limited = catalog_profile("t4").model_copy(update=quota).save(tmp_path / "limited.json")
+    plan = plan_of(profile=limited)
     slow = Weather(spells=(Spell(host="a", from_s=0, to_s=1e9, cpu=0.5),))
     found = simulate_weather(plan, slow)
     compute_s = plan.prediction.compute_s + plan.prediction.host_s
     assert plan.prediction.epoch_s + 0.8 * compute_s < found.mean_epoch_s <= 2 * plan.prediction.epoch_s + 1e-9
+    free = plan_of()
+    assert simulate_weather(free, slow).mean_epoch_s == pytest.approx(free.prediction.epoch_s)
     with pytest.raises(UserError, match="'b'"):
         simulate_weather(plan, Weather(spells=(Spell(host="b", from_s=0, to_s=1),)))
     stale = plan.decision.cache.model_copy(update={"refresh_interval": 2, "num_rows": (1, 1, 1)})

@@ -41,18 +41,20 @@ def test_replicas_differ_and_repeat():
 
 
 def test_spells_are_the_weather_files():
-    """At every moment after training has begun, each worker has its host's shares."""
+    """At every moment after training has begun, each worker has its host's shares, of a processor that is limited."""
     spells = (
         Spell(host="a", from_s=2, to_s=6, cpu=0.5),
         Spell(host="a", from_s=4, to_s=9, cpu=0.5, link=0.1),
         Spell(host="b", from_s=0, to_s=3, link=0.2),
     )
     weather, hosts = Weather(spells=spells), ["b", "a", "a"]
-    drawn = under_spells(weather, hosts, num_epochs=4, begin_s=1.0)
+    limited = [True, True, False]
+    drawn = under_spells(weather, hosts, num_epochs=4, begin_s=1.0, limited=limited)
     for worker, host in enumerate(hosts):
         for at_s in np.arange(1.05, 12, 0.1):
             cpu, link = weather.factors(host, at_s)
-            assert share_at(drawn.change_s[worker], drawn.compute[worker], at_s - 1.0) == cpu
+            expected = cpu if limited[worker] else 1.0
+            assert share_at(drawn.change_s[worker], drawn.compute[worker], at_s - 1.0) == expected
             assert share_at(drawn.change_s[worker], drawn.link[worker], at_s - 1.0) == link
     assert not drawn.sleep_s.any()
 
