@@ -99,7 +99,8 @@ class Rounds:
             return self._may_step(number, previous, expected, absence, time.monotonic() >= deadline_s)
 
         def is_settled() -> bool:
-            return number in box.groups or may_step()
+            # Who is ready for a later round has seen the group of this one: it is in the store, though not told yet.
+            return number in box.groups or max(box.ready) > number or may_step()
 
         if not box.wait(is_settled, min(deadline_s, until_s)) and not box.wait(is_settled, until_s):
             missing = tuple(rank for rank in range(box.size) if box.ready[rank] < number)

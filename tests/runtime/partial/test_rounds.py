@@ -206,3 +206,22 @@ def test_other_rows_are_agreed_on_after_a_round_of_all_alone():
         groups = in_threads([lambda r=r: r.join(FIRST + 2, lambda _: False, pace) for r in rounds])
         assert {group.members for group in groups} == {(0, 1, 2)}
         assert not any(group.renews for group in groups)
+
+
+def test_a_group_that_nobody_told_of_is_read_from_the_store():
+    """By who hears that others are ready for a later round: it waits for no message."""
+    with meshed(4) as boxes:
+        rounds, pace = rounds_of(boxes), SetPace(1e6)
+        warm_up(rounds, pace)
+        know = boxes[3].know_group
+
+        def unless_told(number, group):
+            if not threading.current_thread().name.startswith("from worker"):
+                know(number, group)
+
+        boxes[3].know_group = unless_told
+        groups = in_threads([lambda r=r: r.join(FIRST, lambda peer: peer != 3, pace) for r in rounds[:3]])
+        assert {group.members for group in groups} == {(0, 1, 2)}
+        again = [lambda r=r: r.join(FIRST + 1, everyone, pace) for r in rounds[:3]]
+        late = lambda: rounds[3].join(FIRST, everyone, pace)  # noqa: E731
+        assert {group.members for group in in_threads([*again, late])} == {(0, 1, 2, 3)}
