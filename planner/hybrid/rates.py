@@ -20,7 +20,7 @@ from planner.network import Network
 from planner.program import Program
 
 _NUM_RECENT = 3  # epochs whose median counts: one that was disturbed is none
-_NUM_STEADY = 15  # epochs for which the proportion of T_e to T_v stays once it is known: it is sorted by
+_NUM_STEADY = 15  # epochs for which the proportion of T_e to T_v stays: dependencies are sorted by it
 _FORGETTING = 0.1  # of the way back to the plan's rate, in an epoch that shows nothing of a link
 _SHOWS_ALL = 0.25  # of the rows of an owner: fewer show less of a rate and more of what an exchange takes anyway
 

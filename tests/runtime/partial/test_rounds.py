@@ -223,5 +223,9 @@ def test_a_group_that_nobody_told_of_is_read_from_the_store():
         groups = in_threads([lambda r=r: r.join(FIRST, lambda peer: peer != 3, pace) for r in rounds[:3]])
         assert {group.members for group in groups} == {(0, 1, 2)}
         again = [lambda r=r: r.join(FIRST + 1, everyone, pace) for r in rounds[:3]]
-        late = lambda: rounds[3].join(FIRST, everyone, pace)  # noqa: E731
+
+        def late():
+            assert boxes[3].wait(lambda: min(boxes[3].ready[:3]) > FIRST, time.monotonic() + 20)
+            return rounds[3].join(FIRST, everyone, pace)
+
         assert {group.members for group in in_threads([*again, late])} == {(0, 1, 2, 3)}
