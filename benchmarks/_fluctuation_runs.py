@@ -29,7 +29,7 @@ from planner.weather.simulate import spells_of
 from profiles.catalog import catalog_profile
 from profiles.contract import replacing
 from profiles.errors import RunFailedError
-from runtime.measured import WARM_UP_EPOCHS as UNTIMED_EPOCHS
+from runtime.measured import UNTIMED_EPOCHS
 
 _TIMEOUT_S = 600.0
 _SLACK = 1.15  # of a run's epochs: predictions may be too long

@@ -163,9 +163,10 @@ def test_what_is_left_out_is_chosen_for_the_weather():
     sections = Sections(np.tile([1.0, 1.0, 0.0], (4, 1)), np.zeros(2), backward=1)
     counts = np.ones((2, 4), np.int64)
     chosen = choose_partial_reduce(job_with(PartialReducePin()), sections, 2.0, counts)
-    conditions_of = replicas_of(SLEEPS, 4, 60, 2.0)
+    replicas = replicas_of(SLEEPS, 4, 60, 2.0)
+    drawn = [replicas(1 + replica) for replica in range(40)]  # 0 is what the run itself meets
     p95_s = {
-        (k, alpha): figures(sections, conditions_of, Waiting(alpha, k, 3), 40).p95_run_epoch_s
+        (k, alpha): figures(sections, drawn.__getitem__, Waiting(alpha, k, 3), 40).p95_run_epoch_s
         for k in STALENESSES
         for alpha in ALPHAS
     }
