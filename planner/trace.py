@@ -32,7 +32,8 @@ class Adjusted(Contract):
         changed: whether they are others than before.
         saved_s: seconds an epoch by the rates measured, against communicating everything.
         bound_s: no choice among what is staged saves more.
-        seconds: that deciding took, waiting for the others left out.
+        seconds: that deciding took.
+        agreeing_s: that asking the others took, and waiting for them (0 where nobody is asked).
         set_up_s: that setting up another split took (0 where no worker changed).
     """
 
@@ -43,6 +44,7 @@ class Adjusted(Contract):
     saved_s: float
     bound_s: float
     seconds: float = Field(ge=0)
+    agreeing_s: float = Field(default=0.0, ge=0)
     set_up_s: float = Field(default=0.0, ge=0)
 
     @property

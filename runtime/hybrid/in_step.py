@@ -6,6 +6,7 @@ for a slow link.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping
 
@@ -37,11 +38,14 @@ class InStep:
 
     def after(self, record: EpochRecord) -> Adjusted:
         """Looks at an epoch with all its spans and sets up the next one. Every worker must call it."""
+        asked_s = time.monotonic()
         seconds = {key: end_s - begin_s for key, _, begin_s, end_s in record.spans}
         waited_s = self._waited_s({key: begin_s - record.start_s for key, _, begin_s, _ in record.spans})
         choice = self._adjusting.look(record, lambda step: self._exchanged(step, seconds, waited_s[step.name]))
-        set_up_s = self._set_up(choice) if self._anybody(choice.is_other) else None
-        return self._adjusting.adjusted(choice, dist.get_rank(), set_up_s)
+        is_wanted = self._anybody(choice.is_other)
+        agreeing_s = time.monotonic() - asked_s - choice.seconds
+        set_up_s = self._set_up(choice) if is_wanted else None
+        return self._adjusting.adjusted(choice, dist.get_rank(), set_up_s, agreeing_s)
 
     def _set_up(self, choice: Choice) -> float:
         seconds = self._adjusting.take(choice)

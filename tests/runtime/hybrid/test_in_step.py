@@ -68,7 +68,7 @@ class Looking:
 
     def look(self, record, exchanged):
         self.seen_s, self.floats = exchanged(STEP)
-        return SimpleNamespace(is_other=self.wants)
+        return SimpleNamespace(is_other=self.wants, seconds=0.0)
 
     def take(self, choice):
         if self.rank == 0:
@@ -76,7 +76,8 @@ class Looking:
         self.log.append("set up")
         return 0.05
 
-    def adjusted(self, choice, rank, set_up_s):
+    def adjusted(self, choice, rank, set_up_s, agreeing_s):
+        self.agreeing_s = agreeing_s
         return rank, set_up_s
 
 
@@ -113,6 +114,7 @@ def test_a_slow_link_is_seen_beside_workers_with_little_to_receive(together):
     assert after(together, workers) == [(rank, None) for rank in range(SIZE)]
     np.testing.assert_allclose([looking.seen_s for looking in workers], [[0, 8, 0], [0.05, 0, 0.25], [0, 0, 0]])
     np.testing.assert_array_equal([looking.floats for looking in workers], RECEIVED * WIDTH)
+    assert all(looking.agreeing_s > 0 for looking in workers), "the reductions take time"
 
 
 def test_all_set_up_what_one_wants_and_go_on_together(together):
