@@ -2,9 +2,9 @@
 
 Four equal emulated hosts (0.45 cores, 200 Mbit/s) are profiled where they run. Every row (graph and model) is planned
 as all communicated, all cached and hybrid, hybrid with online adjustment, and each of the latter's kinds with partial
-reduce; with one partitioner, equal shares and the same order of operators. alpha and K are the planner's own choice for
-sleeps; nobody tells it of changing links and processors, so there they are the paper's 0.5 and 3.
-All meet the same weathers (NeutronCloud, PVLDB 19(1), 2025):
+reduce; with one partitioner, equal shares and the same order of operators. alpha and K are the planner's own choice
+for sleeps; nobody tells it of changing links and processors, so there they are the paper's 0.5 and 3. All meet the
+same weathers (NeutronCloud, PVLDB 19(1), 2025):
 
 - "sleep 5 s" (section 6.1): 10% of a worker's epochs take 5 s more;
 - "sleep 2 epochs" (section 2.1): the same share begins five epochs that take two epochs more each, in epochs of the
@@ -21,9 +21,9 @@ of the two the smaller one counts, and its geometric mean over rows and weathers
 of those that met the least delay. `of_sums` is all delays of the best statics, in calm epochs, over all of the
 variant's: a single large cut counts little in it. Beside them stands what adjusting itself costs: deciding between
 epochs with the reductions by which workers agree, and preprocessing and staging against 100 calm epochs. Simulated
-epochs are of the run's own sleeps and spells. Where workers decide again while they run, nobody simulates that: they are
-simulated as if they did not, and their errors (`_of_adjusting`) stand beside those of the other variants. Accuracies are
-means over three seeds; the gap of the worst seed stands beside the worst mean gap.
+epochs are of the run's own sleeps and spells. Where workers decide again while they run, nobody simulates that: they
+are simulated as if they did not, and their errors (`_of_adjusting`) stand beside those of the other variants.
+Accuracies are means over three seeds; the gap of the worst seed stands beside the worst mean gap.
 
 Finished runs are kept under `out/`, so an interrupted benchmark goes on where it stopped; one with processor time
 stolen from this machine is repeated up to three times, and the least disturbed kept.

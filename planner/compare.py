@@ -55,6 +55,7 @@ class Comparison(Document):
         epoch_spread: interquartile range of the measured epochs over their median: errors below
             it are noise.
         stolen_share: of the processor time during the run, given to other machines by the hypervisor.
+        went_on_share: of the measured steps, those that went on without some worker; the prediction is of one of all.
         tasks: largest miss first.
         only_predicted, only_measured: task keys that one side lacks (empty for a faithful run).
     """
@@ -65,6 +66,7 @@ class Comparison(Document):
     figures: tuple[Figure, ...]
     epoch_spread: float
     stolen_share: float = 0.0
+    went_on_share: float = 0.0
     tasks: tuple[TaskFigure, ...]
     only_predicted: tuple[str, ...]
     only_measured: tuple[str, ...]
@@ -107,6 +109,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         figures=_figures(predicted, measured),
         epoch_spread=measured.epoch_spread_s / measured.median_epoch_s,
         stolen_share=measured.stolen_share,
+        went_on_share=_went_on_share(measured),
         tasks=tuple(sorted(tasks, key=lambda task: (-abs(task.miss_s), task.task))),
         only_predicted=tuple(sorted(ours.keys() - theirs.keys())),
         only_measured=tuple(sorted(theirs.keys() - ours.keys())),
@@ -125,6 +128,11 @@ def _figures(predicted: Trace, measured: Trace) -> tuple[Figure, ...]:
     for worker, (ours, theirs) in enumerate(zip(predicted.reuse_sent_bytes, measured.reuse_sent_bytes)):
         pairs.append((f"sent while reusing, worker {worker}", "bytes", ours, theirs))
     return tuple(Figure(name=name, unit=unit, predicted=ours, measured=theirs) for name, unit, ours, theirs in pairs)
+
+
+def _went_on_share(trace: Trace) -> float:
+    went_on = [members < trace.num_workers for members in trace.num_members]
+    return float(np.mean(went_on)) if went_on else 0.0
 
 
 def _task_seconds(trace: Trace) -> dict[str, float]:

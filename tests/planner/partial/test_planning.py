@@ -1,7 +1,10 @@
 """Plans with partial reduce: said to be stale, with room for what it keeps, and chosen for the weather."""
 
+import json
+
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation.weather import Spell, Weather
@@ -60,6 +63,16 @@ def test_such_a_plan_is_stale_unless_k_is_0(tmp_path):
     loaded = Plan.load(plan.save(tmp_path / "plan.json"))
     assert loaded == plan
     assert simulate_plan(loaded).median_epoch_s == plan.prediction.epoch_s
+
+
+def test_a_plan_that_is_older_than_its_job_allows_is_refused():
+    """By the name of the decision that makes it so."""
+    raw = plan_of(pin=PartialReducePin(max_staleness=0)).model_dump(mode="json")
+    raw["job"]["fidelity"], raw["decision"]["partial"]["max_staleness"] = "exact", 3
+    with pytest.raises(ValidationError, match=r"decision\.partial: rows are reused"):
+        Plan.model_validate_json(json.dumps(raw))
+    with pytest.raises(ValidationError, match="less than or equal to 1000000"):
+        PartialReducePin(max_staleness=10**20)
 
 
 def test_contributing_vertices_are_in_the_plan():

@@ -1,4 +1,4 @@
-"""T0 is what parts of an epoch take when nobody is missing: from the warm-up, and after a later one as weather clears."""
+"""T0 is what parts of an epoch take when nobody is missing: of the warm-up, and after a later one as weather clears."""
 
 import time
 from types import SimpleNamespace
