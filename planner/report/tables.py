@@ -262,7 +262,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     spread = f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)"
     went_on = ""
     if comparison.went_on_share:
-        went_on = f"; {comparison.went_on_share:.0%} of the steps went on without some worker, the prediction never does"
+        share = f"{comparison.went_on_share:.0%}"
+        went_on = f"; {share} of the steps went on without some worker, which the prediction never does"
     noise = Text(spread + went_on + stolen, style="yellow" if stolen else "dim")
     return Group(table, noise, _miss_table(comparison))
 
