@@ -71,6 +71,7 @@ class _Comparison:
             "stale": stale_shares,
             "gaps_pct": gaps_pct,
             "gap_pct": float(np.mean(gaps_pct)),
+            "worst_seed_gap_pct": max(gaps_pct),
             "alpha": partial.alpha,
             "max_staleness": partial.max_staleness,
             "mean_members": float(np.mean([trace.num_members for trace in stale])),

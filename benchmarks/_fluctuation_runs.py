@@ -23,12 +23,13 @@ from planner.lowering import lower_plan
 from planner.partial.rule import WARM_UP_EPOCHS
 from planner.plan import Plan
 from planner.trace import Trace
-from planner.weather.conditions import Conditions, fair, under_sleeps, under_spells
+from planner.weather.conditions import Conditions, fair, under_sleeps
 from planner.weather.play import Waiting, aligned_sections, play
+from planner.weather.simulate import spells_of
 from profiles.catalog import catalog_profile
 from profiles.contract import replacing
 from profiles.errors import RunFailedError
-from runtime.measured import WARM_UP_EPOCHS as UNTIMED_EPOCHS
+from runtime.measured import UNTIMED_EPOCHS
 
 _TIMEOUT_S = 600.0
 _SLACK = 1.15  # of a run's epochs: predictions may be too long
@@ -254,8 +255,7 @@ def simulated_lengths_s(plan: Plan, weather: RunWeather) -> np.ndarray:
 def _conditions(plan: Plan, weather: RunWeather) -> Conditions:
     epochs, epoch_s = plan.job.training.epochs, plan.prediction.epoch_s
     if weather.changes is not None:  # its clock starts with the second epoch
-        hosts = [worker.host for worker in plan.placement.workers]
-        return under_spells(weather.changes, hosts, epochs, begin_s=-epoch_s)
+        return spells_of(plan, weather.changes, begin_s=-epoch_s)
     if weather.sleeps is not None:
         return under_sleeps(weather.sleeps, plan.num_workers, epochs, epoch_s)
     return fair(plan.num_workers, epochs)

@@ -28,7 +28,7 @@ class Figure(Contract):
 
 
 class TaskFigure(Contract):
-    """A task's seconds on both sides: mean over workers, median over traced epochs.
+    """A task's seconds on both sides: mean over workers that are in an epoch, median over traced epochs.
 
     `cause` is what the two traces tell of the miss (`planner.causes`); for `waiting`, `worker` is who
     was most often waited for.
@@ -55,6 +55,7 @@ class Comparison(Document):
         epoch_spread: interquartile range of the measured epochs over their median: errors below
             it are noise.
         stolen_share: of the processor time during the run, given to other machines by the hypervisor.
+        went_on_share: of the measured steps, those that went on without some worker; the prediction is of one of all.
         tasks: largest miss first.
         only_predicted, only_measured: task keys that one side lacks (empty for a faithful run).
     """
@@ -65,6 +66,7 @@ class Comparison(Document):
     figures: tuple[Figure, ...]
     epoch_spread: float
     stolen_share: float = 0.0
+    went_on_share: float = 0.0
     tasks: tuple[TaskFigure, ...]
     only_predicted: tuple[str, ...]
     only_measured: tuple[str, ...]
@@ -107,6 +109,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         figures=_figures(predicted, measured),
         epoch_spread=measured.epoch_spread_s / measured.median_epoch_s,
         stolen_share=measured.stolen_share,
+        went_on_share=_went_on_share(measured),
         tasks=tuple(sorted(tasks, key=lambda task: (-abs(task.miss_s), task.task))),
         only_predicted=tuple(sorted(ours.keys() - theirs.keys())),
         only_measured=tuple(sorted(theirs.keys() - ours.keys())),
@@ -127,8 +130,14 @@ def _figures(predicted: Trace, measured: Trace) -> tuple[Figure, ...]:
     return tuple(Figure(name=name, unit=unit, predicted=ours, measured=theirs) for name, unit, ours, theirs in pairs)
 
 
+def _went_on_share(trace: Trace) -> float:
+    went_on = [members < trace.num_workers for members in trace.num_members]
+    return float(np.mean(went_on)) if went_on else 0.0
+
+
 def _task_seconds(trace: Trace) -> dict[str, float]:
     by_task: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    num_workers = trace.workers_traced()
     for span in trace.spans:
-        by_task[span.task][span.epoch] += (span.end_s - span.start_s) / trace.num_workers
+        by_task[span.task][span.epoch] += (span.end_s - span.start_s) / num_workers[span.epoch]
     return {task: float(np.median(list(epochs.values()))) for task, epochs in by_task.items()}

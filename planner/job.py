@@ -219,13 +219,16 @@ class PartialReducePin(Contract):
     """
 
     alpha: Annotated[float, Field(ge=0)] | None = None
-    max_staleness: NonNegativeInt | None = None
+    max_staleness: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     min_group: PositiveInt | None = None
     absent: Absent = "scale"
 
 
 class PinnedDecisions(Contract):
-    """Decisions the user takes from the planner. Anything left out is the planner's to choose.
+    """Decisions the user takes from the planner. What has no value when left out is the planner's to choose.
+
+    The rest it never does by itself: `prune`, `refresh_interval`, `dependencies`, `adjust` and `partial_reduce` are as
+    pinned, or left alone.
 
     Args:
         balance: `equal` shares of the graph, by `speed` of the devices alone, `refined` until all

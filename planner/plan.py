@@ -219,7 +219,8 @@ class Plan(Document):
         if self.drops_edges and not (self.job.allows("approximate") and self.decision.prune != "none"):
             raise ValueError("pruned: edges are dropped, which the job's fidelity or decision.prune does not allow")
         if self.decision.is_stale and not self.job.allows("stale"):
-            raise ValueError("decision.cache: rows are reused, which the job's fidelity does not allow")
+            whose = "partial" if self.decision.is_partial else "cache"
+            raise ValueError(f"decision.{whose}: rows are reused, which the job's fidelity does not allow")
         if len(self.decision.layers) != self.job.model.num_layers:
             raise ValueError(f"decision.layers must have {self.job.model.num_layers} layers")
         first = self.decision.layers[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -31,7 +32,8 @@ class Adjusted(Contract):
         changed: whether they are others than before.
         saved_s: seconds an epoch by the rates measured, against communicating everything.
         bound_s: no choice among what is staged saves more.
-        seconds: that deciding took, waiting for the others left out.
+        seconds: that deciding took.
+        agreeing_s: that asking the others took, and waiting for them (0 where nobody is asked).
         set_up_s: that setting up another split took (0 where no worker changed).
     """
 
@@ -42,6 +44,7 @@ class Adjusted(Contract):
     saved_s: float
     bound_s: float
     seconds: float = Field(ge=0)
+    agreeing_s: float = Field(default=0.0, ge=0)
     set_up_s: float = Field(default=0.0, ge=0)
 
     @property
@@ -136,19 +139,27 @@ class Trace(Document):
         whole = len(self.epoch_s) // length * length
         return np.array(self.epoch_s[:whole]).reshape(-1, length).mean(1)
 
+    def workers_traced(self) -> dict[int, int]:
+        """How many workers have tasks in each traced epoch: under partial reduce some may be missing from it."""
+        workers: dict[int, set[int]] = defaultdict(set)
+        for span in self.spans:
+            workers[span.epoch].add(span.worker)
+        return {epoch: len(them) for epoch, them in workers.items()}
+
     def category_s(self, category: Category) -> float:
-        """Seconds of a category in one epoch: mean over workers, median over traced epochs.
+        """Seconds of a category in one epoch: mean over workers that are in it, median over traced epochs.
 
         With a refresh interval, of refreshing and of reusing epochs apart, each by its share.
         """
-        totals: dict[int, float] = {}
+        num_workers = self.workers_traced()
+        totals = dict.fromkeys(num_workers, 0.0)
         for span in self.spans:
-            totals.setdefault(span.epoch, 0.0)
             if span.category == category:
                 totals[span.epoch] += span.end_s - span.start_s
         if not totals:
             return 0.0
         r = self.refresh_interval
-        kinds = [[s for epoch, s in totals.items() if (epoch % r == 0) == refresh] for refresh in (True, False)]
+        means_s = {epoch: total_s / num_workers[epoch] for epoch, total_s in totals.items()}
+        kinds = [[s for epoch, s in means_s.items() if (epoch % r == 0) == refresh] for refresh in (True, False)]
         shares = [share for share, kind in zip((1, r - 1), kinds) if kind]
-        return float(np.average([np.median(kind) for kind in kinds if kind], weights=shares)) / self.num_workers
+        return float(np.average([np.median(kind) for kind in kinds if kind], weights=shares))

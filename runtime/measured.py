@@ -9,7 +9,8 @@ from planner.plan import Plan
 from planner.trace import Adjusted, Span, Trace
 from runtime.full_batch import EpochRecord
 
-WARM_UP_EPOCHS = 2
+UNTIMED_EPOCHS = 2
+"""First epochs, in which buffers and code are made: no figure counts them."""
 
 
 def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]) -> Trace:
@@ -32,7 +33,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         plan_fingerprint=plan.fingerprint(),
         num_workers=plan.num_workers,
         spans=tuple(span for records in by_epoch for span in _spans(records)),
-        epoch_s=_epoch_s(by_epoch)[min(WARM_UP_EPOCHS, len(epochs) - 1) :],
+        epoch_s=_epoch_s(by_epoch)[min(UNTIMED_EPOCHS, len(epochs) - 1) :],
         peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
         sent_bytes=_sent_bytes(by_worker, cache, refresh=True),
         reuse_sent_bytes=_sent_bytes(by_worker, cache, refresh=False),

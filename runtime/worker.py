@@ -28,7 +28,7 @@ from profiles.steal import StealWatch
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.host_region import HostRegion
 from runtime.hybrid.trainer import HybridTrainer
-from runtime.measured import WARM_UP_EPOCHS, measured_trace
+from runtime.measured import UNTIMED_EPOCHS, measured_trace
 from runtime.model import WorkerModel
 from runtime.partial.hybrid import PartialHybridTrainer
 from runtime.partial.trainer import PartialReduceTrainer
@@ -135,7 +135,7 @@ def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED
 
     With a refresh interval also the one that begins each one's interval and the one after, for both kinds.
     """
-    first = min(WARM_UP_EPOCHS, epochs - 1)
+    first = min(UNTIMED_EPOCHS, epochs - 1)
     count = min(most, epochs - first)
     spread = {int(e) for e in np.linspace(first, epochs - 1, count)}
     if refresh_interval > 1:

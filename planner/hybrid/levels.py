@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import NonNegativeInt
 
 from planner.costs import FLOAT_BYTES
 from planner.job import ModelSpec
-from planner.program import LayerDecision, layer_widths
+from planner.program import LayerDecision, Program, layer_widths
+from planner.shapes import WorkerShape
 from profiles.contract import Contract
 
 _ENTRY_BYTES = 8  # int32 column and float32 value of a CSR entry
@@ -54,16 +57,39 @@ def why_not(model: ModelSpec, layers: tuple[LayerDecision, ...]) -> str | None:
     return None
 
 
-def levels_of(model: ModelSpec, layers: tuple[LayerDecision, ...], num_features: int, num_classes: int) -> Levels:
+def sparse_row_bytes(program: Program, shapes: Sequence[WorkerShape]) -> int | None:
+    """Bytes of a replica's input row of sparse features, in CSR and in its transpose (None: features are dense).
+
+    Replicas' rows are taken to have as many entries as the workers' own ones, in every hop that is held.
+    """
+    if not any(step.sparse for step in program.steps):
+        return None
+    hops = [int(name[1:]) for name in program.precomputed] or [0]
+    num_entries = sum(shape.hop_entries[hop] for shape in shapes for hop in hops)
+    num_rows = max(1, sum(shape.num_local for shape in shapes))
+    return -(-2 * _ENTRY_BYTES * num_entries // num_rows)
+
+
+def levels_of(
+    model: ModelSpec,
+    layers: tuple[LayerDecision, ...],
+    num_features: int,
+    num_classes: int,
+    *,
+    input_bytes: int | None = None,
+) -> Levels:
     """The levels of a model under the planner's decisions, one per layer; `why_not` comes first.
 
     NeutronCloud's equations 5 to 7 and 12 have one d(l) for everything. Here a row counts at the width it
     travels at, an edge at the width that is gathered over it, and a vertex at d(l) plus its product where
     the next layer multiplies first.
+
+    Args:
+        input_bytes: of a replica's input row, `sparse_row_bytes` (None: dense features).
     """
     assert why_not(model, layers) is None, why_not(model, layers)
     if model.kind == "tagcn":
-        return _levels_of_hops(model, layers[0].precompute, num_features, num_classes)
+        return _levels_of_hops(model, layers[0].precompute, num_features, num_classes, input_bytes)
     widths = layer_widths(model, num_features, num_classes)
     held = [pair[0] for pair in widths]
     precompute = layers[0].precompute
@@ -77,6 +103,7 @@ def levels_of(model: ModelSpec, layers: tuple[LayerDecision, ...], num_features:
         rows[0] = products[0] = 0
         # SAGE multiplies the features themselves as well as their aggregation.
         static_bytes *= 2 if model.kind == "sage" else 1
+    static_bytes = static_bytes if input_bytes is None else input_bytes
     edges = [0, *rows[:-1]]
     return Levels(
         first=int(precompute),
@@ -93,14 +120,17 @@ def levels_of(model: ModelSpec, layers: tuple[LayerDecision, ...], num_features:
     )
 
 
-def _levels_of_hops(model: ModelSpec, precompute: bool, num_features: int, num_classes: int) -> Levels:
+def _levels_of_hops(
+    model: ModelSpec, precompute: bool, num_features: int, num_classes: int, input_bytes: int | None
+) -> Levels:
     """TAGCN's, aggregated first: hop k of layer i is level K i + k; all hops' rows are multiplied after the last."""
     hops = model.num_hops
     held = [width for width, _ in layer_widths(model, num_features, num_classes) for _ in range(hops)]
     first = hops if precompute else 0
     rows = [0] * first + held[first:]
     edges = [0, *rows[:-1]]
-    static_bytes = num_features * FLOAT_BYTES * (hops + 1 if precompute else 1)
+    dense_bytes = num_features * FLOAT_BYTES * (hops + 1 if precompute else 1)
+    static_bytes = dense_bytes if input_bytes is None else input_bytes
     return Levels(
         first=first,
         row_widths=tuple(rows),

@@ -131,7 +131,8 @@ class RateMonitor:
     planned: Rates
     all_floats: np.ndarray
     _paces: dict[str, deque[float]] = field(init=False)
-    _proportions: list[float] = field(init=False)
+    _proportions: deque[float] = field(init=False)
+    _num_proportions: int = field(init=False, default=0)
     _proportion: float | None = field(init=False)
     _rows: list[deque[float]] = field(init=False)
     _saw: dict[str, bool] = field(init=False)
@@ -140,7 +141,7 @@ class RateMonitor:
     def __post_init__(self) -> None:
         self._paces = {name: deque([getattr(self.planned, name)], _NUM_RECENT) for name in ("vertex_s", "edge_s")}
         self._rows = [deque([seconds], _NUM_RECENT) for seconds in self.planned.row_s]
-        self._proportions = []
+        self._proportions = deque(maxlen=_NUM_STEADY)
         self._proportion = self.planned.edge_s / self.planned.vertex_s if self.planned.vertex_s else None
         self._saw = dict.fromkeys(self._paces, False)
         self._saw_row = [False] * len(self._rows)
@@ -162,9 +163,9 @@ class RateMonitor:
                 seconds.append(value)
         if pace.vertex_s and pace.edge_s:
             self._proportions.append(pace.edge_s / pace.vertex_s)
-            if len(self._proportions) in (_NUM_RECENT, _NUM_STEADY):
+            self._num_proportions += 1
+            if self._num_proportions == _NUM_RECENT or self._num_proportions % _NUM_STEADY == 0:
                 self._proportion = float(np.median(self._proportions))
-                del self._proportions[: len(self._proportions) // _NUM_STEADY * _NUM_STEADY]
         shown = np.minimum(floats / np.maximum(_SHOWS_ALL * self.all_floats, 1.0), 1.0)
         for owner, recent in enumerate(self._rows):
             if late is not None and late[owner]:

@@ -17,7 +17,7 @@ from planner.array_file import ArrayFile
 from planner.graph import Graph
 from planner.halo import Halo, LocalBlock
 from planner.hybrid.dependencies import Charge, Dependencies, find_dependencies
-from planner.hybrid.levels import Levels, levels_of
+from planner.hybrid.levels import Levels, levels_of, sparse_row_bytes
 from planner.hybrid.matrices import neighbourhood_rows
 from planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
 from planner.hybrid.split import Split, make_split
@@ -98,7 +98,9 @@ def write_staged(
     """Writes every worker's `staged_{rank}.npz`, where workers of the plan replicate."""
     if plan.replicas is None:
         return
-    levels = levels_of(plan.job.model, plan.decision.layers, graph.num_features, graph.num_classes)
+    program, decision = plan.program(), plan.decision
+    input_bytes = sparse_row_bytes(program, plan.shapes)
+    levels = levels_of(plan.job.model, decision.layers, graph.num_features, graph.num_classes, input_bytes=input_bytes)
     for rank, block in enumerate(halo.blocks):
         cached, may_cache = (dependency_mask(p, rank, block, levels) for p in (partition.cached, partition.staged))
         staged = cut_staged(
@@ -106,11 +108,11 @@ def write_staged(
             matrix,
             block,
             levels,
-            plan.program(),
+            program,
             cached,
             cached | may_cache,
-            adjusts=plan.decision.dependencies.adjust == "online",
-            sparse_features=plan.decision.sparse_features,
+            adjusts=decision.dependencies.adjust == "online",
+            sparse_features=decision.sparse_features,
         )
         staged.save(folder / f"staged_{rank}.npz")
 

@@ -260,7 +260,11 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     if comparison.stolen_share > TOLERATED_SHARE:
         stolen = f"; {comparison.stolen_share:.0%} of the processor time went to other virtual machines: run it again"
     spread = f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)"
-    noise = Text(spread + stolen, style="yellow" if stolen else "dim")
+    went_on = ""
+    if comparison.went_on_share:
+        share = f"{comparison.went_on_share:.0%}"
+        went_on = f"; {share} of the steps went on without some worker, which the prediction never does"
+    noise = Text(spread + went_on + stolen, style="yellow" if stolen else "dim")
     return Group(table, noise, _miss_table(comparison))
 
 

@@ -280,7 +280,7 @@ def _nearest_miss(tried: list[Tried]) -> str:
         key=lambda entry: entry[0],
     )
     worker = trial.problem.placement.workers[rank]
-    need = trial.memory(decision.layers, decision.cache)[rank].peak_bytes
+    need = trial.needs_bytes(decision.layers, decision.cache)[rank]
     return (
         f"no plan fits: the nearest, {_summary(decision)}, needs {need:,} bytes on worker {rank} "
         f"({worker.host}), which has {worker.memory_bytes:,}; {missing:,} bytes are missing: "

@@ -18,7 +18,6 @@ from planner.hybrid.dependencies import Rates
 from planner.hybrid.levels import why_not
 from planner.joint_cache.capacity import RESERVE_BYTES
 from planner.joint_cache.decision import NO_CACHE
-from planner.partial.memory import mailbox_bytes, on_device
 from planner.plan import FullBatchDecision
 from planner.program import LayerDecision
 from planner.strategies.base import OnStep
@@ -141,16 +140,8 @@ def _budgets(hybrid: HybridTrial) -> list[float]:
 def _missing(hybrid: HybridTrial, cached: Masks, staged: Masks | None) -> list[int]:
     """Bytes that each worker lacks, its mailbox counted where it will have one; negative where some are left."""
     trial = hybrid.split_into(cached, staged)
-    placement, needs = trial.problem.placement, trial.memory(hybrid.layers)
-    boxes = [0] * len(placement.workers)
-    if trial.problem.job.pin.partial_reduce:
-        program, made = trial.program(hybrid.layers), None if staged else trial.replicated
-        replicas = made.replicas if made else None
-        whole = [mailbox_bytes(program, shape, rank, replicas) for rank, shape in enumerate(trial.shapes)]
-        boxes = [on_device(num_bytes, placement, rank) for rank, num_bytes in enumerate(whole)]
-    return [
-        need.peak_bytes + box - w.memory_bytes for need, box, w in zip(needs, boxes, placement.workers, strict=True)
-    ]
+    workers = trial.problem.placement.workers
+    return [need - w.memory_bytes for need, w in zip(trial.needs_bytes(hybrid.layers), workers, strict=True)]
 
 
 def _may_cache_all(hybrid: HybridTrial, staged: Masks | None) -> bool:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from planner.hybrid.decide import HybridDecision, decide
 from planner.hybrid.dependencies import Dependencies, Rates, find_dependencies
-from planner.hybrid.levels import Levels, levels_of
+from planner.hybrid.levels import Levels, levels_of, sparse_row_bytes
 from planner.hybrid.lowering import HybridLowering
 from planner.hybrid.matrices import neighbourhood_rows
 from planner.hybrid.memory import Staging
@@ -49,8 +49,9 @@ class HybridTrial:
     @cached_property
     def levels(self) -> Levels:
         """Widths and bytes of every level."""
-        graph = self.trial.problem.graph
-        return levels_of(self.trial.problem.job.model, self.layers, graph.num_features, graph.num_classes)
+        graph, model = self.trial.problem.graph, self.trial.problem.job.model
+        input_bytes = sparse_row_bytes(self.trial.program(self.layers), self.trial.shapes)
+        return levels_of(model, self.layers, graph.num_features, graph.num_classes, input_bytes=input_bytes)
 
     @cached_property
     def nears(self) -> tuple[Neighbourhood, ...]:

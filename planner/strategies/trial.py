@@ -16,6 +16,7 @@ from planner.hybrid.replicated import Replicated
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
+from planner.partial.memory import mailbox_bytes, on_device
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
@@ -194,10 +195,23 @@ class Trial:
         ]
         return max(estimates, key=lambda estimate: estimate.peak_bytes)
 
+    def needs_bytes(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> list[int]:
+        """Of every worker's device, what partial reduce keeps counted where the job pins it."""
+        job, needs = self.problem.job, [estimate.peak_bytes for estimate in self.memory(layers, cache)]
+        if job.pin.partial_reduce is None:
+            return needs
+        program = self.program(layers)
+        # Where it is decided again online which rows are made, any of them may travel.
+        replicas = self.replicated.replicas if self.replicated and job.pin.adjust == "none" else None
+        for rank, shape in enumerate(self.shapes):
+            num_bytes = mailbox_bytes(program, shape, rank, replicas)
+            needs[rank] += on_device(num_bytes, self.problem.placement, rank)
+        return needs
+
     def shortfall(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[int, int]:
         """(bytes missing at the worker that lacks most, its rank); not positive where all fit."""
         workers = self.problem.placement.workers
-        missing = [m.peak_bytes - w.memory_bytes for m, w in zip(self.memory(layers, cache), workers)]
+        missing = [need - w.memory_bytes for need, w in zip(self.needs_bytes(layers, cache), workers)]
         rank = int(np.argmax(missing))
         return missing[rank], rank
 

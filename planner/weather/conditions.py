@@ -10,6 +10,9 @@ import numpy as np
 from planner.emulation.weather import Weather
 from planner.weather.model import MarkovWeather, SleepWeather, TwoState
 from planner.weather.sleeps import sleeps_s
+from profiles.errors import UserError
+
+_MOST_CHANGES = 10_000  # of one rate in a run, about: more cost minutes to draw and say nothing new
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,13 @@ def under_sleeps(
 
 
 def under_markov(weather: MarkovWeather, num_epochs: int, epoch_s: float, replica: int = 0) -> Conditions:
-    """Rates drawn from the workers' two-state models, for as long as a run could take that is slow throughout."""
+    """Rates drawn from the workers' two-state models, for as long as a run could take that is slow throughout.
+
+    Raises `UserError` where spells are too short, or slow ones too slow, for so many epochs.
+    """
     least = min((state.share for w in weather.workers for state in (w.compute, w.link) if state), default=1.0)
     until_s = num_epochs * epoch_s / least
+    _check_changes(weather, until_s)
     rates = []
     for rank, worker in enumerate(weather.workers):
         states = enumerate((worker.compute, worker.link))
@@ -54,21 +61,37 @@ def under_markov(weather: MarkovWeather, num_epochs: int, epoch_s: float, replic
     return _merged(rates, num_epochs)
 
 
-def under_spells(weather: Weather, hosts: Sequence[str], num_epochs: int, begin_s: float = 0.0) -> Conditions:
+def under_spells(
+    weather: Weather, hosts: Sequence[str], num_epochs: int, begin_s: float = 0.0, *, limited: Sequence[bool]
+) -> Conditions:
     """The rates of an emulated cluster's weather file, by each worker's host.
 
+    Every link counts as limited, though the emulation changes none that its cluster file leaves unlimited.
+
     Args:
+        limited: by worker, whether its processor time is; else spells leave it alone.
         begin_s: after the command's start, when training begins.
     """
     moments = [at_s for at_s in weather.change_times_s() if at_s > begin_s]
     rates = []
-    for host in hosts:
+    for host, is_limited in zip(hosts, limited, strict=True):
         factors = [weather.factors(host, at_s) for at_s in (begin_s, *moments)]
+        factors = [(cpu if is_limited else 1.0, link) for cpu, link in factors]
         rates.append([(np.array(moments) - begin_s, np.array(shares)) for shares in zip(*factors)])
     return _merged(rates, num_epochs)
 
 
 _Rate = tuple[np.ndarray, np.ndarray]  # moments of change [c], shares before each and after the last [c + 1]
+
+
+def _check_changes(weather: MarkovWeather, until_s: float) -> None:
+    for rank, worker in enumerate(weather.workers):
+        for name, state in (("compute", worker.compute), ("link", worker.link)):
+            if state and 2 * until_s / (state.fair_s + state.slow_s) > _MOST_CHANGES:
+                raise UserError(
+                    f"training.weather: {name} of worker {rank} would change more than {_MOST_CHANGES:,} times in the "
+                    f"{until_s:.3g} s that a run may take; give longer spells (fair_s, slow_s) or larger shares"
+                )
 
 
 def _two_state(state: TwoState | None, until_s: float, seed: tuple[int, ...]) -> _Rate:

@@ -50,7 +50,10 @@ class State(NamedTuple):
         ready_s: [W] when its gradients are made.
         arrive_s: [W, W, S] when the rows that p sent in the epoch it is in reach w.
         usual_s: [W, S + 1] usual seconds of every section, and of the epoch.
+        leave_s: [W, S] when its link takes up those rows.
+        free_s: [W] when its link has sent all rows.
         begun, previous: [W] epoch a worker is in, and the one it was in before.
+        older: [W, S] epoch of the rows that were sent before those on their way.
         last_round: [W].
         is_new: [W] has begun this epoch.
         missed: [W, W] w has not had p's rows in time in this epoch.
@@ -63,8 +66,11 @@ class State(NamedTuple):
     ready_s: Floats
     arrive_s: Floats
     usual_s: Floats
+    leave_s: Floats
+    free_s: Floats
     begun: Ints
     previous: Ints
+    older: Ints
     last_round: Ints
     is_new: NDArray[np.bool_]
     missed: NDArray[np.bool_]
@@ -83,8 +89,8 @@ def new_state(num_workers: int, num_exchanges: int) -> State:
     w, s = num_workers, num_exchanges
     never = np.full(w, -1)
     return State(
-        floats(w), floats(w), floats(w), floats(w), floats(w, w, max(s, 1)), floats(w, s + 1),
-        never.copy(), never.copy(), never.copy(), flags(w), flags(w, w), flags(w),
+        floats(w), floats(w), floats(w), floats(w), floats(w, w, max(s, 1)), floats(w, s + 1), floats(w, s), floats(w),
+        never.copy(), never.copy(), np.full((w, s), -1), never.copy(), flags(w), flags(w, w), flags(w),
     )  # fmt: skip
 
 
@@ -118,15 +124,20 @@ def _compute(work, state, section, epoch):
 
 @njit(cache=True, nogil=True)
 def _send(work, state, section):
-    """Rows are there when both ends' links have had the time for them."""
+    """Rows are there when both ends' links have had the time for them, the sender's for one exchange after another.
+
+    Where older ones still wait for the link, new ones take their place, as in the runtime.
+    """
     seconds = work.transfer_s[section]
     for p in range(state.now_s.size):
-        if not state.is_new[p]:
+        if not state.is_new[p] or state.leave_s[p, section] > state.now_s[p]:
             continue
-        sent_s = _end_of_work(state.now_s[p], seconds, work.change_s[p], work.link[p])
+        begin_s = max(state.now_s[p], state.free_s[p])
+        state.leave_s[p, section], state.older[p, section] = begin_s, state.previous[p]
+        state.free_s[p] = _end_of_work(begin_s, seconds, work.change_s[p], work.link[p])
         for w in range(state.now_s.size):
-            received_s = _end_of_work(state.now_s[p], seconds, work.change_s[w], work.link[w])
-            state.arrive_s[p, w, section] = max(sent_s, received_s)
+            received_s = _end_of_work(begin_s, seconds, work.change_s[w], work.link[w])
+            state.arrive_s[p, w, section] = max(state.free_s[p], received_s)
 
 
 @njit(cache=True, nogil=True)
@@ -147,7 +158,7 @@ def _wait(state, w, section, epoch, alpha, staleness):
     for p in range(num_workers):
         if p == w:
             continue
-        version = state.begun[p] if state.arrive_s[p, w, section] <= until_s else state.previous[p]
+        version = state.begun[p] if state.arrive_s[p, w, section] <= until_s else state.older[p, section]
         if _is_too_old(version, epoch, staleness):
             until_s, version = max(until_s, state.arrive_s[p, w, section]), state.begun[p]
         oldest = max(oldest, epoch - version)

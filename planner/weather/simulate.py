@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.emulation.weather import Weather
 from planner.lowering import lower_plan
 from planner.plan import Plan
-from planner.weather.conditions import under_spells
+from planner.weather.conditions import Conditions, under_spells
 from planner.weather.model import ModelledWeather, WeatherFigures
 from planner.weather.play import NUM_REPLICAS, Waiting, aligned_sections, figures, replicas_of
 from profiles.errors import UserError
@@ -32,8 +32,18 @@ def simulate_weather(
     waiting = Waiting.of(plan.decision.partial) if plan.decision.partial else None
     epochs = plan.job.training.epochs
     if isinstance(weather, Weather):
-        hosts = [worker.host for worker in plan.placement.workers]
-        weather.check_hosts(hosts)
-        return figures(sections, lambda _: under_spells(weather, hosts, epochs, begin_s), waiting, 1)
+        return figures(sections, lambda _: spells_of(plan, weather, begin_s), waiting, 1)
     conditions_of = replicas_of(weather, plan.num_workers, epochs, plan.prediction.epoch_s)
     return figures(sections, conditions_of, waiting, num_replicas)
+
+
+def spells_of(plan: Plan, weather: Weather, begin_s: float) -> Conditions:
+    """What a plan's workers run under by a weather file, when training begins `begin_s` after it.
+
+    Processors that no quota limited when they were profiled are not limited by it either.
+    """
+    place = plan.placement
+    hosts = [worker.host for worker in place.workers]
+    weather.check_hosts(hosts)
+    limited = [place.profile_of(rank).cpu_quota is not None for rank in range(plan.num_workers)]
+    return under_spells(weather, hosts, plan.job.training.epochs, begin_s, limited=limited)

@@ -111,7 +111,7 @@ class Adjusting:
             self.set_up_s = seconds
         return seconds
 
-    def adjusted(self, choice: Choice, rank: int, set_up_s: float | None) -> Adjusted:
+    def adjusted(self, choice: Choice, rank: int, set_up_s: float | None, agreeing_s: float = 0.0) -> Adjusted:
         """What is recorded of a choice; `set_up_s` None where nothing was set up after it."""
         return Adjusted(
             epoch=choice.epoch,
@@ -121,6 +121,7 @@ class Adjusting:
             saved_s=choice.present_s if set_up_s is None else choice.saved_s,
             bound_s=choice.bound_s,
             seconds=choice.seconds,
+            agreeing_s=agreeing_s,
             set_up_s=set_up_s or 0.0,
         )
 

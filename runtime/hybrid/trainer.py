@@ -12,7 +12,7 @@ from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.hybrid.adjusting import Adjusting
 from runtime.hybrid.in_step import InStep
 from runtime.hybrid.model import HybridModel
-from runtime.measured import WARM_UP_EPOCHS
+from runtime.measured import UNTIMED_EPOCHS
 
 
 class HybridTrainer(FullBatchTrainer):
@@ -43,7 +43,7 @@ class HybridTrainer(FullBatchTrainer):
         if self.in_step is None:
             return super().train_epoch(epoch, traced=traced)
         record = super().train_epoch(epoch, traced=True)
-        if WARM_UP_EPOCHS <= epoch < self.num_epochs - 1:
+        if UNTIMED_EPOCHS <= epoch < self.num_epochs - 1:
             record.adjusted = self.in_step.after(record).model_dump()
         if not traced:
             record.spans = []

@@ -16,13 +16,14 @@ import torch.distributed as dist
 from planner.hybrid.rates import shares_s
 from planner.hybrid.staging import Staged
 from planner.partial.decision import PartialReduceDecision
+from planner.partial.rule import WARM_UP_EPOCHS
 from planner.plan import Plan
 from planner.program import Step
 from planner.shard import Shard
 from runtime.full_batch import EpochRecord
 from runtime.hybrid.adjusting import Adjusting, Choice
 from runtime.hybrid.model import HybridModel
-from runtime.measured import WARM_UP_EPOCHS
+from runtime.measured import UNTIMED_EPOCHS
 from runtime.partial.mailbox import slots_of
 from runtime.partial.trainer import PartialReduceTrainer
 
@@ -74,7 +75,7 @@ class PartialHybridTrainer(PartialReduceTrainer):
         if self.adjusting is None:
             return super().train_epoch(epoch, traced=traced)
         record = super().train_epoch(epoch, traced=True)
-        if epoch < WARM_UP_EPOCHS:
+        if epoch < UNTIMED_EPOCHS:
             assert not self.rounds.group.renews, "nobody has looked at an epoch yet"
             return self._without_spans(record, traced)
         choice, set_up_s = self.adjusting.look(record, self._exchanged), None
@@ -85,6 +86,11 @@ class PartialHybridTrainer(PartialReduceTrainer):
         self._wanted = choice if choice.is_other and record.epoch >= self._settled_from else None
         record.adjusted = self.adjusting.adjusted(choice, self.mailbox.rank, set_up_s).model_dump()
         return self._without_spans(record, traced)
+
+    def _sleep(self, epoch: int) -> None:
+        super()._sleep(epoch)
+        if self.sleeps_s is not None and self.sleeps_s[epoch]:
+            self.lateness.pace.disturbed()
 
     def _without_spans(self, record: EpochRecord, traced: bool) -> EpochRecord:
         if not traced:

@@ -88,6 +88,8 @@ class Lateness:
         self.arrivals[name] = self.mailbox.copy_rows(slot, out)
         versions = [arrival.version for arrival in self.arrivals[name].values()]
         self.oldest = max([self.oldest, *(self.epoch - version for version in versions)])
+        if self.oldest:
+            self.pace.disturbed()
         self.pace.end_part(name)
         return out
 

@@ -68,7 +68,7 @@ class Rounds:
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
-            pace: until when, and until which round nobody may be missing.
+            pace: until when, and until which round nobody may be missing; it is told where somebody was.
             wants: this worker would exchange other rows after a round of all.
 
         Raises `PeerError` where workers that cannot be done without are not ready in time.
@@ -83,6 +83,8 @@ class Rounds:
             self.missed[number] = group.members
             number, previous = number + 1, group
         self.number, self.group = number, group
+        if number > epoch or len(group.members) < self._mailbox.size:
+            pace.disturbed()
         self._mailbox.forget_groups(number)
         return group
 
@@ -99,7 +101,8 @@ class Rounds:
             return self._may_step(number, previous, expected, absence, time.monotonic() >= deadline_s)
 
         def is_settled() -> bool:
-            return number in box.groups or may_step()
+            # Who is ready for a later round has seen the group of this one: it is in the store, though not told yet.
+            return number in box.groups or max(box.ready) > number or may_step()
 
         if not box.wait(is_settled, min(deadline_s, until_s)) and not box.wait(is_settled, until_s):
             missing = tuple(rank for rank in range(box.size) if box.ready[rank] < number)

@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks._fluctuation_costs import deciding_share
 from benchmarks._fluctuation_runs import counted_s, measured_lengths_s
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, weathers_of
-from benchmarks.fluctuation import _cut_of_sums, _mean_cut, cuts
-from planner.trace import Trace
+from benchmarks.fluctuation import _cut_of_sums, _errors, _mean_cut, cuts
+from planner.trace import Adjusted, Trace
 
 HOSTS = [host.name for host in FULL.cluster().hosts]
 
@@ -108,3 +109,27 @@ def test_all_variants_of_a_row_meet_the_same_weathers():
     assert (two.sleeps.seconds(123.0), two.sleeps.duration_epochs) == (1.4, 5)
     assert changes.changes.spells[0].from_s == 6.0
     assert changes.until_s == 6.0 + FULL.window_s
+
+
+def test_deciding_is_the_slowest_workers_with_what_it_asks_the_others():
+    """Of each epoch, over all epochs' seconds."""
+    decided = {"num_cached": 0, "changed": False, "saved_s": 0.0, "bound_s": 0.0}
+    rows = ((2, 0, 0.1, 0.2), (2, 1, 0.2, 0.0), (3, 0, 0.1, 0.0))
+    adjustments = tuple(
+        Adjusted(epoch=epoch, worker=worker, seconds=seconds, agreeing_s=agreeing_s, **decided)
+        for epoch, worker, seconds, agreeing_s in rows
+    )
+    trace = measured((2.0, 3.0)).model_copy(update={"adjustments": adjustments})
+    assert deciding_share(trace, np.array([1.0, 3.0])) == pytest.approx((0.3 + 0.1) / 4)
+
+
+def test_errors_of_those_that_adjust_stand_apart():
+    """They are simulated as if they did not."""
+    variants = [
+        {"mean_error": error, "p95_error": 2 * error, "is_simulated_as_run": as_run}
+        for error, as_run in ((-0.1, True), (0.05, True), (0.4, False))
+    ]
+    found = _errors([{"variants": variants}])
+    assert found["worst_simulated_mean_error"] == 0.1
+    assert found["worst_simulated_p95_error_of_adjusting"] == 0.8
+    assert _errors([{"variants": variants[:2]}])["worst_simulated_mean_error_of_adjusting"] is None

@@ -76,6 +76,17 @@ def test_tasks_are_means_over_workers_and_medians_over_epochs():
     assert tasks[0].miss_s == -3.0
 
 
+def test_a_worker_that_is_missing_makes_no_task_shorter():
+    """Under partial reduce: the mean is over those that are in an epoch."""
+    spans = [span for span in MEASURED.spans if span.worker == 0 or span.epoch == 0]
+    absent = MEASURED.model_copy(update={"spans": tuple(spans), "num_members": (2, 1, 1)})
+    comparison = compare(PREDICTED, absent)
+    tasks = {task.task: task.measured_s for task in comparison.tasks}
+    assert tasks == {"guess": 4.0, "mm": 2.0}
+    assert comparison.went_on_share == pytest.approx(2 / 3)
+    assert compare(PREDICTED, MEASURED).went_on_share == 0.0
+
+
 def test_tasks_of_one_side_are_listed():
     """A key only one player knows is a fault of the run or of the lowering."""
     comparison = compare(PREDICTED, MEASURED)

@@ -140,3 +140,12 @@ def test_categories_weigh_refreshing_and_reusing_epochs_by_their_share():
     spans += [span("compute", 0, 1, worker, 5) for worker in (0, 1)]
     assert trace_of(*spans, refresh_interval=4).category_s("compute") == pytest.approx((4.5 + 3 * 1) / 4)
     assert trace_of(*spans[:6], refresh_interval=4).category_s("compute") == 4.5
+
+
+def test_who_is_missing_from_an_epoch_does_not_count_in_it():
+    """Under partial reduce: a worker that joined later has no tasks in the epoch, and makes no mean smaller."""
+    both = [span("compute", 0, 2, worker, epoch=0) for worker in (0, 1)]
+    alone = [span("compute", 0, 2, 1, epoch=epoch) for epoch in (1, 2)]
+    trace = trace_of(*both, *alone, num_members=(2, 1, 1))
+    assert trace.workers_traced() == {0: 2, 1: 1, 2: 1}
+    assert trace.category_s("compute") == 2.0

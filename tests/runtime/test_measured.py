@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from runtime.measured import WARM_UP_EPOCHS, measured_trace
+from runtime.measured import UNTIMED_EPOCHS, measured_trace
 
 
 def record(epoch, start_s, end_s, *, begun=None, sent_bytes=10, loss=1.0, num_members=0, oldest=0):
@@ -35,7 +35,7 @@ def test_epochs_last_from_one_end_to_the_next():
         [record(e, 10.0 * e + 1, 10.0 * e + 4) for e in range(5)],
     ]
     trace = trace_of(workers)
-    assert trace.epoch_s == (10.0,) * (5 - WARM_UP_EPOCHS)
+    assert trace.epoch_s == (10.0,) * (5 - UNTIMED_EPOCHS)
     assert trace.losses == (1.0,) * 5
     assert [(s.epoch, s.worker, s.start_s, s.end_s) for s in trace.spans[2:4]] == [(1, 0, 0.0, 3.0), (1, 1, 1.0, 4.0)]
     assert trace.stolen_share == 0.01
@@ -61,7 +61,7 @@ def test_epochs_that_overlap_add_up_to_the_whole():
         [record(e, 10.0 * e, 10.0 * e + 10) for e in range(6)],
         [record(e, 10.0 * e + 4, 10.0 * e + 13) for e in range(6)],
     ]
-    assert trace_of(workers).epoch_s == (10.0,) * (6 - WARM_UP_EPOCHS)
+    assert trace_of(workers).epoch_s == (10.0,) * (6 - UNTIMED_EPOCHS)
     assert trace_of([records[:1] for records in workers]).epoch_s == (13.0,)
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from planner.hybrid.levels import levels_of, why_not
+from planner.hybrid.levels import levels_of, sparse_row_bytes, why_not
 from planner.job import ModelSpec
 from planner.program import LayerDecision, build_program
+from planner.shapes import WorkerShape
 
 FIRST, AFTER = LayerDecision(op_order="aggregate_first"), LayerDecision(op_order="multiply_first")
 ONCE = LayerDecision(op_order="aggregate_first", precompute=True)
@@ -80,3 +81,33 @@ def test_models_without_replicas_say_why():
     assert why_not(tagcn, (ONCE, FIRST)) is None
     assert "own row" in (why_not(sage, (AFTER, FIRST)) or "")
     assert why_not(sage, (FIRST, AFTER)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "num_bytes"),
+    [
+        ("gcn", (AFTER, AFTER), 64),
+        ("gcn", (ONCE, AFTER), 96),
+        ("sage", (ONCE, FIRST), 160),
+        ("gcn", (FIRST, FIRST), None),
+    ],
+)
+def test_sparse_input_rows_have_the_bytes_of_their_entries(kind, layers, num_bytes):
+    """Twice, transpose included, in every hop that is held; by the mean of the workers' own rows, whatever F is."""
+    model = ModelSpec(kind=kind, num_layers=2, hidden_channels=8)
+    sizes = {"num_halo": 0, "num_sent": 0, "local_edges": 0, "remote_edges": 0, "num_train": 0}
+    shapes = [WorkerShape(num_local=10, hop_entries=entries, **sizes) for entries in ((30, 50), (50, 70))]
+    is_sparse = num_bytes is not None
+    program = build_program(model, layers, num_features=100, num_classes=3, sparse_input=is_sparse)
+    found = sparse_row_bytes(program, shapes)
+    assert found == num_bytes
+    dense, held = (levels_of(model, layers, 100, 3, input_bytes=given) for given in (None, found))
+    dense_bytes = 4 * 100 * (2 if kind == "sage" else 1)
+    less_bytes = dense_bytes - num_bytes if is_sparse else 0
+    assert dense.vertex_bytes[dense.first] - held.vertex_bytes[held.first] == less_bytes
+
+
+def test_sparse_input_rows_of_tagcn_are_held_once():
+    """At the lowest level, as dense ones."""
+    model = ModelSpec(kind="tagcn", num_layers=2, hidden_channels=8, num_hops=2)
+    assert levels_of(model, (ONCE, FIRST), 100, 3, input_bytes=48).vertex_bytes[2] == 4 * 8 + 48

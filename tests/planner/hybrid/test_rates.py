@@ -97,6 +97,17 @@ def test_the_proportion_to_sort_by_does_not_swing():
     assert seen[2:] == pytest.approx([0.2] * 28)
 
 
+def test_a_drifting_proportion_is_followed_every_fifteen_epochs():
+    """By the median of all fifteen; only the first, after three epochs, rests on fewer."""
+    monitor, seen = RateMonitor(PLANNED, MANY), []
+    for epoch in range(1, 48):
+        monitor.observe(Pace(vertex_s=1e-8, edge_s=epoch * 1e-9), 1e-8 * MANY, MANY)
+        steady = monitor.steady
+        seen.append(steady.edge_s / steady.vertex_s)
+    expected = [0.1] * 2 + [0.2] * 12 + [0.8] * 15 + [2.3] * 15 + [3.8] * 3
+    assert seen == pytest.approx(expected)
+
+
 def test_few_rows_say_little():
     """A tenth of what would show all moves a rate by a tenth, however long an exchange took with them."""
     monitor = RateMonitor(PLANNED, MANY)

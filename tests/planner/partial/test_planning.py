@@ -1,7 +1,10 @@
 """Plans with partial reduce: said to be stale, with room for what it keeps, and chosen for the weather."""
 
+import json
+
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation.weather import Spell, Weather
@@ -10,7 +13,10 @@ from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGr
 from planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from planner.partial.memory import mailbox_bytes
 from planner.plan import Plan
+from planner.program import LayerDecision
 from planner.search import make_plan, simulate_plan
+from planner.strategies.base import Problem
+from planner.strategies.halo_exchange import HaloExchangeStrategy
 from planner.weather.model import SleepWeather
 from planner.weather.play import Waiting, figures, replicas_of
 from planner.weather.sections import Sections
@@ -18,6 +24,7 @@ from planner.weather.simulate import simulate_weather
 from planner.weather.sleeps import planned_sleeps_s, sleeps_s
 from profiles.catalog import catalog_profile
 from profiles.errors import NoPlanFitsError, UserError
+from profiles.machine import CpuQuota
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -58,6 +65,16 @@ def test_such_a_plan_is_stale_unless_k_is_0(tmp_path):
     assert simulate_plan(loaded).median_epoch_s == plan.prediction.epoch_s
 
 
+def test_a_plan_that_is_older_than_its_job_allows_is_refused():
+    """By the name of the decision that makes it so."""
+    raw = json.loads(plan_of(pin=PartialReducePin(max_staleness=0)).model_dump_json())
+    raw["job"]["fidelity"], raw["decision"]["partial"]["max_staleness"] = "exact", 3
+    with pytest.raises(UserError, match=r"decision\.partial: rows are reused"):
+        Plan.parse(raw, where="plan.json")
+    with pytest.raises(ValidationError, match="less than or equal to 1000000"):
+        PartialReducePin(max_staleness=10**20)
+
+
 def test_contributing_vertices_are_in_the_plan():
     """The last layer's are the training vertices."""
     plan = plan_of(pin=PartialReducePin())
@@ -86,9 +103,25 @@ def test_what_it_keeps_must_fit(processor):
         widths = sum(step.in_width * (2 - step.constant) for step in plain.program().steps if step.op == "aggregate")
         assert kept == 4 * 2 * (shape.num_halo + shape.num_sent) * widths
         assert ours.peak_bytes == theirs.peak_bytes + kept
+    pins = {"op_order": "multiply_first", "precompute": False, "feature_cache": False, "overlap": False}
+    plain = plan_of(profile=processor, **pins)
     tight = max(load.peak_bytes for load in plain.prediction.workers) + 1000
-    with pytest.raises(NoPlanFitsError, match=r"partial reduce keeps, worker \d needs .* are missing"):
-        plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight)
+    assert plan_of(profile=processor, memory_bytes=tight, **pins).decision.layers == plain.decision.layers
+    with pytest.raises(NoPlanFitsError, match=r"no plan fits: the nearest, .* are missing"):
+        plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight, **pins)
+
+
+@pytest.mark.parametrize("pin", [None, PartialReducePin()])
+def test_mailboxes_count_in_the_choice(processor, pin):
+    """What a decision lacks has its mailbox in it, so that one with smaller mailboxes may fit where it does not."""
+    plan = plan_of(profile=processor, pin=pin)
+    part = (np.arange(GRAPH.num_nodes) % 3).astype(np.int32)
+    trial = HaloExchangeStrategy()._trial(Problem(GRAPH, plan.job, plan.placement), part, False)
+    layers = (LayerDecision(op_order="multiply_first"),) * 2
+    kept = [mailbox_bytes(trial.program(layers), shape) if pin else 0 for shape in trial.shapes]
+    needs = [estimate.peak_bytes + more for estimate, more in zip(trial.memory(layers), kept, strict=True)]
+    lacks = [need - w.memory_bytes for need, w in zip(needs, plan.placement.workers, strict=True)]
+    assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
 
 
 def test_a_group_smaller_than_a_majority_is_refused():
@@ -112,13 +145,19 @@ def test_a_plan_predicts_its_weather():
     assert not planned_sleeps_s(plan_of(), 2).any()
 
 
-def test_a_weather_file_is_played_once():
-    """Half the processor for the whole run makes compute twice as long; a host that is not there is named."""
-    plan = plan_of()
+def test_a_weather_file_is_played_once(tmp_path):
+    """Half the processor for the whole run makes compute twice as long, but of one that nothing limits; a host that is
+    not there is named.
+    """
+    quota = {"cpu_quota": CpuQuota(share=0.999, period_s=0.1)}
+    limited = catalog_profile("t4").model_copy(update=quota).save(tmp_path / "limited.json")
+    plan = plan_of(profile=limited)
     slow = Weather(spells=(Spell(host="a", from_s=0, to_s=1e9, cpu=0.5),))
     found = simulate_weather(plan, slow)
     compute_s = plan.prediction.compute_s + plan.prediction.host_s
     assert plan.prediction.epoch_s + 0.8 * compute_s < found.mean_epoch_s <= 2 * plan.prediction.epoch_s + 1e-9
+    free = plan_of()
+    assert simulate_weather(free, slow).mean_epoch_s == pytest.approx(free.prediction.epoch_s)
     with pytest.raises(UserError, match="'b'"):
         simulate_weather(plan, Weather(spells=(Spell(host="b", from_s=0, to_s=1),)))
     stale = plan.decision.cache.model_copy(update={"refresh_interval": 2, "num_rows": (1, 1, 1)})
@@ -137,9 +176,10 @@ def test_what_is_left_out_is_chosen_for_the_weather():
     sections = Sections(np.tile([1.0, 1.0, 0.0], (4, 1)), np.zeros(2), backward=1)
     counts = np.ones((2, 4), np.int64)
     chosen = choose_partial_reduce(job_with(PartialReducePin()), sections, 2.0, counts)
-    conditions_of = replicas_of(SLEEPS, 4, 60, 2.0)
+    replicas = replicas_of(SLEEPS, 4, 60, 2.0)
+    drawn = [replicas(1 + replica) for replica in range(40)]  # 0 is what the run itself meets
     p95_s = {
-        (k, alpha): figures(sections, conditions_of, Waiting(alpha, k, 3), 40).p95_run_epoch_s
+        (k, alpha): figures(sections, drawn.__getitem__, Waiting(alpha, k, 3), 40).p95_run_epoch_s
         for k in STALENESSES
         for alpha in ALPHAS
     }

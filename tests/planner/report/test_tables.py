@@ -128,6 +128,10 @@ def test_comparison_table_shows_errors_and_misses(plan):
     assert "75.00%" in text
     assert comparison.tasks[0].task in text
     assert "unprofiled shape" in text or not comparison.tasks[0].unprofiled
+    assert "went on" not in text
+    partial = predicted.model_copy(update=changes | {"num_members": (predicted.num_workers - 1,)})
+    words = " ".join(shown(comparison_table(compare(predicted, partial))).split())
+    assert "100% of the steps went on without some worker" in words
 
 
 def test_profile_table_lists_every_operator():

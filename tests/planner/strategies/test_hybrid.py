@@ -63,6 +63,17 @@ def test_cache_is_everything_and_sends_no_row():
     assert all(load.sent_bytes == 0 for load in plan.prediction.workers)
 
 
+def test_sparse_rows_count_with_their_entries():
+    """Of the inputs of all replicas: no zero is held, though here there is none, but a transpose."""
+    pin = {"dependencies": "cache", "balance": "equal", "op_order": "multiply_first"}
+    dense, sparse = (make(**pin, sparse_features=is_sparse)[0] for is_sparse in (False, True))
+    for rank, (ours, theirs) in enumerate(
+        zip(sparse.decision.dependencies.workers, dense.decision.dependencies.workers, strict=True)
+    ):
+        more_bytes = (2 * 8 - 4) * SPEC.num_features * dense.replicas.num_replicas(rank, 0)
+        assert ours.num_bytes - theirs.num_bytes == more_bytes > 0
+
+
 def test_hybrid_is_no_slower_than_either():
     """Of its own choice, nothing and everything the fastest is taken; all are listed."""
     pin = {"op_order": "multiply_first", "bytes_per_s": 3e7, "num_layers": 3}

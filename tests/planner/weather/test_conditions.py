@@ -7,6 +7,7 @@ from planner.emulation.weather import Spell, Weather
 from planner.weather.conditions import under_markov, under_sleeps, under_spells
 from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
 from planner.weather.sleeps import sleeps_s
+from profiles.errors import UserError
 
 
 def share_at(change_s, shares, at_s):
@@ -40,18 +41,20 @@ def test_replicas_differ_and_repeat():
 
 
 def test_spells_are_the_weather_files():
-    """At every moment after training has begun, each worker has its host's shares."""
+    """At every moment after training has begun, each worker has its host's shares, of a processor that is limited."""
     spells = (
         Spell(host="a", from_s=2, to_s=6, cpu=0.5),
         Spell(host="a", from_s=4, to_s=9, cpu=0.5, link=0.1),
         Spell(host="b", from_s=0, to_s=3, link=0.2),
     )
     weather, hosts = Weather(spells=spells), ["b", "a", "a"]
-    drawn = under_spells(weather, hosts, num_epochs=4, begin_s=1.0)
+    limited = [True, True, False]
+    drawn = under_spells(weather, hosts, num_epochs=4, begin_s=1.0, limited=limited)
     for worker, host in enumerate(hosts):
         for at_s in np.arange(1.05, 12, 0.1):
             cpu, link = weather.factors(host, at_s)
-            assert share_at(drawn.change_s[worker], drawn.compute[worker], at_s - 1.0) == cpu
+            expected = cpu if limited[worker] else 1.0
+            assert share_at(drawn.change_s[worker], drawn.compute[worker], at_s - 1.0) == expected
             assert share_at(drawn.change_s[worker], drawn.link[worker], at_s - 1.0) == link
     assert not drawn.sleep_s.any()
 
@@ -63,3 +66,13 @@ def test_sleeps_leave_rates_alone():
     assert np.array_equal(drawn.sleep_s[2], sleeps_s(weather, 2, 20, 1.0))
     assert (drawn.compute == 1).all()
     assert (drawn.link == 1).all()
+
+
+@pytest.mark.parametrize(
+    "state", [TwoState(share=0.5, fair_s=1e-4, slow_s=1e-4), TwoState(share=1e-8, fair_s=3, slow_s=3)]
+)
+def test_spells_too_short_for_the_run_are_refused(state):
+    """Before anything is drawn: it would not end."""
+    weather = MarkovWeather(workers=(WorkerWeather(), WorkerWeather(link=state)))
+    with pytest.raises(UserError, match=r"training\.weather: link of worker 1 would change more than 10,000 times"):
+        under_markov(weather, num_epochs=200, epoch_s=1.0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.trace import Span, Trace
+from planner.trace import Adjusted, Span, Trace
 from planner.weather.fit import fit_weather
 from planner.weather.model import TwoState
 from planner.weather.two_state import durations, split
@@ -94,3 +94,18 @@ def test_a_trace_of_too_few_or_scattered_epochs_is_refused():
     scattered = many.model_copy(update={"spans": tuple(span for span in many.spans if span.epoch % 2)})
     with pytest.raises(UserError, match="on end"):
         fit_weather(scattered)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_members": (2,) * 60},
+        {"adjustments": (Adjusted(epoch=3, worker=0, num_cached=1, changed=True, saved_s=1, bound_s=1, seconds=0),)},
+    ],
+)
+def test_a_trace_whose_epochs_are_not_alike_is_refused(changes):
+    """Of partial reduce or of splits that change: a missing worker would be taken for one of another speed."""
+    many = trace_of(np.ones((2, 60)), np.ones(60), np.zeros(60))
+    fit_weather(many)
+    with pytest.raises(UserError, match=r"leave out pin\.partial_reduce and pin\.adjust"):
+        fit_weather(many.model_copy(update=changes))

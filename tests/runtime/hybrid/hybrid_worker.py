@@ -51,6 +51,7 @@ def weathered(record, program, model, *, link_s, compute_s):
         (key, kind, 0.0, link_s if key in slow else compute_s if kind == "compute" else end_s - begin_s)
         for key, kind, begin_s, end_s in record.spans
     ]
+    record.start_s, record.end_s = 0.0, record.end_s - record.start_s
     for block in model.blocks.values():
         for name, arrived_s in block.exchanger.arrived_s.items():
             block.exchanger.arrived_s[name] = np.where(arrived_s > 0, link_s, 0.0)

@@ -54,6 +54,16 @@ def test_a_worker_that_is_stopped_for_a_while_is_taken_back(tmp_path, stopped_s)
     check_went_on(trace)
 
 
+def test_a_worker_that_is_killed_ends_the_run_by_its_name(tmp_path):
+    """At once, in the midst of training; nothing of the run is left but an earlier model."""
+    _, plan = plan_on(tmp_path, 1, partial=True, epochs=FOR_EVER)
+    run = tmp_path / "run"
+    killing = Once(partial(send, run, 2, signal.SIGKILL))
+    with pytest.raises(RunFailedError, match="worker 2 was ended by SIGKILL"):
+        api.run(plan, run, timeout_s=60, on_event=killing)
+    check_nothing_stays(run)
+
+
 @needs_emulation
 def test_a_host_whose_link_is_down_for_a_while_is_taken_back(tmp_path, monkeypatch):
     """As a worker that is stopped; what it sends and is sent meanwhile is not lost but late."""

@@ -14,7 +14,6 @@ from runtime.comm import HaloExchanger
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.lateness import Lateness
 from runtime.partial.mailbox import PeerError, Slot
-from runtime.partial.pace import Pace
 from runtime.recorder import Recorder
 
 COUNTS = np.array([[0, 2, 1], [3, 0, 2], [1, 2, 0]])  # rows from p to q
@@ -193,45 +192,6 @@ def test_a_silent_peer_is_named(boxes):
         train(exchangers[0], 0)
 
 
-def test_usual_seconds_are_the_least_of_the_warm_up_without_its_first_epoch(monkeypatch):
-    """Per part; deadlines count from where the part began, and there is none in the warm-up."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = Pace(alpha=0.5)
-    for epoch, seconds in enumerate((100.0, 2.0, 4.0)):
-        pace.begin(epoch)
-        assert pace.deadline_s("a") == pace.step_deadline_s() == float("inf")
-        now[0] += seconds
-        pace.end_part("a")
-        now[0] += 1.0
-        pace.end_epoch()
-    pace.begin(3)
-    begin_s = now[0]
-    assert pace.deadline_s("a") == begin_s + 1.5 * 2.0
-    assert pace.step_deadline_s() == begin_s + 1.5 * 3.0
-    assert pace.step_deadline_s(7.0) == 7.0 + 1.5 * 3.0
-    now[0] += 50.0
-    pace.end_part("a")
-    assert pace.deadline_s("a") == begin_s + 50.0 + 1.5 * 2.0
-
-
-def test_a_new_split_is_warmed_up_for(monkeypatch):
-    """What was usual is forgotten; the first epoch is not counted, then deadlines are those of the new epochs."""
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    pace = Pace(alpha=1.0)
-    for epoch, seconds in enumerate((1.0, 1.0, 1.0, 1.0, 50.0, 9.0, 3.0)):
-        if epoch == 4:
-            pace.warm_up_from(4)
-        pace.begin(epoch)
-        assert (pace.deadline_s("a") == float("inf")) == (epoch != 3)
-        now[0] += seconds
-        pace.end_part("a")
-        pace.end_epoch()
-    pace.begin(7)
-    assert pace.deadline_s("a") == pace.step_deadline_s() == now[0] + 2 * 3.0
-
-
 def test_in_a_new_warm_up_all_are_waited_for(boxes):
     """However patient a worker is, and whoever was late before."""
     exchangers = exchangers_of(boxes, patience_s=0.0)
@@ -247,3 +207,14 @@ def test_in_a_new_warm_up_all_are_waited_for(boxes):
     halos = in_threads([*(lambda e=e: train(e, FIRST) for e in exchangers[:2]), late])
     assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST}
     assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]
+
+
+def test_an_epoch_without_a_peer_is_no_usual_one(boxes):
+    """Its seconds do not count, of those that went on without it."""
+    exchangers, disturbed = exchangers_of(boxes), set()
+    for rank, exchanger in enumerate(exchangers):
+        exchanger.lateness.pace.disturbed = lambda rank=rank: disturbed.add(rank)
+    warm_up(exchangers)
+    assert not disturbed
+    in_threads([lambda e=e: train(e, FIRST) for e in exchangers[:2]])
+    assert disturbed == {0, 1}
