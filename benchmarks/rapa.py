@@ -1,12 +1,12 @@
 """Halo pruning: how far CaPGNN's algorithms are from the optimum, and what the paper's cost would prune.
 
 Small cases, drawn graphs in equal METIS parts on two to four catalog devices of different speed, are solved by CP-SAT:
-the least largest cost over all choices that prune no more influence than algorithms 2 and 3 did, and the least influence
-that makes the largest cost no larger than theirs, under the paper's cost and under predicted seconds taken as linear.
-The second shows what they prune for nothing: above the mean they prune also where another worker stays later. A case
-where nothing is pruned proves nothing and is left out. Larger ones, on groups of the paper's devices, are pruned by
-predicted seconds and by `paper_cost`, whose terms have no unit; both are judged by the same simulated epoch and by the
-influence that they cost.
+the least largest cost over all choices that prune no more influence than algorithms 2 and 3 did, and the least
+influence that makes the largest cost no larger than theirs, under the paper's cost and under predicted seconds taken as
+linear. The second shows what they prune for nothing: above the mean they prune also where another worker stays later.
+A case where nothing is pruned proves nothing and is left out. Larger ones, on groups of the paper's devices, are pruned
+by predicted seconds and by `paper_cost`, whose terms have no unit; both are judged by the same simulated epoch and by
+the influence that they cost.
 """
 
 from __future__ import annotations
