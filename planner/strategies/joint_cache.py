@@ -87,7 +87,7 @@ class _Fitting:
         return best
 
     def _sure(self, spare: np.ndarray) -> tuple[np.ndarray, CacheDecision]:
-        """(room that is sure to fit, its cache): what is spare but for the gradients of all rows sent, and what lacks then.
+        """(room that is sure to fit, its cache): all but what the gradients of all rows sent take, and what lacks then.
 
         Where a worker still lacks something, for gradients of rows that others keep, all keep less.
         """
