@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.joint_cache.halo_buffers import HaloBuffers
+from planner.joint_cache.halo_buffers import HaloBuffers, kept_fixed
 from planner.program import Program, Step
 from planner.shapes import WorkerShape
 from profiles.kernels.pool import POOLED_BYTES, block_bytes
@@ -87,11 +87,20 @@ def epoch_buffers(
     Where some epochs reuse embeddings: of a first one, one that reuses, and one that refreshes what was kept.
     """
     epoch = Epoch(program, shape, num_classes, num_workers, cache, rank, overlap, on_cuda)
-    epoch.halo.fetch_fixed(program)
+    epoch.halo.have_fixed(program)
     for refresh in (True, False, True) if cache.is_stale else (True,):
         epoch.halo.refresh = refresh
         epoch.play()
     epoch.halo.release()
+    return epoch.buffers
+
+
+def filling_buffers(
+    program: Program, shape: WorkerShape, num_workers: int, cache: CacheDecision, rank: int, *, overlap: bool = False
+) -> Buffers:
+    """The buffers of having halo rows sent, before training, that never change and are kept."""
+    epoch = Epoch(program, shape, 0, num_workers, cache, rank, overlap)
+    epoch.fill()
     return epoch.buffers
 
 
@@ -128,6 +137,11 @@ class Epoch:
             self._backward(step)
         self._reduce()
 
+    def fill(self) -> None:
+        """Runs the steps whose halo rows never change; what comes out of them lives until all have run."""
+        for step in kept_fixed(self.program, self.cache):
+            self._forward(step)
+
     def _make(self, rows: int, width: int) -> int:
         return self.buffers.make(rows * width)
 
@@ -161,16 +175,17 @@ class Epoch:
     def _aggregate(self, step: Step) -> None:
         """With overlap what was packed lives on beside the output, until it is sent."""
         exchanges, halo = self.num_workers > 1, None
+        overlaps = exchanges and self.overlap and self.halo.lets_overlap(step)
         if exchanges:
             self.halo.begin_fetch(step)
-        if exchanges and not self.overlap:
+        if exchanges and not overlaps:
             halo = self.halo.end_fetch(step)
         if step.base:
             out = self.buffers.hold(self.values[step.base])
         else:
             out = self._make(self.shape.num_local, step.in_width)
         self.values[step.outputs[0]] = out
-        if exchanges and self.overlap:
+        if overlaps:
             halo = self.halo.end_fetch(step)
         self.buffers.drop(halo)
 

@@ -79,12 +79,11 @@ class FullBatchLowering:
         return self.schedule
 
     def ports_s(self) -> list[float]:
-        """Seconds in which every worker's own port, whatever the others do, moves the rows that were lowered."""
-        of_workers = [np.maximum(sent.sum(0), sent.sum(1)) for sent in self.exchanges_bytes]
-        return [
-            sum(self.network.port_s(worker, float(num_bytes[worker])) for num_bytes in of_workers)
-            for worker in range(len(self.shapes))
-        ]
+        """Seconds in which every worker's own port moves the rows that were lowered, whatever other hosts do."""
+        seconds = np.zeros(len(self.shapes))
+        for sent_bytes in self.exchanges_bytes:
+            seconds += self.network.ports_s(sent_bytes)
+        return seconds.tolist()
 
     def _loss(self, worker: int) -> Estimate:
         # The operator's training rows are every other one; the gradient is cleared everywhere.

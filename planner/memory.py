@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.buffers import epoch_buffers
+from planner.buffers import epoch_buffers, filling_buffers
 from planner.costs import FLOAT_BYTES
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import Program
@@ -25,7 +25,7 @@ class MemoryEstimate:
         input_bytes: features, dense or CSR with transpose.
         parameter_bytes: weights and optimizer state.
         epoch_bytes: activations, gradients, receive and reduce buffers, kept halo rows: `planner.buffers`.
-        setup_bytes: peak while loading and precomputing, which may exceed training.
+        setup_bytes: peak while loading, precomputing and filling caches, which may exceed training.
     """
 
     base_bytes: int
@@ -68,6 +68,10 @@ def estimate_memory(
     on_cuda = profile.device_kind == "cuda"
     buffers = epoch_buffers(program, shape, num_classes, num_workers, cache, rank, overlap=overlap, on_cuda=on_cuda)
     epoch_bytes = buffers.peak_bytes if on_cuda else buffers.held_bytes
+    filling = filling_buffers(program, shape, num_workers, cache, rank, overlap=overlap)
+    filling_bytes = filling.peak_bytes if on_cuda else filling.held_bytes
+    if filling_bytes:
+        filling_bytes += program.num_parameters * FLOAT_BYTES  # by then there are weights
     return MemoryEstimate(
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(program) else 0),
         graph_bytes=graph_bytes,
@@ -77,7 +81,8 @@ def estimate_memory(
         setup_bytes=graph_bytes
         + features
         + labels
-        + (input_bytes + _halo_features(shape, num_features, sparse) if program.precomputed else 0),
+        + (input_bytes + _halo_features(shape, num_features, sparse) if program.precomputed else 0)
+        + filling_bytes,
     )
 
 

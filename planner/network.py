@@ -54,8 +54,24 @@ class Network:
         unprofiled = is_guess or any(port.unprofiled for port in found)
         return Estimate(seconds, slowest.spread_s * factor, unprofiled, (("all_to_all", seconds),))
 
-    def port_s(self, rank: int, num_bytes: float) -> float:
-        """Seconds in which a worker's own port sends and receives `num_bytes` each, whatever the others do."""
+    def ports_s(self, sent_bytes: np.ndarray) -> np.ndarray:
+        """Seconds [W] in which every worker's own port moves its rows; `sent_bytes[p, q]` go from worker p to q.
+
+        Rows that stay on a host do not pass its link; whoever has rows that do shares it with the host's other workers.
+        """
+        together = self._host_of[:, None] == self._host_of
+        leaving = np.where(together, 0, sent_bytes)
+        out, into = leaving.sum(1), leaving.sum(0)
+        crossing = np.where(np.maximum(out, into) > 0, np.maximum(together @ out, together @ into), 0)
+        moved = np.maximum(sent_bytes.sum(0), sent_bytes.sum(1))
+        return np.array([self.port_s(w, float(moved[w]), float(crossing[w])) for w in range(self.num_workers)])
+
+    def port_s(self, rank: int, num_bytes: float, crossing_bytes: float | None = None) -> float:
+        """Seconds in which a worker's own port sends and receives `num_bytes` each, whatever other hosts do.
+
+        Args:
+            crossing_bytes: what passes its host's link meanwhile (None: all of its rows, and nobody else's).
+        """
         if num_bytes <= 0 or self.num_workers == 1:
             return 0.0
         if self._was_measured:
@@ -63,8 +79,11 @@ class Network:
             assert port is not None
             return port.seconds
         inner, outer = self.placement.device_link, self.placement.workers[rank].link
-        links = [inner] if len(set(self._host_of)) == 1 else [inner, outer]
-        return max(link.latency_s + num_bytes / link.bytes_per_s for link in links)
+        seconds = inner.latency_s + num_bytes / inner.bytes_per_s
+        crossing_bytes = num_bytes if crossing_bytes is None else crossing_bytes
+        if len(set(self._host_of)) == 1 or crossing_bytes <= 0:
+            return seconds
+        return max(seconds, outer.latency_s + crossing_bytes / outer.bytes_per_s)
 
     def all_to_all_processor(self, sent_bytes: np.ndarray) -> list[Estimate]:
         """Processor seconds of each worker; sending and receiving are taken to cost the same."""

@@ -133,7 +133,8 @@ def _run_epochs(trainer: FullBatchTrainer, epochs: int, traced: set[int], rank: 
 def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED_EPOCHS) -> list[int]:
     """Up to `most` epochs, evenly spread after the warm-up.
 
-    With a refresh interval also the one that begins each one's interval and the one after, for both kinds.
+    With a refresh interval also the one that begins each one's interval and the one after, for both kinds. Of a kind
+    that is not among them, as in a short run, the last one there is, though it be of the warm-up.
     """
     first = min(UNTIMED_EPOCHS, epochs - 1)
     count = min(most, epochs - first)
@@ -141,6 +142,10 @@ def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED
     if refresh_interval > 1:
         begins = {e - e % refresh_interval for e in spread}
         spread |= {e for begin in begins for e in (begin, begin + 1) if first <= e < epochs}
+        for refreshes in (True, False):
+            of_kind = [e for e in range(epochs) if (e % refresh_interval == 0) == refreshes]
+            if spread.isdisjoint(of_kind):
+                spread.update(of_kind[-1:])
     return sorted(spread)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from planner.halo import Halo
 
 RESERVE_BYTES = 64 * 2**20
-"""Left free on every device, for what the memory model does not see."""
+"""Left free on every device that keeps rows, for what the memory model does not see."""
 REGION_RESERVE_BYTES = 64 * 2**10
 """Left free in every host's region, for its stamps and what aligns its rows."""
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planner.joint_cache.decision import CacheDecision
+from planner.joint_cache.decision import CacheDecision, Travel
 from planner.program import Program, Step
 from planner.shapes import WorkerShape
 
 if TYPE_CHECKING:
     from planner.buffers import Buffers
+
+
+def kept_fixed(program: Program, cache: CacheDecision) -> list[Step]:
+    """The steps whose halo rows never change and are kept: they are run once before training."""
+    return [step for step in program.steps if step.op == "aggregate" and step.fixed and cache.keeps(step)]
 
 
 @dataclass
@@ -30,11 +35,10 @@ class HaloBuffers:
     _kept: dict[str, int] = field(default_factory=dict)
     _travelling: tuple[int, int] = (0, 0)
 
-    def fetch_fixed(self, program: Program) -> None:
-        """What never changes is received before the first epoch."""
-        for step in program.steps:
-            if step.op == "aggregate" and step.fixed and self.cache.keeps(step):
-                self._kept[step.name] = self.buffers.make(self.cache.num_rows[self.rank] * step.in_width)
+    def have_fixed(self, program: Program) -> None:
+        """What never changes is here before the first epoch."""
+        for step in kept_fixed(program, self.cache):
+            self._kept[step.name] = self.buffers.make(self.cache.num_rows[self.rank] * step.in_width)
 
     def fetch(self, step: Step) -> int:
         """The buffer of the halo rows, one holder more."""
@@ -43,7 +47,7 @@ class HaloBuffers:
 
     def begin_fetch(self, step: Step) -> None:
         """Packs what is sent, and makes room for what is received; what hosts share is exchanged at the end."""
-        match self.cache.travel(step, refresh=self.refresh):
+        match self._travel(step):
             case "all":
                 self._drop_kept(step.name)
                 if not self.cache.shares(step):
@@ -54,7 +58,7 @@ class HaloBuffers:
     def end_fetch(self, step: Step) -> int:
         """All has been sent and received: the buffer of the halo rows, one holder more."""
         width, shares = step.in_width, self.cache.shares(step)
-        match self.cache.travel(step, refresh=self.refresh):
+        match self._travel(step):
             case "all":
                 halo = self._fill(width) if shares else self._arrive()
                 num_kept = self.cache.num_rows[self.rank] if self.cache.num_rows else 0
@@ -101,6 +105,10 @@ class HaloBuffers:
                 packed = self.buffers.make(self._fresh_halo * width)
                 self.buffers.drop(self.buffers.make(self._fresh_sent * width), packed)
 
+    def lets_overlap(self, step: Step) -> bool:
+        """Whether a step's halo rows travel on their own."""
+        return self._travel(step) != "none" and not self.cache.shares(step)
+
     def release(self) -> None:
         """Ends training: nothing is kept any more."""
         for name in [*self._kept]:
@@ -113,6 +121,12 @@ class HaloBuffers:
     @property
     def _fresh_halo(self) -> int:
         return sum(row[self.rank] for row in self.cache.fresh_counts)
+
+    def _travel(self, step: Step) -> Travel:
+        """What is sent: of what is fixed everything, as long as it is not here."""
+        if step.fixed and self.cache.keeps(step) and step.name not in self._kept:
+            return "all"
+        return self.cache.travel(step, refresh=self.refresh)
 
     def _send(self, num_packed: int, num_received: int, width: int) -> None:
         self._travelling = self.buffers.make(num_packed * width), self.buffers.make(num_received * width)

@@ -79,7 +79,7 @@ class KeptHalo:
 def keep_rows(
     halo: Halo, device_rows: Sequence[int], host_of: Sequence[int] = (), region_rows: Sequence[int] = ()
 ) -> KeptHalo:
-    """Fills both tiers by overlap ratio; of equals the first in a worker's halo.
+    """Fills both tiers by overlap ratio.
 
     Args:
         device_rows: vertices that fit each worker's device [W].
@@ -96,7 +96,7 @@ def keep_rows(
         rows = hosts[host_of[rank]].find(block.halo) if hosts else np.full(len(block.halo), -1)
         rest = np.flatnonzero(rows < 0)
         mask = np.zeros(len(block.halo), bool)
-        mask[rest[np.argsort(-ratio[block.halo[rest]], kind="stable")[:room]]] = True
+        mask[rest[_by_priority(ratio[block.halo[rest]], block.halo_owner[rest])[:room]]] = True
         device.append(mask)
         place.append(rows)
         received.append(hosts[host_of[rank]].sent_to(rank, rows) if hosts else rows < 0)
@@ -158,6 +158,19 @@ def is_kept_as_decided(halo: Halo, cache: CacheDecision, host_of: Sequence[int] 
 
 def _rows_of(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, counts.tolist()))
+
+
+def _by_priority(ratio: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """int64: rows by falling overlap ratio; of equals every owner's in proportion, however many are taken.
+
+    An exchange ends with its slowest port: if one owner's rows were all kept, all that travels would be another's.
+    """
+    keys = ratio.astype(np.int64) * (int(owner.max(initial=0)) + 1) + owner
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
+    order = np.argsort(group, kind="stable")
+    turn = np.empty(len(group), np.int64)
+    turn[order] = np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)
+    return np.lexsort(((turn + 0.5) / size[group], -ratio))
 
 
 def _owners(halo: Halo) -> np.ndarray:

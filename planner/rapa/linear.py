@@ -15,7 +15,7 @@ class LinearCost:
     """lambda_i = fixed_i + per_edge_i * remote edges + per_received_i * halo rows + per_sent_i * rows sent.
 
     Args:
-        fixed, per_edge, per_received, per_sent: float64 [W], not negative.
+        fixed, per_edge, per_received, per_sent: float64 [W]; the last three are not negative.
     """
 
     fixed: np.ndarray
@@ -31,17 +31,24 @@ class LinearCost:
 
     @classmethod
     def through(cls, cost: Cost, loads: Loads) -> LinearCost:
-        """The linear cost that equals another one at `loads`, its slopes the secants to a halo of nothing."""
-        here = cost(loads)
+        """The linear cost that equals another one at `loads` and, where that never falls as halos grow, without any.
+
+        Edges are taken away first, then the rows received, then those sent: what takes two of them together, as the
+        gradients of edges at halo rows do, is counted once, with the first.
+        """
         edges, counts = loads.remote_edges, loads.send_counts
-        per_edge = _slope(here, cost(Loads(np.zeros_like(edges), counts)), edges)
+        no_edges = np.zeros_like(edges)
+        here, rows_only = cost(loads), cost(Loads(no_edges, counts))
         per_received, per_sent = np.zeros(len(here)), np.zeros(len(here))
         for worker in range(len(here)):
-            column, row = counts.copy(), counts.copy()
-            column[:, worker], row[worker] = 0, 0
-            per_received[worker] = _slope(here, cost(Loads(edges, column)), counts.sum(0))[worker]
-            per_sent[worker] = _slope(here, cost(Loads(edges, row)), counts.sum(1))[worker]
-        slopes = (per_edge, per_received, per_sent)
+            sends = counts.copy()
+            sends[:, worker] = 0
+            alone = sends.copy()
+            alone[worker] = 0
+            sends_only, nothing = cost(Loads(no_edges, sends)), cost(Loads(no_edges, alone))
+            per_received[worker] = _slope(rows_only, sends_only, counts.sum(0))[worker]
+            per_sent[worker] = _slope(sends_only, nothing, counts.sum(1))[worker]
+        slopes = (_slope(here, rows_only, edges), per_received, per_sent)
         return cls(here - sum(s * n for s, n in zip(slopes, (edges, counts.sum(0), counts.sum(1)))), *slopes)
 
 

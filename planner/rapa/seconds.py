@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from planner.costs import FLOAT_BYTES, backward_cost, forward_cost
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.lowering import with_overhead_s
+from planner.lowering import FullBatchLowering
 from planner.network import Network
-from planner.program import LayerDecision, Program, Step
+from planner.program import LayerDecision, Program
+from planner.rapa.halo_tasks import HaloTasks, cache_of_less, split_program
 from planner.rapa.pairs import Loads
 from planner.shapes import WorkerShape
 from planner.strategies.trial import Trial
-from profiles.curves import Estimate
 
 RESERVED_BYTES = 100_000_000  # the paper's beta
 
@@ -29,10 +28,11 @@ class SecondsCost:
     """Predicted seconds of one partition under one order of operators: lambda = T_comp + T_comm (equations 13 to 15).
 
     Both terms are seconds, so neither needs a weight: the paper's alpha weighs SpMM against MM where both
-    are unitless (`planner.rapa.paper`). T_comp is every task of the worker, T_comm what its own port takes for
-    its rows. Forward and backward turn a port's two directions about, so their mean counts: each halo vertex
-    pruned then frees its worker as much as its owner. Rows that a cache keeps travel in some epochs only, so a step's
-    exchange counts by how much of its rows an epoch sees on average, the same on every worker.
+    are unitless (`planner.rapa.paper`). T_comp is every task of the worker, T_comm what its port takes for
+    its rows; where exchanges are overlapped they are added all the same. Forward and backward turn a port's two
+    directions about, so their mean counts: each halo vertex pruned then frees its worker as much as its owner. Where
+    rows are kept between epochs both are means over a refresh interval, and a smaller halo keeps the same share of its
+    rows. (Of sparse features that are aggregated once, the entries stay those of the whole halo.)
     """
 
     trial: Trial
@@ -41,68 +41,63 @@ class SecondsCost:
 
     def __call__(self, loads: Loads) -> np.ndarray:
         """Seconds [W]."""
-        return self.compute_s(loads) + self.communicate_s(loads)
+        compute_s, communicate_s = self._parts_s(loads)
+        return compute_s + communicate_s
 
     def compute_s(self, loads: Loads) -> np.ndarray:
         """Seconds [W] of every worker's own tasks in an epoch, exchanges and reduction left out."""
-        shapes = [self._shape(worker, loads) for worker in self._workers]
-        return self._fixed_s + [self._halo_tasks_s(w, shape, self._travelling) for w, shape in enumerate(shapes)]
-
-    @cached_property
-    def _fixed_s(self) -> np.ndarray:
-        """Seconds [W] of the lowered tasks that no halo changes."""
-        busy_s = np.zeros(len(self._workers))
-        for task in self.trial.lowering(self.layers).lower().tasks:
-            if task.category != "communicate":
-                busy_s[task.worker] += task.seconds
-        every_time = dict.fromkeys(self._travelling, 1.0)
-        return busy_s - [self._halo_tasks_s(w, shape, every_time) for w, shape in enumerate(self.trial.shapes)]
-
-    def _halo_tasks_s(self, worker: int, shape: WorkerShape, travelling: Mapping[str, float]) -> float:
-        """Seconds of one worker's tasks that depend on the halo: priced again for every choice, the others once."""
-        profile = self.trial.problem.placement.profile_of(worker)
-        tasks = self._halo_tasks(worker, shape, travelling)
-        return sum(share * with_overhead_s(task.seconds, profile) for share, task in tasks)
-
-    def _halo_tasks(
-        self, worker: int, shape: WorkerShape, travelling: Mapping[str, float]
-    ) -> Iterator[tuple[float, Estimate]]:
-        """(share of all epochs, task)."""
-        cost = self.trial.costs[self.trial.problem.placement.workers[worker].profile]
-        for step in self._exchanges if len(self._workers) > 1 else ():
-            share = travelling[step.name]
-            yield share, cost("gather_rows", shape.num_sent, step.in_width)
-            if not step.constant:
-                yield share, cost("scatter_add_rows", shape.num_sent, step.in_width)
-        for step in self._program.steps:
-            if step.op in ("aggregate", "exchange", "attend"):
-                yield 1.0, forward_cost(step, shape, cost)
-                if (backward := backward_cost(step, shape, cost)) is not None:
-                    yield 1.0, backward
+        return self._parts_s(loads)[0]
 
     def communicate_s(self, loads: Loads) -> np.ndarray:
         """Seconds [W] in which every worker's port alone moves the rows of an epoch."""
-        num_rows = (loads.send_counts.sum(0) + loads.send_counts.sum(1)) / 2
-        return np.array([self._port_s(rank, float(rows)) for rank, rows in enumerate(num_rows)])
+        return self._parts_s(loads)[1]
 
-    def _port_s(self, rank: int, num_rows: float) -> float:
-        return sum(
-            self._travelling[step.name]
-            * (1 if step.constant else 2)
-            * self._network.port_s(rank, num_rows * step.in_width * FLOAT_BYTES)
-            for step in self._exchanges
+    def _parts_s(self, loads: Loads) -> tuple[np.ndarray, np.ndarray]:
+        compute_s, communicate_s = self._fixed_s.copy(), np.zeros(len(self._workers))
+        for share, epoch in self._kinds(loads):
+            compute_s += share * epoch.busy_s
+            for sent_bytes in epoch.exchanges_bytes:
+                communicate_s += share * self._network.ports_s((sent_bytes + sent_bytes.T) / 2)
+        return compute_s, communicate_s
+
+    def _kinds(self, loads: Loads) -> Iterator[tuple[float, HaloTasks]]:
+        """(share of all epochs, what depends on the halo in one) of epochs that refresh, and of those that reuse."""
+        cache = cache_of_less(self.cache, self._whole_counts, loads.send_counts)
+        often = 1 / cache.refresh_interval if cache.is_stale else 1.0
+        for share, refresh in ((often, True), (1 - often, False)):
+            if share:
+                yield share, self._halo_tasks(loads, cache, refresh=refresh).price()
+
+    def _halo_tasks(self, loads: Loads, cache: CacheDecision, *, refresh: bool) -> HaloTasks:
+        problem = self.trial.problem
+        return HaloTasks(
+            self._programs[0],
+            problem.placement,
+            tuple(self._shape(worker, loads) for worker in self._workers),
+            loads.send_counts,
+            self.trial.costs,
+            problem.graph.num_classes,
+            cache,
+            refresh,
+            self.trial.overlap,
         )
 
     @cached_property
-    def _travelling(self) -> dict[str, float]:
-        """By exchange: the share of its halo rows that travel in an epoch, on average."""
-        counts = self.trial.halo.send_counts()
-        kept_share = 1 - np.sum(self.cache.fresh_counts) / max(counts.sum(), 1) if self.cache.keeps_any else 0.0
-        sent_again = 1 / self.cache.refresh_interval
-        return {
-            step.name: 1.0 - kept_share * (1.0 if step.fixed else 1.0 - sent_again) if self.cache.keeps(step) else 1.0
-            for step in self._exchanges
-        }
+    def _fixed_s(self) -> np.ndarray:
+        """Seconds [W] of the lowered tasks that no halo changes, the same in every epoch."""
+        problem, busy_s = self.trial.problem, np.zeros(len(self._workers))
+        lowering = FullBatchLowering(
+            self._programs[1],
+            problem.placement,
+            self.trial.shapes,
+            self._whole_counts,
+            self.trial.costs,
+            problem.graph.num_classes,
+        )
+        for task in lowering.lower().tasks:
+            if task.category != "communicate":
+                busy_s[task.worker] += task.seconds
+        return busy_s
 
     def fits(self, worker: int, loads: Loads) -> bool:
         """Whether the worker's peak memory, activations included, leaves `RESERVED_BYTES` free."""
@@ -113,6 +108,14 @@ class SecondsCost:
     def _program(self) -> Program:
         return self.trial.program(self.layers)
 
+    @cached_property
+    def _programs(self) -> tuple[Program, Program]:
+        return split_program(self._program)
+
+    @cached_property
+    def _whole_counts(self) -> np.ndarray:
+        return self.trial.halo.send_counts()
+
     @property
     def _workers(self) -> range:
         return range(len(self.trial.shapes))
@@ -120,10 +123,6 @@ class SecondsCost:
     @cached_property
     def _network(self) -> Network:
         return Network(self.trial.problem.placement)
-
-    @cached_property
-    def _exchanges(self) -> tuple[Step, ...]:
-        return tuple(step for step in self._program.steps if step.op in ("aggregate", "exchange"))
 
     def _shape(self, worker: int, loads: Loads) -> WorkerShape:
         return self.trial.shapes[worker].model_copy(

@@ -2,8 +2,8 @@
 
 The axes decided here: partitioner, each worker's share of the graph, features dense or sparse, and per layer
 the order of multiplication and aggregation, with the input features aggregated once where that is exact.
-Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate; or workers make some
-rows of their halos themselves (`planner.strategies.hybrid`), and it is exact.
+Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate if that is faster; or
+workers make some rows of their halos themselves (`planner.strategies.hybrid`), and it is exact.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ class HaloExchangeStrategy:
         """Tries every partitioner and feature format; per layer takes the order with the shortest epoch."""
         tried = [entry for method in self._methods(problem) for entry in self._of_method(problem, method, on_step)]
         if problem.job.pin.prune == "rapa":
-            tried = self._pruned(problem, tried, on_step)
+            # Exact ones come first: where pruning makes nothing faster no edge is dropped.
+            tried = [*tried, *self._pruned(problem, tried, on_step)]
         if problem.job.pin.dependencies != "communicate" and len(problem.placement.workers) > 1:
             tried = replicated(self._matrix(problem), tried, on_step)
         tried.sort(key=epoch_s_of)
         considered = tuple(
             Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=_fits(trial, decision))
-            for epoch_s, trial, decision in tried[:_NUM_CONSIDERED]
+            for epoch_s, trial, decision in _shown(tried)
         )
         for _, trial, decision in tried:
             if _fits(trial, decision):
@@ -238,6 +239,16 @@ class HaloExchangeStrategy:
                 part = with_share(trial, share, keeps_edges=keeps_edges, gives_back=gives_back)
                 rates.append(min(part.epoch_s(layers) for layers in part.descend()) / share)
         return min(rates)
+
+
+def _shown(tried: list[Tried]) -> list[Tried]:
+    """The fastest; where halos were pruned too the fastest of either kind is among them."""
+    shown = tried[:_NUM_CONSIDERED]
+    for prune in ("none", "rapa"):
+        first = [entry for entry in tried if entry[2].prune == prune][:1]
+        if first and all(entry[2].prune != prune for entry in shown):
+            shown = [*shown[:-1], *first]
+    return shown
 
 
 def _sent_bytes(lowering: FullBatchLowering) -> list[int]:

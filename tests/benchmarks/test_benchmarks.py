@@ -194,6 +194,7 @@ def test_quick_rapa_is_near_the_optimum(benchmark):
     result = benchmark("rapa", "--quick")
     assert result["cases"] == result["proven_optimal"] == len(result["gaps"]) > 10
     assert all(-1e-9 <= row["gap"] < 0.1 for row in result["gaps"])
+    assert all(0 <= row["least_influence"] <= row["heuristic_influence"] <= 1 + 1e-9 for row in result["gaps"])
     assert [row["cost"] for row in result["rows"]] == ["seconds", "paper"]
     for row in result["rows"]:
         assert row["max_over_mean_s"] >= 1

@@ -9,6 +9,7 @@ from planner.adjacency import aggregation_matrix
 from planner.generate import generate_sbm
 from planner.halo import build_halo
 from planner.job import ModelSpec, SbmGraph
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.memory import estimate_memory
 from planner.partition import partition
 from planner.program import LayerDecision, build_program, num_hops
@@ -123,6 +124,22 @@ def test_setup_sets_the_peak_where_it_is_larger():
     held = estimate.graph_bytes + estimate.input_bytes + estimate.parameter_bytes + estimate.epoch_bytes
     assert estimate.setup_bytes > held
     assert estimate.peak_bytes == estimate.base_bytes + estimate.setup_bytes
+
+
+def test_filling_a_feature_cache_counts_in_the_setup():
+    """Rows sent and received, and what comes of them, are there at once beside features, graph and weights."""
+    model = ModelSpec(hidden_channels=1)
+    program = build_program(model, (AGGREGATE, AGGREGATE), num_features=320, num_classes=8, sparse_input=False)
+    cache = CacheDecision(num_rows=(200, 150), fresh_counts=((0, 0), (0, 0)))
+    cpu = PROFILE.model_copy(update={"device_kind": "cpu"})
+    plain, kept = (
+        estimate_memory(program, SHAPE, cpu, num_features=320, num_classes=8, num_workers=2, cache=which,
+                        has_optimizer_state=False)
+        for which in (NO_CACHE, cache)
+    )  # fmt: skip
+    rows = SHAPE.num_local + SHAPE.num_halo + SHAPE.num_sent
+    assert kept.setup_bytes >= plain.setup_bytes + 4 * 320 * rows
+    assert kept.peak_bytes == kept.base_bytes + kept.setup_bytes
 
 
 def test_sparse_features_save_memory_where_most_entries_are_zero():

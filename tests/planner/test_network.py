@@ -56,6 +56,19 @@ def test_a_port_is_the_slower_of_what_rows_pass():
     assert network(2).port_s(1, 0) == network(1).port_s(0, 1e9) == 0
 
 
+def test_ports_of_one_host_share_its_link_for_what_leaves_it_alone():
+    """Rows between its devices pass the devices' link; who has rows that leave waits for those of the others."""
+    net = network(2, 2)
+    inside = net.ports_s(sent(4, w0_1=10**9))
+    assert inside.tolist() == pytest.approx([0.1 + 1e-6, 0.1 + 1e-6, 0, 0])
+    both = net.ports_s(sent(4, w0_2=5 * 10**8, w1_3=5 * 10**8))
+    assert both.tolist() == pytest.approx([1.001] * 4)
+    one = net.ports_s(sent(4, w0_1=10**8, w0_2=10**9))
+    assert one.tolist() == pytest.approx([1.001, 0.01 + 1e-6, 1.001, 0])
+    alone = network(1, 1)
+    assert alone.ports_s(sent(2, w0_1=10**9)).tolist() == [alone.port_s(rank, 1e9) for rank in (0, 1)]
+
+
 def test_links_carry_both_directions_at_once():
     """A host that sends and receives the same takes no longer than one that only sends."""
     one_way = network(1, 1).all_to_all(sent(2, w0_1=10**9))

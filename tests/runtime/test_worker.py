@@ -100,12 +100,16 @@ def test_gpu_plan_on_a_machine_without_gpu_runs_on_the_cpu(monkeypatch, device_k
 
 @given(st.integers(1, 400), st.integers(2, 9))
 def test_both_kinds_of_epochs_are_traced(epochs, interval):
-    """With a refresh interval a refreshing and a reusing epoch are among the traced ones, where any can be."""
+    """With a refresh interval a refreshing and a reusing epoch are among the traced ones, where there is any.
+
+    Of the warm-up only what a short run has nowhere else.
+    """
     traced = traced_epochs(epochs, interval)
     first = min(2, epochs - 1)
     assert traced == sorted(set(traced))
-    assert first <= traced[0] <= traced[-1] == epochs - 1
+    assert traced[-1] == epochs - 1
     for reuses in (False, True):
-        assert any(bool(e % interval) == reuses for e in traced) == any(
-            bool(e % interval) == reuses for e in range(first, epochs)
-        )
+        there = [e for e in range(epochs) if bool(e % interval) == reuses]
+        found = [e for e in traced if e in there]
+        assert bool(found) == bool(there)
+        assert all(e >= first for e in found) or found == there[-1:]

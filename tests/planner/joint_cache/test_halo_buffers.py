@@ -2,11 +2,12 @@
 
 import pytest
 
-from planner.buffers import epoch_buffers
+from planner.buffers import epoch_buffers, filling_buffers
 from planner.job import ModelSpec
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import LayerDecision, build_program
 from planner.shapes import WorkerShape
+from profiles.kernels.pool import block_bytes
 
 SHAPE = WorkerShape(
     num_local=1000, num_halo=500, num_sent=400, local_edges=9000, remote_edges=900, num_train=600,
@@ -43,3 +44,21 @@ def test_features_alone_are_kept_as_they_were_received():
     program, cache = program_of("gcn", "aggregate_first"), CacheDecision(**WHOLE)
     plain, kept = (epoch_buffers(program, SHAPE, 8, 2, which) for which in (NO_CACHE, cache))
     assert kept.peak_bytes == plain.peak_bytes + 4 * 32 * 500
+
+
+@pytest.mark.parametrize(("rows", "copied"), [(WHOLE, 0), (PART, 300)])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_filling_a_feature_cache_takes_what_is_sent_received_and_aggregated(rows, copied, overlap):
+    """All of it in a CPU's pool; at once the sums beside what was received, with overlap also beside what is sent."""
+    program, cache = program_of("gcn", "aggregate_first"), CacheDecision(**rows)
+    buffers = filling_buffers(program, SHAPE, 2, cache, 0, overlap=overlap)
+    sent, received, summed, kept = (block_bytes(4 * 32 * number) for number in (400, 500, 1000, copied))
+    assert buffers.held_bytes == sent + received + summed + kept
+    assert buffers.peak_bytes == received + summed + (max(sent, kept) if overlap else kept)
+
+
+def test_nothing_is_filled_where_nothing_fixed_is_kept():
+    """Embeddings are sent in the first epoch."""
+    embeddings = CacheDecision(refresh_interval=4, **WHOLE)
+    assert filling_buffers(program_of("gcn", "multiply_first"), SHAPE, 2, embeddings, 0).held_bytes == 0
+    assert filling_buffers(program_of("gcn", "aggregate_first"), SHAPE, 2, NO_CACHE, 0).held_bytes == 0

@@ -178,3 +178,13 @@ def test_no_cache_lays_nothing_out():
     """No rows, no steps."""
     assert shared_widths(program_of(), NO_CACHE) == {}
     assert RegionLayout.of(program_of(), NO_CACHE, [0, 0], 0).num_rows == 0
+
+
+@pytest.mark.parametrize("room", [3, 6, 9, 12])
+def test_of_equal_ratios_every_owner_is_kept_from_alike(room):
+    """Of rows that one worker alone reads, six of one owner and twelve of another, so that no way stays full."""
+    sources = np.arange(18)
+    edges = np.stack([sources, np.full(18, 18)])
+    halo = build_halo(aggregation_matrix(19, edges, "sage"), np.repeat([0, 1, 2], [6, 12, 1]), 3)
+    fresh = np.array(decide_rows(halo, [0, 0, room]).fresh_counts)[:, 2]
+    assert fresh.tolist() == [6 - room / 3, 12 - 2 * room / 3, 0]

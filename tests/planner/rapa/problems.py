@@ -21,16 +21,17 @@ ONCE = LayerDecision(op_order="aggregate_first", precompute=True)
 DEVICES = ("rtx-3090", "gtx-1650", "t4")
 
 
-def problem_of(kind="gcn", devices=DEVICES, link=1e9, hidden=32):
-    """A two-layer model, a host for each device, behind links of equal or of given rates."""
-    rates = link if isinstance(link, tuple) else (link,) * len(devices)
+def problem_of(kind="gcn", devices=DEVICES, link=1e9, hidden=32, per_host=1):
+    """A two-layer model, so many devices a host, behind links of equal or of given rates."""
+    groups = [devices[first : first + per_host] for first in range(0, len(devices), per_host)]
+    rates = link if isinstance(link, tuple) else (link,) * len(groups)
     hosts = tuple(
         HostSpec(
             name=f"h{i}",
-            devices=(DeviceSpec(catalog=device),),
+            devices=tuple(DeviceSpec(catalog=device) for device in group),
             link=Link(bytes_per_s=rate, latency_s=1e-5),
         )
-        for i, (device, rate) in enumerate(zip(devices, rates, strict=True))
+        for i, (group, rate) in enumerate(zip(groups, rates, strict=True))
     )
     job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=hidden))
     return Problem(GRAPH, job, resolve(Cluster(hosts=hosts)))

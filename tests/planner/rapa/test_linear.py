@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 
 from planner.rapa.linear import LinearCost
-from planner.rapa.pairs import Loads
+from planner.rapa.pairs import HaloPairs, Loads
+from planner.rapa.seconds import SecondsCost
 from tests.planner.rapa.cases import linear_cases
+from tests.planner.rapa.problems import GRAPH, MULTIPLY, problem_of, trial_of
 
 LOADS = Loads(np.array([10, 4]), np.array([[0, 3], [2, 0]]))
 
@@ -39,3 +41,26 @@ def test_a_line_meets_the_cost_where_it_was_drawn():
     assert line(LOADS) == pytest.approx(curve(LOADS))
     assert line.per_edge == pytest.approx([10, 4])
     assert line.per_sent.tolist() == [0, 0]
+
+
+def test_what_takes_edges_and_rows_together_is_counted_once():
+    """A cost of their product: all of it with the edges, so that without a halo the line is the cost."""
+
+    def product(loads):
+        return 1 + loads.remote_edges * loads.send_counts.sum(0) + 2.0 * loads.send_counts.sum(1)
+
+    line = LinearCost.through(product, LOADS)
+    assert line(LOADS) == pytest.approx(product(LOADS))
+    assert line.fixed.tolist() == [1, 1]
+    assert line.per_edge == pytest.approx([2, 3])
+    assert (line.per_received.tolist(), line.per_sent.tolist()) == ([0, 0], [2, 2])
+
+
+def test_predicted_seconds_are_their_line_without_a_halo_too():
+    """There gradients at halo rows are made of edges and rows."""
+    trial = trial_of(problem_of(link=(1e8, 1e8, 2e7)))
+    pairs, cost = HaloPairs.of(GRAPH, trial.halo), SecondsCost(trial, (MULTIPLY, MULTIPLY))
+    whole = pairs.loads(pairs.everything)
+    line = LinearCost.through(cost, whole)
+    assert line(whole) == pytest.approx(cost(whole))
+    assert line.fixed == pytest.approx(cost(pairs.loads(~pairs.everything)))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from planner.halo import prune_halo
-from planner.joint_cache.decision import CacheDecision
+from planner.joint_cache.decision import NO_CACHE, CacheDecision
+from planner.joint_cache.region import decide_rows
 from planner.network import Network
 from planner.rapa.pairs import HaloPairs, Loads
 from planner.rapa.seconds import RESERVED_BYTES, SecondsCost
@@ -108,6 +109,60 @@ def test_rows_that_are_kept_cost_as_often_as_they_travel():
     )
     share = SecondsCost(trial, layers, half).communicate_s(loads)[0]
     assert share == pytest.approx(fixed_s[0] + 0.75 * (plain.communicate_s(loads) - fixed_s)[0], rel=0.02)
+
+
+TIERS = {"none": (0, 0), "device": (10**6, 0), "some": (0.5, 0), "host": (0, 10**6), "both": (0.3, 0.3)}
+
+
+def cache_of(trial, tier, interval):
+    """Rows kept by devices and by hosts of two: none, all, or a share of the halos."""
+    halos, hosts = [len(block.halo) for block in trial.halo.blocks], trial.problem.placement.host_of
+    device, region = TIERS[tier]
+    rooms = [int(device * rows) for rows in halos]
+    shared = [int(region * sum(halos)) for _ in set(hosts)] if region else ()
+    return decide_rows(trial.halo, rooms, hosts, shared, refresh_interval=interval) if tier != "none" else NO_CACHE
+
+
+@pytest.mark.parametrize("interval", [1, 4])
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(
+    ("kind", "order", "overlap"),
+    [("gcn", AGGREGATE, False), ("gcn", MULTIPLY, True), ("tagcn", AGGREGATE, True), ("gat", MULTIPLY, False)],
+)
+def test_whatever_is_kept_every_task_of_both_kinds_of_epochs_counts(kind, order, overlap, tier, interval):
+    """lambda of the whole halo is what the plan's own schedules make each worker busy for, on average."""
+    layers = (order, MULTIPLY)
+    trial = replace(trial_of(problem_of(kind, devices=("t4", "gtx-1650") * 2, per_host=2)), overlap=overlap)
+    pairs, cache = HaloPairs.of(GRAPH, trial.halo), cache_of(trial, tier, interval)
+    assert cache.keeps_any == (tier != "none")
+    assert (cache.region is not None) == (tier in ("host", "both"))
+    loads = pairs.loads(pairs.everything)
+    assert SecondsCost(trial, layers, cache).compute_s(loads) == pytest.approx(trial.busy_s(layers, cache))
+
+
+@pytest.mark.parametrize("kind", ["gcn", "gat"])
+def test_a_pruned_halo_keeps_what_is_left_of_its_rows(kind):
+    """Where all were kept, a choice costs what its pruned partition with all its rows kept costs."""
+    trial, pairs, layers = case_of(kind)
+    kept = pairs.everything
+    kept[::3] = False
+    less = trial_of(trial.problem, trial.part, prune_halo(trial.halo, pairs.pruned(kept)))
+    cost = SecondsCost(trial, layers, _whole(trial, refresh_interval=4))
+    assert cost.compute_s(pairs.loads(kept)) == pytest.approx(less.busy_s(layers, _whole(less, refresh_interval=4)))
+
+
+def test_rows_within_a_host_do_not_pass_its_link():
+    """Behind a slow link a worker that moves rows between devices alone is not weak; one that shares the link is."""
+    trial, pairs, layers = case_of(devices=("t4",) * 4, per_host=2, link=1e6)
+    edges, inside = pairs.loads(pairs.everything).remote_edges, np.zeros((4, 4), np.int64)
+    inside[[0, 1, 2, 3], [1, 0, 3, 2]] = 1000
+    across = inside.copy()
+    across[0, 2] = across[2, 0] = across[1, 3] = across[3, 1] = 1000
+    cost = SecondsCost(trial, layers)
+    widths = [step.in_width for step in trial.program(layers).steps if step.op == "aggregate"]
+    link_s = sum(2 * (1e-5 + 2000 * width * 4 / 1e6) for width in widths)
+    assert cost.communicate_s(Loads(edges, inside)).max() < 0.01 * link_s
+    assert cost.communicate_s(Loads(edges, across)).tolist() == pytest.approx([link_s] * 4)
 
 
 def _communicate_s(trial, layers, loads, **cache):

@@ -335,9 +335,32 @@ def test_pruning_is_never_chosen_unasked():
 
 
 def test_every_pruned_candidate_is_called_so():
-    """Also in what was considered, among which no exact one is left."""
-    decided = decide(pruned_problem())
-    assert all("halos pruned by rapa" in candidate.summary for candidate in decided.considered)
+    """Exact ones are considered beside them, the fastest first."""
+    decided = decide(pruned_problem(bytes_per_s=1e9))
+    is_pruned = ["halos pruned by rapa" in candidate.summary for candidate in decided.considered]
+    assert is_pruned[0] == (decided.decision.prune == "rapa")
+    assert set(is_pruned) == {True, False}
+    epochs_s = [candidate.epoch_s for candidate in decided.considered]
+    assert epochs_s == sorted(epochs_s)
+
+
+@pytest.mark.parametrize("slower", [1.0, 1000.0])
+def test_where_pruning_makes_nothing_faster_no_edge_is_dropped(slower, monkeypatch):
+    """Not for an epoch that is as long, either; what pruning came to stands among what was considered."""
+    prune = HaloExchangeStrategy._pruned
+
+    def no_faster(strategy, problem, tried, on_step):
+        least_s = min(seconds for seconds, _, _ in tried)
+        return [(slower * least_s, *entry[1:]) for entry in prune(strategy, problem, tried, on_step)]
+
+    problem = pruned_problem()
+    monkeypatch.setattr(HaloExchangeStrategy, "_pruned", no_faster)
+    decided = decide(problem)
+    assert decided.decision.prune == "none"
+    assert not decided.pruned.size
+    summaries = [candidate.summary for candidate in decided.considered]
+    assert "pruned" not in summaries[0]
+    assert any("halos pruned by rapa" in summary for summary in summaries)
 
 
 def test_equal_devices_with_equal_work_prune_little():

@@ -1,21 +1,29 @@
 """Halo rows are kept where they fit and pay; else the plan is the plain exchange, exact as ever."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from planner.adjacency import aggregation_matrix
 from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from planner.generate import generate_sbm
+from planner.halo import build_halo
 from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from planner.joint_cache.capacity import REGION_RESERVE_BYTES, RESERVE_BYTES
 from planner.joint_cache.decision import NO_CACHE
+from planner.joint_cache.region import decide_rows, is_kept_as_decided
 from planner.lowering import lower_plan
+from planner.partition import partition
 from planner.plan import Plan, PrunedHalo
+from planner.program import LayerDecision
 from planner.run import write_shards
 from planner.search import make_plan, simulate_plan
 from planner.simulator.engine import compile_schedule, play
 from planner.strategies.base import Problem
 from planner.strategies.halo_exchange import HaloExchangeStrategy
+from planner.strategies.joint_cache import largest_cache, with_break_even
+from planner.strategies.trial import Trial
 from profiles.errors import UserError
 from profiles.machine import Link
 
@@ -103,11 +111,10 @@ def test_capacity_zero_is_the_plain_exchange():
 
 
 def some_rows():
-    """Memory for some of the kept rows, with the gradients of all rows that are sent."""
+    """Memory for half of the kept rows, of which some has to go to the gradients of rows that others keep."""
     plan = plan_of(pin={"refresh_interval": 4})
     width = sum(step.in_width for step in plan.program().steps if step.op == "aggregate")
-    rows = max(shape.num_sent for shape in plan.shapes) + min(shape.num_halo for shape in plan.shapes) // 2
-    return needed_bytes() + RESERVE_BYTES + 4 * width * rows
+    return needed_bytes() + RESERVE_BYTES + 4 * width * (min(shape.num_halo for shape in plan.shapes) // 2)
 
 
 def test_what_does_not_fit_is_sent_in_every_epoch():
@@ -120,6 +127,70 @@ def test_what_does_not_fit_is_sent_in_every_epoch():
     assert any(load.reuse_sent_bytes for load in loads)
     assert all(load.peak_bytes <= load.capacity_bytes for load in loads)
     assert 0 < cache.break_even_share < 1
+
+
+def stale_trial(**cluster):
+    """(METIS parts of equal shares, both layers multiplied first, embeddings kept for 4 epochs; those layers)."""
+    job = Job(
+        graph=SPEC, model=ModelSpec(hidden_channels=32), fidelity="stale", pin=PinnedDecisions(refresh_interval=4)
+    )
+    problem = Problem(GRAPH, job, resolve(cluster_of(**cluster)))
+    part = partition(GRAPH.num_nodes, GRAPH.edge_index, 3, "metis")
+    halo = build_halo(aggregation_matrix(GRAPH.num_nodes, GRAPH.edge_index, "gcn"), part, 3)
+    return Trial(problem, part, halo, False), (LayerDecision(op_order="multiply_first"),) * 2
+
+
+def kept_share(trial, share, first=None):
+    """The decision that keeps a share of every halo, of the first worker's another one."""
+    shares = [share if first is None else first, share, share]
+    rows = [int(each * shape.num_halo) for each, shape in zip(shares, trial.shapes, strict=True)]
+    return decide_rows(trial.halo, rows, refresh_interval=4)
+
+
+def with_memory(trial, *memory_bytes):
+    """The trial on devices of other sizes."""
+    place = trial.problem.placement
+    workers = [w.model_copy(update={"memory_bytes": b}) for w, b in zip(place.workers, memory_bytes, strict=True)]
+    problem = replace(trial.problem, placement=place.model_copy(update={"workers": tuple(workers)}))
+    return replace(trial, problem=problem, _caches={})
+
+
+def test_as_many_rows_are_kept_as_fit_and_the_reserve_stays_free():
+    """With room for half of the rows and what keeping those takes, nearly half are kept: no other gradients count."""
+    trial, layers = stale_trial()
+    half = kept_share(trial, 0.5)
+    needs = [need.peak_bytes for need in trial.memory(layers, half)]
+    tight = with_memory(trial, *(need + RESERVE_BYTES for need in needs))
+    assert tight.shortfall(layers, kept_share(trial, 1.0))[0] > -RESERVE_BYTES
+    cache = largest_cache(tight, layers)
+    assert sum(cache.num_rows) > 0.8 * sum(half.num_rows)
+    assert tight.shortfall(layers, cache)[0] <= -RESERVE_BYTES
+
+
+def test_a_worker_without_room_for_gradients_does_not_end_all_keeping():
+    """Where one device has hardly any room left the others keep fewer of its rows, and all fits."""
+    trial, layers = stale_trial()
+    quarter, everything = (kept_share(trial, share, first=0) for share in (0.25, 1.0))
+    needs, most = ([need.peak_bytes for need in trial.memory(layers, each)] for each in (quarter, everything))
+    assert needs[0] < most[0]
+    tight = with_memory(trial, needs[0], most[1] + 2 * RESERVE_BYTES, most[2] + 2 * RESERVE_BYTES)
+    cache = largest_cache(tight, layers)
+    assert cache.num_rows[0] == 0
+    assert all(ours >= theirs > 0 for ours, theirs in zip(cache.num_rows[1:], quarter.num_rows[1:], strict=True))
+    assert tight.shortfall(layers, cache)[0] <= 0
+
+
+def test_the_break_even_is_one_of_caches_as_they_are_decided(monkeypatch):
+    """Every share that is looked at keeps the rows which a plan would."""
+    trial, layers = stale_trial(bytes_per_s=1e9)
+    looked_at, epoch_s = [], trial.epoch_s
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "epoch_s", lambda *args: looked_at.append(args[1:]) or epoch_s(*args))
+        share = with_break_even(trial, layers, kept_share(trial, 1.0)).break_even_share
+    assert 0 < share <= 1
+    assert looked_at.pop(0) == ()
+    assert len(looked_at) == 6
+    assert all(is_kept_as_decided(trial.halo, cache) for (cache,) in looked_at)
 
 
 def test_some_rows_are_not_kept_where_sending_them_is_as_fast():
