@@ -40,9 +40,11 @@ class GroupGradient:
 
     def of(self, flat: Tensor, members: Sequence[int], num_workers: int, sum_over: Sum) -> Tensor:
         """The gradient [P + 1] of a round, from this worker's own `flat`; both stay as they are afterwards."""
-        is_change = len(members) < num_workers and self.decision.absent == "reuse"
-        assert self._own is not None or not is_change, "the first rounds are everybody's"
-        summed = sum_over(flat - self._own if is_change else flat)
+        sent = flat
+        if len(members) < num_workers and self.decision.absent == "reuse":
+            assert self._own is not None, "the first rounds are everybody's"
+            sent = flat - self._own
+        summed = sum_over(sent)
         self._own = flat
         return self.of_sum(summed, members, num_workers)
 

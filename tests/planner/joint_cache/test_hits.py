@@ -41,10 +41,7 @@ def test_nothing_fits_into_no_room():
 def test_priority_is_never_below_the_others(placement, halos, device_rows, region_rows):
     """On up to two workers its content is the best there is, in every epoch but the first, which finds nothing."""
     rooms = {"device_rows": device_rows, "region_rows": region_rows}
-    played = {
-        policy: play(halos, **rooms, policy=policy, num_epochs=5, placement=placement)
-        for policy in POLICIES
-    }
+    played = {policy: play(halos, **rooms, policy=policy, num_epochs=5, placement=placement) for policy in POLICIES}
     for policy in POLICIES:
         assert (played[policy][0].device, played[policy][0].region) == (0, 0)
         for ours, theirs in zip(played["overlap"], played[policy], strict=True):

@@ -36,6 +36,9 @@ class Keeper:
             assert self.changed.wait_for(is_enough, 20)
 
 
+ROWS = b"row" * 2000  # long: short messages overtake
+
+
 @pytest.fixture
 def pair():
     """Two meshes of one link, and what they keep."""
@@ -84,8 +87,8 @@ def test_what_waits_for_a_peer_is_replaced_by_what_is_newer():
     mesh, large = Mesh({1: here}, Keeper()), b"x" * 20_000_000
     mesh.post(1, message(0, 0, large), "large")
     for number in range(1, 100):
-        mesh.post(1, message(1, number, b"rows"), "rows")
-        mesh.post(1, message(2, number, b"other"), ("other", number))
+        mesh.post(1, message(1, number, ROWS), "rows")
+        mesh.post(1, message(2, number, ROWS), ("other", number))
     keeper = Keeper()
     reader = Mesh({0: there}, keeper)
     keeper.wait_for(lambda: len(keeper.messages) >= 101 and keeper.messages[-1][2] == 99)
@@ -103,7 +106,7 @@ def test_what_is_dropped_is_not_sent():
     mesh = Mesh({1: here}, Keeper())
     mesh.post(1, message(0, 0, b"x" * 20_000_000), "large")
     for number in range(1, 9):
-        mesh.post(1, message(1, number, b"rows"), number)
+        mesh.post(1, message(1, number, ROWS), number)
     mesh.drop(lambda key: isinstance(key, int) and key < 5)
     keeper = Keeper()
     reader = Mesh({0: there}, keeper)
