@@ -18,6 +18,14 @@ _NEGLIGIBLE = 0.02
 _NUM_REPLICAS = 40
 
 
+def most_staleness(job: Job) -> int:
+    """The largest K that may be chosen for a job that pins partial reduce."""
+    assert job.pin.partial_reduce is not None
+    if job.pin.partial_reduce.max_staleness is not None:
+        return job.pin.partial_reduce.max_staleness
+    return PAPER_STALENESS if job.training.weather is None else max(STALENESSES)
+
+
 def choose_partial_reduce(
     job: Job, sections: Sections, epoch_s: float, contributing: np.ndarray
 ) -> PartialReduceDecision:

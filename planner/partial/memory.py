@@ -1,4 +1,4 @@
-"""What partial reduce holds beside halo exchange: the last rows of every exchange, and rows on their way."""
+"""What partial reduce holds beside halo exchange: last rows, rows on their way, and sums of steps that were missed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.shapes import WorkerShape
 
 
 def mailbox_bytes(program: Program, shape: WorkerShape, rank: int = 0, replicas: Replicas | None = None) -> int:
-    """Host bytes of one worker, at most.
+    """Host bytes of one worker's rows, at most.
 
     Rows received are held twice (the version in use and the one that arrives), rows sent at most twice a peer
     (one being sent, one that waits). Backward the halo's gradients are sent and those of the rows sent received;
@@ -30,12 +30,23 @@ def mailbox_bytes(program: Program, shape: WorkerShape, rank: int = 0, replicas:
     return FLOAT_BYTES * sum(2 * rows[step.name] * step.in_width * (1 if step.constant else 2) for step in steps)
 
 
+def sums_bytes(program: Program, max_staleness: int, num_epochs: int) -> int:
+    """Host bytes of gradient sums, at most.
+
+    A worker may come back to the sums of all rounds that it may be missing from, and may have as many of its own
+    pieces waiting for others that are missing.
+    """
+    return 2 * min(max_staleness, num_epochs) * FLOAT_BYTES * (program.num_parameters + 1)
+
+
 def on_device(num_bytes: int, placement: Placement, rank: int) -> int:
     """Of a worker's mailbox what its device has to hold: none on CUDA, where it lies in the host's memory."""
     return 0 if placement.profile_of(rank).device_kind == "cuda" else num_bytes
 
 
 def mailbox_bytes_of(plan: Plan, rank: int) -> int:
-    """The same of a plan's worker; where rows are decided again online, any of them may travel."""
-    fixed = plan.decision.dependencies.adjust == "none"
-    return mailbox_bytes(plan.program(), plan.shapes[rank], rank, plan.replicas if fixed else None)
+    """All of a plan's worker; where rows are decided again online, any of them may travel."""
+    assert plan.decision.partial is not None
+    program, fixed = plan.program(), plan.decision.dependencies.adjust == "none"
+    rows = mailbox_bytes(program, plan.shapes[rank], rank, plan.replicas if fixed else None)
+    return rows + sums_bytes(program, plan.decision.partial.max_staleness, plan.job.training.epochs)

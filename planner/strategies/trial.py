@@ -16,7 +16,8 @@ from planner.hybrid.replicated import Replicated
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
-from planner.partial.memory import mailbox_bytes, on_device
+from planner.partial.decide import most_staleness
+from planner.partial.memory import mailbox_bytes, on_device, sums_bytes
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
@@ -203,8 +204,9 @@ class Trial:
         program = self.program(layers)
         # Where it is decided again online which rows are made, any of them may travel.
         replicas = self.replicated.replicas if self.replicated and job.pin.adjust == "none" else None
+        sums = sums_bytes(program, most_staleness(job), job.training.epochs)
         for rank, shape in enumerate(self.shapes):
-            num_bytes = mailbox_bytes(program, shape, rank, replicas)
+            num_bytes = mailbox_bytes(program, shape, rank, replicas) + sums
             needs[rank] += on_device(num_bytes, self.problem.placement, rank)
         return needs
 

@@ -11,7 +11,7 @@ from planner.emulation.weather import Spell, Weather
 from planner.generate import generate_sbm
 from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
 from planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
-from planner.partial.memory import mailbox_bytes
+from planner.partial.memory import mailbox_bytes, sums_bytes
 from planner.plan import Plan
 from planner.program import LayerDecision
 from planner.search import make_plan, simulate_plan
@@ -102,7 +102,9 @@ def test_what_it_keeps_must_fit(processor):
         kept = mailbox_bytes(plain.program(), shape)
         widths = sum(step.in_width * (2 - step.constant) for step in plain.program().steps if step.op == "aggregate")
         assert kept == 4 * 2 * (shape.num_halo + shape.num_sent) * widths
-        assert ours.peak_bytes == theirs.peak_bytes + kept
+        sums = sums_bytes(plain.program(), 3, plain.job.training.epochs)
+        assert sums == 2 * min(3, plain.job.training.epochs) * 4 * (plain.program().num_parameters + 1)
+        assert ours.peak_bytes == theirs.peak_bytes + kept + sums
     pins = {"op_order": "multiply_first", "precompute": False, "feature_cache": False, "overlap": False}
     plain = plan_of(profile=processor, **pins)
     tight = max(load.peak_bytes for load in plain.prediction.workers) + 1000
@@ -118,7 +120,9 @@ def test_mailboxes_count_in_the_choice(processor, pin):
     part = (np.arange(GRAPH.num_nodes) % 3).astype(np.int32)
     trial = HaloExchangeStrategy()._trial(Problem(GRAPH, plan.job, plan.placement), part, False)
     layers = (LayerDecision(op_order="multiply_first"),) * 2
-    kept = [mailbox_bytes(trial.program(layers), shape) if pin else 0 for shape in trial.shapes]
+    program = trial.program(layers)
+    sums = sums_bytes(program, 3, plan.job.training.epochs)
+    kept = [mailbox_bytes(program, shape) + sums if pin else 0 for shape in trial.shapes]
     needs = [estimate.peak_bytes + more for estimate, more in zip(trial.memory(layers), kept, strict=True)]
     lacks = [need - w.memory_bytes for need, w in zip(needs, plan.placement.workers, strict=True)]
     assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
