@@ -10,6 +10,7 @@ import numpy as np
 from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.program import LayerDecision
 from planner.rapa.adjust_halos import adjust_halos
+from planner.rapa.give_back import give_back
 from planner.rapa.pairs import HaloPairs
 from planner.rapa.seconds import SecondsCost
 from planner.strategies.trial import Trial
@@ -41,14 +42,14 @@ def prune_halos(
     cache: CacheDecision = NO_CACHE,
     at_work: np.ndarray | None = None,
 ) -> Pruning:
-    """Algorithms 2 and 3 on a partition whose halos are still whole.
+    """Algorithms 2 and 3 on a partition whose halos are still whole, less what they prune for nothing.
 
     Args:
         cache: rows that will be kept between epochs, so that they travel in few.
         at_work: bool [W], workers that have a share of the graph (None: all).
     """
     pairs, cost = HaloPairs.of(trial.problem.graph, trial.halo), SecondsCost(trial, layers, cache)
-    kept = adjust_halos(pairs, cost, cost.fits, at_work)
+    kept = give_back(pairs, cost, cost.fits, adjust_halos(pairs, cost, cost.fits, at_work))
     num_edges = sum(shape.num_edges for shape in trial.shapes)
     return Pruning(
         pruned=pairs.pruned(kept),

@@ -92,7 +92,7 @@ with reporting_errors(folder, rank):
     dist.destroy_process_group()
 """
 NUM_WORKERS, INTERVAL, EPOCHS = 3, 3, 5
-STEPS = (0.05, 0.0125)
+STEPS = (0.02, 0.005)
 HOST_OF = (0, 0, 1)  # the first two workers share a region
 SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 LARGE = SbmGraph(source="sbm", num_nodes=6000, average_degree=12, num_classes=16, num_features=96)
