@@ -214,7 +214,8 @@ class PartialReducePin(Contract):
     Args:
         alpha: peers are waited for until (1 + alpha) times what is usual (paper: 0.5).
         max_staleness: K. Rows, gradients and absences are at most K epochs old (paper: 3; 0 is exact).
-        min_group: fewest workers that step without the others (paper: a majority, which is also the least).
+        min_group: fewest workers that step without the others (paper: a majority). Fewer wait less where several lag
+            behind at once, and their gradients stand for more vertices that are not theirs.
         absent: `scale` up the gradients of who is there (as the paper does), or `reuse` the last of who is not.
     """
 

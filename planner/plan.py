@@ -22,7 +22,6 @@ from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.joint_cache.layout import RegionLayout
 from planner.loaders.read import reading
 from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import majority
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape
 from planner.weather.model import WeatherFigures
@@ -255,8 +254,8 @@ class Plan(Document):
             raise ValueError("decision.partial: the job does not pin partial_reduce, or halo rows are kept beside it")
         if [len(row) for row in partial.contributing] != [size] * self.job.model.num_layers:
             raise ValueError(f"decision.partial: contributing must have a row a layer, of {size} workers")
-        if not majority(size) <= partial.min_group <= size:
-            raise ValueError(f"decision.partial: min_group must be {majority(size)} to {size}, a majority")
+        if partial.min_group > size:
+            raise ValueError(f"decision.partial: min_group is {partial.min_group}, and there are {size} workers")
 
     def _check_replicas(self) -> None:
         decided = self.decision.dependencies

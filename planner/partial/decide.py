@@ -38,16 +38,13 @@ def choose_partial_reduce(
         epoch_s: the plan's predicted epoch.
         contributing: int64 [L, W].
 
-    Raises `UserError` where fewer workers than a majority are pinned as the least group.
+    Raises `UserError` where more workers than there are are pinned as the least group.
     """
     pin, size = job.pin.partial_reduce, sections.num_workers
     assert pin is not None
     min_group = pin.min_group or majority(size)
-    if not majority(size) <= min_group <= size:
-        raise UserError(
-            f"{job.name}: pin.partial_reduce.min_group is {min_group}; of {size} workers it must be "
-            f"{majority(size)} to {size}, so that any two groups share a worker"
-        )
+    if min_group > size:
+        raise UserError(f"{job.name}: pin.partial_reduce.min_group is {min_group}, and there are {size} workers")
     alphas = ALPHAS if pin.alpha is None else (pin.alpha,)
     stalenesses = STALENESSES if pin.max_staleness is None else (pin.max_staleness,)
     alpha, max_staleness = alphas[0], stalenesses[0]

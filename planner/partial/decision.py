@@ -19,7 +19,7 @@ class PartialReduceDecision(Contract):
         alpha: a layer, and the step, are waited for until (1 + alpha) times what they usually take.
         max_staleness: K. No halo row or gradient used is older than K epochs, and no worker is missing from more
             than K steps on end; 0: all wait for all, which is exact.
-        min_group: fewest workers that may step without the others, at least a majority.
+        min_group: fewest workers that may step without the others.
         absent: `scale` up the gradients of who is there (equations 13 and 14), or `reuse` the last of who is not.
         contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
     """

@@ -14,7 +14,7 @@ WARM_UP_EPOCHS = 3
 
 
 def majority(num_workers: int) -> int:
-    """floor(M / 2) + 1. Any two such groups share a member, which hands the newest weights on."""
+    """floor(M / 2) + 1, the paper's least group."""
     return num_workers // 2 + 1
 
 

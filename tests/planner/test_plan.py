@@ -217,9 +217,9 @@ EDITS = {
         lambda raw: pin_partial(raw, contributing=[[1, 1]]),
         "decision.partial: contributing must have a row a layer, of 2 workers",
     ),
-    "groups without a majority": (
-        lambda raw: pin_partial(raw, min_group=1),
-        "decision.partial: min_group must be 2 to 2",
+    "groups of more than there are": (
+        lambda raw: pin_partial(raw, min_group=3),
+        "decision.partial: min_group is 3, and there are 2 workers",
     ),
     "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),
     "negative bytes": (lambda raw: at(raw, "prediction", "workers", 0).update(peak_bytes=-1), "peak_bytes"),

@@ -128,11 +128,12 @@ def test_mailboxes_count_in_the_choice(processor, pin):
     assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
 
 
-def test_a_group_smaller_than_a_majority_is_refused():
-    """Two groups that share nobody would part ways."""
-    with pytest.raises(UserError, match=r"min_group is 1; of 3 workers it must be 2 to 3"):
-        plan_of(pin=PartialReducePin(min_group=1))
-    assert plan_of(pin=PartialReducePin(min_group=3)).decision.partial.min_group == 3
+def test_the_least_group_is_a_majority_or_what_is_pinned():
+    """More workers than there are can be in no group."""
+    with pytest.raises(UserError, match=r"min_group is 4, and there are 3 workers"):
+        plan_of(pin=PartialReducePin(min_group=4))
+    least = [plan_of(pin=PartialReducePin(min_group=pinned)).decision.partial.min_group for pinned in (None, 1, 3)]
+    assert least == [2, 1, 3]
 
 
 def test_a_plan_predicts_its_weather():

@@ -97,13 +97,23 @@ MODELS = [
     ("sage", "aggregate_first"),
     ("tagcn", "multiply_first"),
 ]
+LATE = ["late", "late-sgd", "late-scaled", "alone", "alone-scaled", "late-at-the-end", "stopped", "learning-stale"]
 
 
 class Case:
     """A model on a partitioned graph, and what its workers did."""
 
     def __init__(
-        self, spec, kind="gcn", order="multiply_first", *, partial=None, absent="reuse", sleeps=None, **training
+        self,
+        spec,
+        kind="gcn",
+        order="multiply_first",
+        *,
+        partial=None,
+        absent="reuse",
+        min_group=majority(NUM_WORKERS),
+        sleeps=None,
+        **training,
     ):
         graph = generate_sbm(spec)
         model = ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2)
@@ -121,7 +131,7 @@ class Case:
             alpha, max_staleness = partial
             counts = contributing_vertices(self.halo, graph.train_mask, model)
             decided = PartialReduceDecision(
-                alpha=alpha, max_staleness=max_staleness, min_group=majority(NUM_WORKERS), absent=absent,
+                alpha=alpha, max_staleness=max_staleness, min_group=min_group, absent=absent,
                 contributing=tuple(map(tuple, counts.tolist())),
             )  # fmt: skip
         self.decision = FullBatchDecision(
@@ -170,6 +180,9 @@ def cases(tmp_path_factory):
     made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0})
     made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0}, optimizer="sgd")
     made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 2.0})
+    both = {(1, EVENT_EPOCH): 2.0, (2, EVENT_EPOCH): 2.0}
+    made["alone"] = Case(SMALL, partial=(0.5, K), min_group=1, sleeps=both)
+    made["alone-scaled"] = Case(SMALL, partial=(0.5, K), min_group=1, absent="scale", sleeps=both)
     made["late-at-the-end"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EPOCHS - 3): 2.0})
     made["stopped"] = Case(SMALL, partial=(0.5, K))
     rng = np.random.default_rng(0)
@@ -231,7 +244,15 @@ def test_others_go_on_without_a_worker_that_sleeps_or_is_stopped(cases, name):
         assert result["members"][-1] == NUM_WORKERS
 
 
-@pytest.mark.parametrize("name", ["late", "late-sgd", "late-scaled", "late-at-the-end", "stopped", "learning-stale"])
+@pytest.mark.parametrize("name", ["alone", "alone-scaled"])
+def test_a_worker_alone_goes_on_where_it_may(cases, name):
+    """Without both others, who take its steps when they come back."""
+    first = cases[name].results[0]
+    assert first["members"][first["epoch"] == EVENT_EPOCH].tolist() == [1]
+    assert first["members"][-1] == NUM_WORKERS
+
+
+@pytest.mark.parametrize("name", LATE)
 def test_nothing_is_older_than_k_and_nobody_missing_longer(cases, name):
     """Rows, gradients and absences; warm-up and last step are everybody's."""
     case = cases[name]
@@ -243,9 +264,7 @@ def test_nothing_is_older_than_k_and_nobody_missing_longer(cases, name):
         assert {*range(WARM_UP_EPOCHS), last} <= set(result["epoch"].tolist())
 
 
-@pytest.mark.parametrize(
-    "name", ["patient", "late", "late-sgd", "late-scaled", "late-at-the-end", "stopped", "learning-stale"]
-)
+@pytest.mark.parametrize("name", ["patient", *LATE])
 def test_members_of_a_step_end_it_with_the_same_bits(cases, name):
     """Weights and optimizer state; so after a step of all workers all replicas are equal."""
     case = cases[name]
