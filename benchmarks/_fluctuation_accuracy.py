@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from benchmarks._common import dataset
 from benchmarks._emulated_runs import inside, loaded, without_limits
 from benchmarks._fluctuation_runs import slug, with_training
-from benchmarks._fluctuation_settings import ALL_COMMUNICATED, PARTIAL, TOTAL, Row
+from benchmarks._fluctuation_settings import ALL_COMMUNICATED, HALF, TOTAL, Row
 from planner import api
 from planner.cluster import Cluster
 from planner.job import ModelSpec, NpzGraph, TrainingSpec
@@ -54,10 +54,11 @@ class _Comparison:
 
     def rows(self) -> list[dict]:
         exact = [self._exact(seed) for seed in _SEEDS]
-        return [self._row(name, weather, exact) for name, weather in _WEATHERS.items()]
+        cases = product((TOTAL, HALF), _WEATHERS.items())
+        return [self._row(variant, name, weather, exact) for variant, (name, weather) in cases]
 
-    def _row(self, name: str, weather: SleepWeather, exact: list[Trace]) -> dict:
-        plan = self._stale_plan(name, weather)
+    def _row(self, variant: str, name: str, weather: SleepWeather, exact: list[Trace]) -> dict:
+        plan = self._stale_plan(variant, name, weather)
         stale = [self._stale(plan, name, seed, trace) for seed, trace in zip(_SEEDS, exact)]
         exact_shares, stale_shares = ([trace.accuracy["test"] for trace in traces] for traces in (exact, stale))
         gaps_pct = [100 * (theirs - ours) for theirs, ours in zip(exact_shares, stale_shares)]
@@ -83,19 +84,10 @@ class _Comparison:
         plan = self._planned(ALL_COMMUNICATED, TrainingSpec(epochs=_EPOCHS), path)
         return self._trained(with_training(plan, seed=seed), path.with_name(f"seed_{seed}.json"))
 
-    def _stale_plan(self, name: str, weather: SleepWeather) -> Plan:
-        """Everything together; partial reduce alone where the pins do not combine."""
+    def _stale_plan(self, variant: str, name: str, weather: SleepWeather) -> Plan:
         training = TrainingSpec(epochs=_EPOCHS, weather=weather)
-        variant = self._everything()
         path = self.folder / slug(self.row.name) / slug(f"{variant}, {name}") / "plan.json"
         return self._planned(variant, training, path)
-
-    def _everything(self) -> str:
-        try:
-            self.row.job(TOTAL, TrainingSpec())
-        except ValidationError:
-            return PARTIAL
-        return TOTAL
 
     def _stale(self, plan: Plan, name: str, seed: int, exact: Trace) -> Trace:
         """Sleeps as long as planned in epochs, but in those of these hosts, which are faster than the profiled ones."""

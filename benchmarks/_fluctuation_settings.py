@@ -23,6 +23,7 @@ CALM, SLEEP_5_S, SLEEP_2_EPOCHS, CHANGES = "calm", "sleep 5 s", "sleep 2 epochs"
 ALL_COMMUNICATED, ALL_CACHED, HYBRID = "all communicated", "all cached", "hybrid"
 STATIC = (ALL_COMMUNICATED, ALL_CACHED, HYBRID)
 ADJUSTED, PARTIAL, TOTAL = "hybrid, online", "all communicated, partial reduce", "hybrid, online, partial reduce"
+HALF = "hybrid, online, partial reduce by half"  # of the hosts, where the paper's groups are majorities
 _ONLINE = {"dependencies": "hybrid", "adjust": "online"}
 VARIANTS: dict[str, dict] = {
     ALL_COMMUNICATED: {},
@@ -31,6 +32,7 @@ VARIANTS: dict[str, dict] = {
     ADJUSTED: _ONLINE,
     PARTIAL: {"partial_reduce": PartialReducePin()},
     TOTAL: {**_ONLINE, "partial_reduce": PartialReducePin()},
+    HALF: {**_ONLINE, "partial_reduce": PartialReducePin(min_group=2)},
 }
 _SEED = 1
 _LINK_SHARES, _CPU_SHARES = (0.1, 0.5), (0.25, 0.5)  # an emulated quota is a tenth of a core at least
