@@ -66,7 +66,7 @@ def _epoch_s(by_epoch: list[dict[int, EpochRecord]]) -> tuple[float, ...]:
 
 def _spans(records: dict[int, EpochRecord]) -> list[Span]:
     in_step = _in_step(records)
-    origin_s = min(record.start_s for record in in_step.values())
+    origin_s = min((record.start_s for record in in_step.values()), default=0.0)  # all may have come late
     return [
         Span(
             task=key,

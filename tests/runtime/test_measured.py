@@ -55,6 +55,16 @@ def test_a_worker_counts_for_the_epoch_whose_step_it_took_part_in():
     assert trace.sent_bytes == (10, 10)
 
 
+def test_a_step_of_late_ones_alone_has_no_tasks():
+    """Where the least group is less than a majority, all of one may have begun in an earlier epoch."""
+    first = [record(e, float(e), e + 1.0, begun=e, num_members=1) for e in (0, 1, 2, 4)]
+    second = [record(e, float(e), e + 1.0, begun=e, num_members=1) for e in (0, 1)]
+    second += [record(3, 2.0, 3.5, begun=2, num_members=1), record(4, 3.5, 5.0, begun=4, num_members=2)]
+    trace = trace_of([first, second], partial=object())
+    assert trace.epoch_s == pytest.approx((1.0, 0.5, 1.5))
+    assert sorted({s.epoch for s in trace.spans}) == [0, 1, 2, 4]
+
+
 def test_epochs_that_overlap_add_up_to_the_whole():
     """Worker 0 begins every epoch while worker 1 still ends the last; one epoch alone is counted from its begin."""
     workers = [
