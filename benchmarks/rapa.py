@@ -4,9 +4,9 @@ Small cases, drawn graphs in equal METIS parts on two to four catalog devices of
 the least largest cost over all choices that prune no more influence than the planner does, and the least influence that
 makes the largest cost no larger than its, under the paper's cost and under predicted seconds taken as linear. Beside it
 stands what algorithms 2 and 3 alone would prune, also above a mean where another worker stays later, and the planner
-gives back. A case where they prune nothing proves nothing and is left out. Larger ones, on groups of the paper's devices, are pruned
-by predicted seconds and by `paper_cost`, whose terms have no unit; both are judged by the same simulated epoch and by
-the influence that they cost.
+gives back. A case where they prune nothing proves nothing and is left out. Larger ones, on groups of the paper's
+devices, are pruned by predicted seconds and by `paper_cost`, whose terms have no unit; both are judged by the same
+simulated epoch and by the influence that they cost.
 """
 
 from __future__ import annotations
@@ -151,7 +151,16 @@ def _max_over_mean(costs: np.ndarray) -> float:
 
 def _show(gaps: list[dict], rows: list[dict]) -> None:
     table = Table(title="pruning above the optimum under the influence that it spends")
-    for column in ("cost", "cases", "median gap", "worst gap", "largest cost saved", "by the paper", "influence", "least for that"):
+    for column in (
+        "cost",
+        "cases",
+        "median gap",
+        "worst gap",
+        "largest cost saved",
+        "by the paper",
+        "influence",
+        "least for that",
+    ):
         table.add_column(column, justify="left" if column == "cost" else "right")
     for name in sorted({row["cost"] for row in gaps}):
         own = [row for row in gaps if row["cost"] == name]

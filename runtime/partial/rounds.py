@@ -2,8 +2,8 @@
 
 Workers tell each other when they are ready. Whoever sees that the rule is met writes the group into the store of
 torch.distributed, where the first to write a round's key wins, and tells all others. So no worker leads, and one that
-is stopped holds up nobody who may go on without it. There is one group a round, so there is one sequence of weights: who
-was missing takes the same steps when it comes back.
+is stopped holds up nobody who may go on without it. There is one group a round, so there is one sequence of weights:
+who was missing takes the same steps when it comes back.
 
 NeutronCloud, section 5.3; where it departs is said in docs/partial_reduce.md.
 """

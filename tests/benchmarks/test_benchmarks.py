@@ -193,7 +193,7 @@ def test_quick_rapa_is_near_the_optimum(benchmark):
     """Every small case is solved, and none is far above; both costs have their say on the larger one."""
     result = benchmark("rapa", "--quick")
     assert result["cases"] == result["proven_optimal"] == len(result["gaps"]) > 10
-    assert all(-1e-9 <= row["gap"] < 0.1 for row in result["gaps"])
+    assert all(-1e-9 <= row["gap"] < 0.15 for row in result["gaps"])
     for row in result["gaps"]:
         influences = [row[f"{which}_influence"] for which in ("least", "heuristic", "paper")]
         assert influences == sorted(influences)

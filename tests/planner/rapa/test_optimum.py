@@ -61,7 +61,7 @@ def test_the_least_influence_is_that_of_all_choices_that_cost_no_more(case):
 
 
 def test_pruning_that_lowers_no_maximum_is_seen():
-    """Worker 1 is above the mean and prunes, while worker 2, late without any halo, sets the largest cost: given back."""
+    """Worker 1, above the mean, prunes while worker 2, late without a halo, sets the largest cost: it is given back."""
     worker = np.repeat(np.arange(3, dtype=np.int32), [10, 10, 0])
     pairs = HaloPairs(3, worker, np.arange(20), (worker + 1) % 3, np.ones(20, np.int64), np.tile(np.arange(1.0, 11), 2))
     cost = LinearCost(np.array([10.0, 60.0, 100.0]), np.ones(3), np.zeros(3), np.zeros(3))
@@ -80,4 +80,6 @@ def test_the_gap_tells_the_heuristic_from_the_optimum(case):
     assert gap.optimal_max_cost <= gap.heuristic_max_cost * slack
     assert gap.heuristic_max_cost <= gap.unpruned_max_cost * slack
     assert gap.gap == pytest.approx(gap.heuristic_max_cost / gap.optimal_max_cost - 1)
-    assert 0 <= gap.least_influence_bound <= gap.least_influence <= gap.heuristic_influence <= gap.paper_influence <= slack
+    assert (
+        0 <= gap.least_influence_bound <= gap.least_influence <= gap.heuristic_influence <= gap.paper_influence <= slack
+    )

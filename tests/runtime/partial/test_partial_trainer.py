@@ -111,7 +111,7 @@ class Case:
         *,
         partial=None,
         absent="reuse",
-        min_group=majority(NUM_WORKERS),
+        min_group=None,
         sleeps=None,
         **training,
     ):
@@ -131,7 +131,8 @@ class Case:
             alpha, max_staleness = partial
             counts = contributing_vertices(self.halo, graph.train_mask, model)
             decided = PartialReduceDecision(
-                alpha=alpha, max_staleness=max_staleness, min_group=min_group, absent=absent,
+                alpha=alpha, max_staleness=max_staleness, min_group=min_group or majority(NUM_WORKERS),
+                absent=absent,
                 contributing=tuple(map(tuple, counts.tolist())),
             )  # fmt: skip
         self.decision = FullBatchDecision(
