@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from fcntl import ioctl
@@ -232,11 +232,6 @@ class Mesh:
 
     def __init__(self, connections: dict[int, socket.socket], sink: Sink) -> None:
         self._links = {peer: _Link(peer, connection, sink) for peer, connection in connections.items()}
-
-    @property
-    def peers(self) -> Iterable[int]:
-        """Ranks of the others."""
-        return self._links.keys()
 
     def post(self, peer: int, message: Message, key: Hashable) -> None:
         """Has a message sent; returns at once."""

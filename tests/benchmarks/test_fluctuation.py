@@ -4,27 +4,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from timed_traces import measured
 
 from benchmarks._fluctuation_costs import deciding_share
 from benchmarks._fluctuation_runs import counted_s, measured_lengths_s
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, weathers_of
 from benchmarks.fluctuation import _cut_of_sums, _errors, _mean_cut, cuts
-from planner.trace import Adjusted, Trace
+from planner.trace import Adjusted
 
 HOSTS = [host.name for host in FULL.cluster().hosts]
-
-
-def measured(epoch_s):
-    """A trace of two untimed epochs and these."""
-    return Trace(
-        origin="measured",
-        plan_fingerprint="0",
-        num_workers=2,
-        spans=(),
-        epoch_s=epoch_s,
-        peak_bytes=(1, 1),
-        losses=(0.0,) * (len(epoch_s) + 2),
-    )
 
 
 def test_the_epoch_that_is_not_timed_is_as_long_as_the_next():

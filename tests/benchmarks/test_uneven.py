@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+import timed_traces
 
 from benchmarks import _results, uneven
 from benchmarks._uneven_results import (
@@ -23,21 +24,11 @@ from benchmarks._uneven_results import (
 from benchmarks._uneven_runs import Timed, Trained, epoch_s
 from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, Row, rows_of
 from planner.plan import WorkerLoad
-from planner.trace import Trace
 
 
 def measured(epoch_s, sent_bytes=(8, 4), reuse_sent_bytes=()):
-    """A trace of these timed epochs."""
-    return Trace(
-        origin="measured",
-        plan_fingerprint="0",
-        num_workers=2,
-        spans=(),
-        epoch_s=epoch_s,
-        peak_bytes=(1, 1),
-        sent_bytes=sent_bytes,
-        reuse_sent_bytes=reuse_sent_bytes,
-    )
+    """A trace of these epochs and bytes."""
+    return timed_traces.measured(epoch_s, sent_bytes=sent_bytes, reuse_sent_bytes=reuse_sent_bytes)
 
 
 class FakePlan(SimpleNamespace):
