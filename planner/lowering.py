@@ -240,7 +240,8 @@ class FullBatchLowering:
         guess = estimate.unprofiled or any(processor[worker].unprofiled for worker in self.schedule.quotas)
         for worker, used in enumerate(processor):
             task = self._task(key, worker, "communicate", estimate, resource=len(self.shapes) + worker)
-            self._add(replace(task, unprofiled=guess, group=self._num_groups, charged=worker, processor_s=used.seconds))
+            used_s = used.seconds / self._cost(worker).profile.num_threads  # of the time that all of them have
+            self._add(replace(task, unprofiled=guess, group=self._num_groups, charged=worker, processor_s=used_s))
         self._num_groups += 1
 
     def _each(self, key: str, estimate_of: Callable[[int], Estimate], category: Category = "compute") -> None:
@@ -260,7 +261,7 @@ class FullBatchLowering:
             resource,
             after=self._last[worker],
             spread_s=estimate.spread_s,
-            unprofiled=estimate.unprofiled,
+            unprofiled=estimate.unprofiled or self.placement.has_other_cores(worker),
             parts=estimate.parts,
         )
 

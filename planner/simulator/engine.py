@@ -138,11 +138,12 @@ def play(compiled: CompiledSchedule, duration_ns: Ints | None = None) -> Timelin
     return Timeline(work.arrive_ns, work.start_ns, work.end_ns, makespan_ns)
 
 
-def play_many(compiled: CompiledSchedule, duration_ns: Ints, num_epochs: int = 1) -> Ints:
+def play_many(compiled: CompiledSchedule, duration_ns: Ints, num_epochs: int = 1, phase_ns: Ints | None = None) -> Ints:
     """Plays a schedule once for each row of `duration_ns` [R, T].
 
     Args:
         num_epochs: how often the schedule repeats itself.
+        phase_ns: [R, resources], how much of each quota's period is over at the start, instead of the schedule's own.
 
     Returns:
         [R, `num_epochs`]: when each epoch has ended, ns.
@@ -155,8 +156,10 @@ def play_many(compiled: CompiledSchedule, duration_ns: Ints, num_epochs: int = 1
     assert not durations.size or durations.min() >= 0, "durations must be >= 0"
     assert compiled.duration_ns.size % num_epochs == 0, (compiled.duration_ns.size, num_epochs)
     end_ns = np.zeros((len(durations), num_epochs), dtype=np.int64)
-    work = make_workspace(compiled.tables)
-    replica = play_replicas(compiled.tables, work, durations, end_ns)
+    own_ns = compiled.tables.phase_ns
+    phases = np.broadcast_to(own_ns if phase_ns is None else phase_ns, (len(durations), own_ns.size))
+    tables, work = compiled.tables._replace(phase_ns=own_ns.copy()), make_workspace(compiled.tables)
+    replica = play_replicas(tables, work, durations, np.ascontiguousarray(phases), end_ns)
     if replica < len(durations):
         raise DeadlockError(f"replica {replica}: {_describe_deadlock(compiled, work)}")
     return end_ns

@@ -258,14 +258,16 @@ def play_once(tables, work, duration_ns):
 
 
 @njit(cache=True, nogil=True)
-def play_replicas(tables, work, duration_ns, end_ns):
+def play_replicas(tables, work, duration_ns, phase_ns, end_ns):
     """Fills `end_ns` and returns the first replica that cannot end, or the number of replicas.
 
-    `end_ns` [R, K]: when the last of each of K equal runs of tasks has ended.
+    `end_ns` [R, K]: when the last of each of K equal runs of tasks has ended. `phase_ns` [R, resources] is written to
+    `tables.phase_ns`, replica after replica.
     """
     num_replicas, num_tasks = duration_ns.shape
     size = num_tasks // end_ns.shape[1]
     for replica in range(num_replicas):
+        tables.phase_ns[:] = phase_ns[replica]
         if play_once(tables, work, duration_ns[replica]) < num_tasks:
             return replica
         for part in range(end_ns.shape[1]):

@@ -17,8 +17,10 @@ _MAX_SPREADS_ABOVE_MEDIAN = 20.0
 
 
 def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
-    """Draws the durations of every task in every replica, independently: [R, T] nanoseconds (of processor
-    time under a quota).
+    """Draws the durations of every task in every replica: [R, T] nanoseconds (of processor time under a quota).
+
+    Tasks are independent, but all of a group have one draw: a collective was timed at its slowest worker, so what it
+    was seen to vary by is of all of them together.
 
     Lognormal with median `seconds` and interquartile range `spread_s`: positive, and skewed to the
     right as delays on a busy machine are. Draws are cut at 20 spreads above the median, which
@@ -40,7 +42,8 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     median_s, spread_s = median_s[varying], spread_s[varying]
     # The quartiles of a lognormal are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
     sigma = np.arcsinh(spread_s / (2 * median_s)) / _UPPER_QUARTILE
-    drawn_s = np.random.default_rng(seed).standard_normal((num_replicas, varying.size))
+    which, num_draws = _draws(compiled.tables.group[varying])
+    drawn_s = np.random.default_rng(seed).standard_normal((num_replicas, num_draws))[:, which]
     np.exp(np.multiply(drawn_s, sigma, out=drawn_s), out=drawn_s)
     drawn_s *= median_s
     np.minimum(drawn_s, median_s + _MAX_SPREADS_ABOVE_MEDIAN * spread_s, out=drawn_s)
@@ -49,20 +52,42 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     return duration_ns
 
 
+def sample_phases(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
+    """Draws how much of every quota's period is over at the start: [R, resources] nanoseconds.
+
+    Nothing sets the periods of different hosts to each other, and where they lie differs from run to run.
+    """
+    period_ns = np.zeros(schedule.num_resources)
+    for resource, quota in schedule.quotas.items():
+        if resource < period_ns.size and quota.share < 1:
+            period_ns[resource] = quota.period_s * 1e9
+    return (np.random.default_rng((seed, 1)).random((num_replicas, period_ns.size)) * period_ns).astype(np.int64)
+
+
 def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
     """Seconds of the median (`p50`) and the 95th percentile (`p95`) of an epoch, over `num_replicas` or a few more.
 
-    Under a quota epochs are played on end, as many at a time as `epochs_to_play` says. Tasks fluctuate
-    independently of one another, and by their operators' spread as groups of calls had it: what slows a whole
-    machine for a whole run, and what single calls vary by within a group, are not in these figures.
+    Under a quota epochs are played on end, as many at a time as `epochs_to_play` says, with periods that begin at
+    other moments in every replica. Tasks fluctuate independently of one another, and by their operators' spread as
+    groups of calls had it: what slows a whole machine for a whole run, and what single calls vary by within a group,
+    are not in these figures.
 
     Raises `ValueError` as `sample_durations` and `play_many` do.
     """
     assert num_replicas >= 1, num_replicas
     count = epochs_to_play(schedule)
     whole = schedule.repeated(count)
-    duration_ns = sample_durations(whole, math.ceil(num_replicas / max(count - 1, 1)), seed)
-    end_ns = play_many(compile_schedule(whole), duration_ns, count)
+    num_plays = math.ceil(num_replicas / max(count - 1, 1))
+    duration_ns, phase_ns = sample_durations(whole, num_plays, seed), sample_phases(whole, num_plays, seed)
+    end_ns = play_many(compile_schedule(whole), duration_ns, count, phase_ns)
     epoch_ns = np.diff(end_ns, axis=1) if count > 1 else end_ns
     p50, p95 = np.percentile(epoch_ns, [50, 95]) / 1e9
     return {"p50": float(p50), "p95": float(p95)}
+
+
+def _draws(group: Ints) -> tuple[Ints, int]:
+    """Which draw each task has, and how many there are: one a group, and one each for tasks without (-1)."""
+    own = np.flatnonzero(group < 0)
+    ids, which = np.unique(np.where(group < 0, -1, group), return_inverse=True)
+    which[own] = ids.size + np.arange(own.size)
+    return which, ids.size + own.size

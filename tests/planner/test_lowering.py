@@ -186,6 +186,16 @@ def test_processor_time_outside_what_was_measured_makes_a_guess(limited, is_gues
     ]
 
 
+def test_processor_time_is_a_share_of_all_threads_time(monkeypatch):
+    """A quota is of what all threads of a worker could run: an exchange that keeps one busy uses little of it."""
+    monkeypatch.setattr(Network, "all_reduce_processor", lambda *_: [Estimate(1e-2, 0.0, False)] * 2)
+    lowering = lowering_of("gcn", MULTIPLY, 2)
+    (name,) = lowering.costs
+    profile = lowering.costs[name].profile.model_copy(update={"num_threads": 4})
+    lowering.costs = {name: OperatorCosts.of(profile)}
+    assert {task.processor_s for task in lowering.lower().tasks if task.key == "reduce"} == {2.5e-3}
+
+
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_a_plan_lowers_to_the_schedule_it_was_chosen_by(num_workers):
     """From the plan alone the same epoch comes out as when it was made with the graph at hand."""

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from planner.schedule import Schedule, Task
+from planner.schedule import Quota, Schedule, Task
 from planner.simulator.engine import compile_schedule, play
-from planner.simulator.montecarlo import percentiles, sample_durations
+from planner.simulator.montecarlo import percentiles, sample_durations, sample_phases
 
 
 def chain(*durations):
@@ -80,3 +80,57 @@ def test_waiting_for_the_slowest_raises_the_median():
         schedule.add(Task("work", worker, "compute", 1e-3, worker, spread_s=2e-4))
     result = percentiles(schedule, 2000, seed=0)
     assert play(compile_schedule(schedule)).makespan_s < result["p50"] < result["p95"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_a_collective_has_one_draw(size):
+    """It was timed at its slowest worker: waiting for all of it adds nothing to its median, however many they are."""
+    schedule = Schedule(num_workers=size)
+    for name in ("exchange", "next"):
+        for worker in range(size):
+            after = (worker,) if name == "next" else ()
+            seconds, spread_s = (1e-3, 3e-4) if name == "exchange" else (0.0, 0.0)
+            group = ["exchange", "next"].index(name)
+            schedule.add(Task(name, worker, "communicate", seconds, worker, after, group=group, spread_s=spread_s))
+    drawn = sample_durations(schedule, 4000, seed=0)[:, :size]
+    assert (drawn == drawn[:, :1]).all()
+    assert percentiles(schedule, 4000, seed=0)["p50"] == pytest.approx(1e-3, rel=0.02)
+
+
+def test_each_epoch_draws_anew():
+    """Groups of repeated epochs are other groups."""
+    schedule = Schedule(num_workers=2)
+    for worker in range(2):
+        schedule.add(Task("exchange", worker, "communicate", 1e-3, worker, group=0, spread_s=3e-4))
+    drawn = sample_durations(schedule.repeated(3), 5, seed=0)
+    assert (drawn[:, ::2] == drawn[:, 1::2]).all()
+    assert len(np.unique(drawn)) == 15
+
+
+def under_quota(size, seconds=0.011):
+    """Workers that compute, and then wait for each other, under quotas of half of every 10 ms."""
+    schedule = Schedule(num_workers=size, quotas={worker: Quota(0.5, 0.01) for worker in range(size)})
+    for worker in range(size):
+        schedule.add(Task("work", worker, "compute", seconds, worker))
+    for worker in range(size):
+        schedule.add(Task("meet", worker, "communicate", 1e-3, size + worker, (worker,), group=0))
+    return schedule
+
+
+def test_periods_lie_elsewhere_in_every_replica():
+    """Within their period, those of different hosts apart; so epochs fluctuate though no task does."""
+    drawn = sample_phases(under_quota(3), 1000, seed=0)
+    assert drawn.shape == (1000, 6)
+    assert 0 <= drawn.min() < drawn.max() < 10_000_000
+    assert not drawn[:, 3:].any(), "what has no quota has no period"
+    assert np.abs(np.corrcoef(drawn[:, :3].T) - np.eye(3)).max() < 0.15
+    assert drawn[:, :3].mean() == pytest.approx(5e6, rel=0.05)
+    found = percentiles(under_quota(2), 500, seed=0)
+    assert found["p95"] > found["p50"]
+
+
+def test_a_whole_core_has_no_period():
+    """Nothing stands still where all of every period may be used."""
+    schedule = Schedule(num_workers=1, quotas={0: Quota(1.0, 0.01)})
+    schedule.add(Task("work", 0, "compute", 0.015, 0))
+    assert not sample_phases(schedule, 10, seed=0).any()
