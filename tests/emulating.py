@@ -1,30 +1,73 @@
-"""What tests on emulated hosts need: whether there can be any here, and what is left of them."""
+"""What tests on emulated hosts need: whether there can be any here, small clusters, and what is left of them."""
 
 from __future__ import annotations
 
-import subprocess
+import os
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation import kernel
-from profiles.errors import UserError
+from profiles.errors import RunFailedError, UserError
 from profiles.launch import HOSTS_VARIABLE
 
 
 def _can_emulate() -> bool:
+    """Only what the emulation itself refuses skips tests: any other error is a fault of it, and stands."""
     try:
         kernel.require_emulation()
-        probe = "gnnplanprobe-0"
-        subprocess.run(["ip", "netns", "add", probe], check=True, capture_output=True)
-        subprocess.run(["ip", "netns", "delete", probe], check=True, capture_output=True)
-    except (UserError, OSError, subprocess.CalledProcessError):
+        _bring_up_and_take_down(f"gnnplanprobe{os.getpid()}")
+    except (UserError, RunFailedError):
         return False
     return True
 
 
-needs_emulation = pytest.mark.skipif(not _can_emulate(), reason="needs root, iproute2 and a CPU cgroup")
+def _bring_up_and_take_down(probe: str) -> None:
+    folder = Path(tempfile.mkdtemp(prefix=f"{probe}-"))
+    try:
+        kernel.enable_cpu(folder)
+        kernel.make_switch(probe)
+        kernel.make_host(probe, 0, "10.213.0.1")
+        kernel.set_link(probe, 0, 1e6, change=False)
+        kernel.set_cpu(probe, 0, 0.5)
+    finally:
+        kernel.take_down(probe, folder)
+
+
+needs_emulation = pytest.mark.skipif(
+    not _can_emulate(), reason="needs root, iproute2 and a CPU cgroup that can be written"
+)
+
+
+def cluster(*hosts: HostSpec) -> Cluster:
+    """Of these hosts, with a network that nothing limits."""
+    return Cluster(schema_version=1, hosts=hosts)
+
+
+def host(name: str, **limits) -> HostSpec:
+    """With one device of the catalog."""
+    return HostSpec(name=name, devices=(DeviceSpec(catalog="t4"),), **limits)
+
+
+def comes_true(condition: Callable[[], object], within_s: float) -> bool:
+    """Whether a condition does, in time."""
+    end_s = time.monotonic() + within_s
+    while not (holds := condition()) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    return bool(holds)
+
+
+def quota_us(identity: str, index: int) -> int:
+    """Of a host's cgroup, of either version; -1 where it has none."""
+    cgroup = kernel.cgroup_of(identity, index)
+    if (cgroup / "cpu.max").exists():
+        word = (cgroup / "cpu.max").read_text().split()[0]
+        return -1 if word == "max" else int(word)
+    return int((cgroup / "cpu.cfs_quota_us").read_text())
 
 
 def remains(identity: str) -> list[str]:

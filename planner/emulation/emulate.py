@@ -17,7 +17,7 @@ from pathlib import Path
 
 from planner.cluster import Cluster, HostSpec, expand_hosts
 from planner.emulation import kernel
-from planner.emulation.weather import Weather
+from planner.emulation.weather import Spell, Weather
 from profiles.agents import die_with_parent
 from profiles.errors import RunFailedError, UserError
 from profiles.launch import HOSTS_VARIABLE, HostEntry
@@ -38,15 +38,15 @@ class EmulatedHost:
 
 
 def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = None) -> int:
-    """Runs `command` with the cluster's hosts up; returns its exit code.
+    """Runs `command` with the cluster's hosts up; returns its exit code, as shells give it where a signal ended it.
 
     The command sees the hosts through the environment variable that `profiles.launch` reads, so
     `gnnplan run` inside it starts each host's workers in that host's namespace and CPU quota. What the
     command leaves running when it ends is ended too.
 
     Raises:
-        UserError: this machine cannot emulate, the weather names an unknown host, or a host would have less
-            processor time than can be given.
+        UserError: this machine cannot emulate, the hosts are promised more than it has or less than can be given, or
+            the weather would change nothing or names an unknown host.
         RunFailedError: the weather could not be changed, and the command was ended; or not all could be removed.
     """
     weather = weather or Weather()
@@ -62,7 +62,7 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
             _end(child)
         if keeper.fault:
             raise RunFailedError(f"emulate: the weather could not be changed, the command was ended: {keeper.fault}")
-        return code
+        return 128 - code if code < 0 else code
 
 
 def _start(command: Sequence[str], cgroup: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -104,6 +104,7 @@ def emulated(cluster: Cluster) -> Iterator[tuple[str, tuple[EmulatedHost, ...], 
         start_new_session=True,
     )
     try:
+        kernel.enable_cpu(folder)
         kernel.make_switch(identity)
         entries = []
         for host in hosts:
@@ -141,23 +142,45 @@ def _hosts_of(cluster: Cluster) -> tuple[EmulatedHost, ...]:
         raise UserError(f"emulate: {len(hosts)} hosts, at most {_MAX_HOSTS} fit one switch")
     for host in hosts:
         kernel.check_cores(host.cpu_cores, f"host {host.name!r}")
+        kernel.check_link(host.link_bytes_per_s, f"host {host.name!r}")
+    _check_sum(hosts)
     return hosts
 
 
+def _check_sum(hosts: Sequence[EmulatedHost]) -> None:
+    """`UserError` where the hosts would have less than the files say; those without a limit are promised nothing."""
+    promised, usable = sum(host.cpu_cores or 0.0 for host in hosts), len(os.sched_getaffinity(0))
+    if round(promised, 6) > usable:
+        raise UserError(f"emulate: the hosts' cpu_cores add up to {promised:g}, {usable} can be used here; lower them")
+
+
 def _check_weather(hosts: Sequence[EmulatedHost], weather: Weather) -> None:
-    """`UserError` where it names an unknown host, or leaves one too little; that begins where a spell does."""
+    """`UserError` where it names an unknown host, changes nothing of one, or leaves one too little.
+
+    Little is left first where a spell begins.
+    """
     weather.check_hosts([host.name for host in hosts])
-    cores_of = {host.name: host.cpu_cores for host in hosts}
+    by_name = {host.name: host for host in hosts}
     for index, spell in enumerate(weather.spells):
-        cpu, _ = weather.factors(spell.host, spell.from_s)
-        kernel.check_cores(
-            _scaled(cores_of[spell.host], cpu), f"weather: spells.{index}: host {spell.host!r} from {spell.from_s:g} s"
-        )
+        host, where = by_name[spell.host], f"weather: spells.{index}: host {spell.host!r}"
+        _check_effect(spell, host, where)
+        cpu, link = weather.factors(spell.host, spell.from_s)
+        kernel.check_cores(_scaled(host.cpu_cores, cpu), f"{where} from {spell.from_s:g} s")
+        kernel.check_link(_scaled(host.link_bytes_per_s, link), f"{where} from {spell.from_s:g} s")
+
+
+def _check_effect(spell: Spell, host: EmulatedHost, where: str) -> None:
+    """`UserError` where a share has no limit to act on: fair weather would pass for the one that was asked for."""
+    if spell.cpu == spell.link == 1:
+        raise UserError(f"emulate: {where}: neither cpu nor link is below 1, so nothing would change")
+    for share, limit, key in ((spell.cpu, host.cpu_cores, "cpu_cores"), (spell.link, host.link_bytes_per_s, "link")):
+        if share < 1 and limit is None:
+            raise UserError(f"emulate: {where} has no {key} that a share of {share:g} could change; give it one")
 
 
 def _fair_weather(index: int, name: str, host: HostSpec, cluster: Cluster) -> EmulatedHost:
     """A link is limited where the cluster file gives one, to the host or to all."""
-    link = host.link or (cluster.network if "network" in cluster.model_fields_set else None)
+    link = host.link or cluster.network
     return EmulatedHost(index, name, host.cpu_cores, link.bytes_per_s if link else None)
 
 
@@ -199,7 +222,7 @@ class WeatherKeeper(threading.Thread):
         """Until the last change, or `end`."""
         start_s = time.monotonic()
         for at_s in self.weather.change_times_s():
-            if self._ended.wait(max(0.0, start_s + at_s - time.monotonic())):
+            if self._ends_before(start_s + at_s):
                 return
             try:
                 self._change(at_s)
@@ -214,6 +237,13 @@ class WeatherKeeper(threading.Thread):
         self._ended.set()
         if self.ident is not None:
             self.join()
+
+    def _ends_before(self, when_s: float) -> bool:
+        """Waits until then, or until `end` is called: whether it was."""
+        while (left_s := when_s - time.monotonic()) > 0:
+            if self._ended.wait(min(left_s, threading.TIMEOUT_MAX)):  # longer waits raise
+                return True
+        return self._ended.is_set()
 
     def _change(self, at_s: float) -> None:
         for host in self.hosts:

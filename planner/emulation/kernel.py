@@ -2,6 +2,7 @@
 
 Every name starts with the emulation's id, and everything lives in namespaces and cgroups of its own, the command
 beside the hosts too, so that taking it down is: end the processes in the cgroups, remove cgroups and namespaces.
+What the kernel refuses is a `UserError` with the file or the command, and the reason it gives.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ INTERFACE = "eth0"
 CPU_PERIOD_US = 10_000
 _LEAST_QUOTA_US = 1000  # the kernel takes none below
 LEAST_CORES = _LEAST_QUOTA_US / CPU_PERIOD_US
+_LEAST_LINK_BITS_PER_S = 8000  # below about 2000 `tc` cannot count the seconds of a full bucket
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _NAMESPACES = Path("/run/netns")
+_ENABLED_MARK = "cpu-enabled"  # in the folder of an emulation that had to enable the cpu controller
 _QUEUE_S = 0.05
 _BURST_S = 0.2e-3  # a bucket that saves up for longer would let a small exchange pass as if there were no limit
 _MIN_BURST_BYTES = 70 * 1024  # the largest packet a host hands over whole, with its headers
+_ANSWER_S = 30.0  # for one `ip` or `tc`
 _GRACE_S = 5.0  # for the command, and all that it started, to end when asked to
 _KILL_WAIT_S = 5.0
 _REMOVE_WAIT_S = 5.0  # a cgroup is busy until the last of its processes is gone altogether
@@ -34,7 +38,7 @@ _POLL_S = 0.02
 
 
 def require_emulation() -> None:
-    """`UserError` in one line where this machine cannot emulate."""
+    """`UserError` in one line where this machine cannot emulate; changes nothing."""
     if not Path("/proc/self/ns/net").exists() or os.uname().sysname != "Linux":
         raise UserError("emulate needs Linux: its hosts are network namespaces and cgroups")
     if os.geteuid() != 0:
@@ -42,23 +46,82 @@ def require_emulation() -> None:
     for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
         if shutil.which(tool) is None:
             raise UserError(f"emulate needs the command {tool!r}: install {package}")
-    _cpu_hierarchy()
+    hierarchy = _cpu_hierarchy()
+    if not os.access(hierarchy, os.W_OK):
+        raise _refusal(f"{hierarchy}: cannot be written")
 
 
 def _cpu_hierarchy() -> Path:
-    """Where CPU cgroups are made: the v1 `cpu` hierarchy, or v2 with the cpu controller enabled."""
+    """Where CPU cgroups are made: the v1 `cpu` hierarchy, or v2 where it has the cpu controller."""
     if (_CGROUP_ROOT / "cpu" / "cpu.cfs_period_us").exists() or (_CGROUP_ROOT / "cpu" / "tasks").exists():
         return _CGROUP_ROOT / "cpu"
-    control = _CGROUP_ROOT / "cgroup.subtree_control"
-    if control.exists() and "cpu" in (_CGROUP_ROOT / "cgroup.controllers").read_text().split():
-        if "cpu" not in control.read_text().split():
-            control.write_text("+cpu")
+    if "cpu" in _words(_CGROUP_ROOT / "cgroup.controllers"):
         return _CGROUP_ROOT
     raise UserError("emulate needs a CPU cgroup (v1 cpu or v2 with the cpu controller); none is mounted")
 
 
+def enable_cpu(folder: Path) -> None:
+    """Has v2 give its cgroups the cpu controller; where none did before, `take_down` with this folder undoes it."""
+    if _cpu_hierarchy() != _CGROUP_ROOT or "cpu" in _words(_subtree_control()):
+        return
+    mark = folder / _ENABLED_MARK
+    mark.touch()  # first: this process may be killed in between
+    try:
+        _write(_subtree_control(), "+cpu")
+    except UserError:
+        mark.unlink()
+        raise
+
+
+def _disable_cpu(mark: Path) -> None:
+    """Undoes `enable_cpu`, unless others have come to use it: they would lose their limits."""
+    quotas = [_words(path)[:1] for path in _CGROUP_ROOT.glob("*/cpu.max")]
+    if not any(_CGROUP_ROOT.glob("gnnplan*-*")) and all(quota in ([], ["max"]) for quota in quotas):
+        with suppress(UserError):  # some group below has passed the controller on
+            _write(_subtree_control(), "-cpu")
+    mark.unlink()
+
+
+def _subtree_control() -> Path:
+    return _CGROUP_ROOT / "cgroup.subtree_control"
+
+
+def _words(path: Path) -> list[str]:
+    """Of a control file; none where it cannot be read."""
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise _refusal(f"{path}: {text!r} cannot be written ({error.strerror})") from None
+
+
+def _make_cgroup(path: Path) -> None:
+    try:
+        path.mkdir()
+    except OSError as error:
+        raise _refusal(f"{path}: cannot be made ({error.strerror})") from None
+
+
+def _refusal(what: str) -> UserError:
+    return UserError(
+        f"emulate needs CPU cgroups that it can write, with quotas within those of its container: {what}; "
+        f"run it on the host, or in a privileged container"
+    )
+
+
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S)
+    except subprocess.TimeoutExpired:
+        raise UserError(f"emulate: {' '.join(command)}: no answer within {_ANSWER_S:g} s") from None
+    except OSError as error:
+        raise UserError(f"emulate: {' '.join(command)}: {error.strerror}") from None
     if done.returncode:
         raise UserError(f"emulate: {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
 
@@ -80,7 +143,7 @@ def make_host(emulation: str, index: int, address: str) -> None:
     _run("ip", "-n", host, "address", "add", f"{address}/24", "dev", INTERFACE)
     _run("ip", "-n", host, "link", "set", INTERFACE, "up")
     _run("ip", "-n", host, "link", "set", "lo", "up")
-    cgroup_of(emulation, index).mkdir()
+    _make_cgroup(cgroup_of(emulation, index))
 
 
 def cgroup_of(emulation: str, index: int) -> Path:
@@ -91,7 +154,7 @@ def cgroup_of(emulation: str, index: int) -> Path:
 def make_command_cgroup(emulation: str) -> Path:
     """A cgroup without limits for the command beside the hosts: all that it starts is found there, and ended."""
     cgroup = _command_cgroup(emulation)
-    cgroup.mkdir()
+    _make_cgroup(cgroup)
     return cgroup
 
 
@@ -103,6 +166,7 @@ def set_link(emulation: str, index: int, bytes_per_s: float | None, *, change: b
     """Limits a host's link in both directions; None leaves it unlimited."""
     if bytes_per_s is None:
         return
+    check_link(bytes_per_s, f"host {index}")
     burst_bytes = max(_MIN_BURST_BYTES, int(bytes_per_s * _BURST_S))
     ends = ((f"{emulation}-{index}", INTERFACE), (f"{emulation}-switch", f"port{index}"))
     for namespace, device in ends:
@@ -131,22 +195,30 @@ def check_cores(cores: float | None, whose: str) -> None:
         raise UserError(f"emulate: {whose}: {cores:.3g} cores cannot be emulated, {LEAST_CORES:g} is the least")
 
 
+def check_link(bytes_per_s: float | None, whose: str) -> None:
+    """`UserError` where a link cannot be as slow."""
+    if bytes_per_s is not None and round(bytes_per_s * 8) < _LEAST_LINK_BITS_PER_S:
+        least = _LEAST_LINK_BITS_PER_S // 8
+        raise UserError(f"emulate: {whose}: a link of {bytes_per_s:.3g} B/s cannot be emulated, {least} is the least")
+
+
 def set_cpu(emulation: str, index: int, cores: float | None) -> None:
     """Gives a host's processes `cores` cores' worth of time in every period; None leaves it unlimited."""
     check_cores(cores, f"host {index}")
     cgroup = cgroup_of(emulation, index)
     quota_us = -1 if cores is None else round(cores * CPU_PERIOD_US)
     if (cgroup / "cpu.max").exists():
-        (cgroup / "cpu.max").write_text(f"{'max' if quota_us < 0 else quota_us} {CPU_PERIOD_US}")
+        _write(cgroup / "cpu.max", f"{'max' if quota_us < 0 else quota_us} {CPU_PERIOD_US}")
         return
-    (cgroup / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))
-    (cgroup / "cpu.cfs_quota_us").write_text(str(quota_us))
+    _write(cgroup / "cpu.cfs_period_us", str(CPU_PERIOD_US))
+    _write(cgroup / "cpu.cfs_quota_us", str(quota_us))
 
 
 def take_down(emulation: str, folder: Path) -> None:
     """Ends every process of the emulation and removes what it made and its folder; safe to call twice.
 
-    What fails is tried again for a while, and keeps nothing else from being removed.
+    What fails is tried again for a while, and keeps nothing else from being removed. `enable_cpu` is undone where it
+    left its mark in the folder.
 
     Raises:
         RunFailedError: something is still there; the message names it and why.
@@ -157,6 +229,7 @@ def take_down(emulation: str, folder: Path) -> None:
     namespaces = sorted(_NAMESPACES.glob(f"{emulation}-*"))  # their links go with them
     steps: list[tuple[Path, Callable[[], object]]] = [
         *((path, path.rmdir) for path in cgroups),
+        *((mark, partial(_disable_cpu, mark)) for mark in folder.glob(_ENABLED_MARK)),
         *((path, partial(_run, "ip", "netns", "delete", path.name)) for path in namespaces),
         (folder, partial(shutil.rmtree, folder)),
     ]
@@ -203,7 +276,7 @@ def _fault_of(path: Path, remove: Callable[[], object], deadline_s: float) -> st
         try:
             remove()
             return ""
-        except (OSError, UserError, subprocess.TimeoutExpired) as error:
+        except (OSError, UserError) as error:
             if not path.exists():
                 return ""
             if time.monotonic() >= deadline_s:

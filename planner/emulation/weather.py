@@ -15,8 +15,9 @@ Factor = Annotated[float, Field(gt=0, le=1)]
 class Spell(Contract):
     """From `from_s` to `to_s` after the command's start, `host` has these shares of its own rates.
 
-    Spells that overlap multiply. A rate the cluster file does not limit stays unlimited. What `cpu` leaves of the
-    host's cores must be 0.1 or more: less cannot be emulated.
+    Spells that overlap multiply. `gnnplan emulate` refuses a spell that has nothing to act on: a share of what the
+    cluster file does not limit, or none below 1. What `cpu` leaves of the host's cores must be 0.1 or more: less cannot
+    be emulated.
     """
 
     host: str
