@@ -12,11 +12,11 @@ record = api.minibatch(mini_batch_job, Path("run"))
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from planner.calibrate import calibrate
-from planner.cluster import Cluster, DeviceSpec, expand_hosts
+from planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
 from planner.compare import compare
 from planner.graph import Graph
 from planner.job import Job
@@ -30,7 +30,9 @@ from planner.strategies.base import OnStep
 from planner.weather.fit import fit_weather
 from planner.weather.simulate import simulate_weather
 from profiles.contract import check_writable
-from profiles.machine import MachineProfile
+from profiles.errors import UserError
+from profiles.launch import emulated_hosts
+from profiles.machine import MachineProfile, MeasuredHost
 from profiles.profiler import profile_hosts, profile_machine
 
 __all__ = [
@@ -53,27 +55,47 @@ def profile_cluster(
 ) -> dict[str, MachineProfile]:
     """Profiles every host of an emulated cluster where it runs; call it inside `gnnplan emulate`.
 
-    Writes `folder/HOST.json`, and `folder/cluster.json`: the cluster with those profiles.
+    Writes `folder/HOST.json`, and `folder/cluster.json`: the same cluster, with those profiles. Each has all hosts with
+    their links and cores, for its collectives are theirs under these.
+
+    Raises:
+        UserError: the hosts, or the limits of one, are not emulated here, or a host's name cannot be a file's.
+        RunFailedError: a profiling worker failed.
     """
-    check_writable(folder / "cluster.json")
     hosts = expand_hosts(cluster)
+    files = {name: folder / profile_file(name) for name, _ in hosts}
+    _check_limits(hosts)
+    check_writable(folder / CLUSTER_FILE)
     counts = {name: sum(device.count for device in host.devices) for name, host in hosts}
-    profiles = profile_hosts(counts, quick=quick, on_progress=on_progress)
+    members = tuple(
+        MeasuredHost(name=name, num_workers=counts[name], link=cluster.link_of(host), cpu_cores=host.cpu_cores)
+        for name, host in hosts
+    )
+    profiles = {
+        name: profile.model_copy(update={"members": members, "host": name})
+        for name, profile in profile_hosts(counts, quick=quick, on_progress=on_progress).items()
+    }
     for name, profile in profiles.items():
-        profile.save(folder / f"{name}.json")
+        profile.save(files[name])
     measured = tuple(
         host.model_copy(
-            update={"name": name, "count": 1, "devices": tuple(_measured(name, device) for device in host.devices)}
+            update={"name": name, "count": 1, "devices": tuple(with_profile(device, name) for device in host.devices)}
         )
         for name, host in hosts
     )
-    cluster.model_copy(update={"hosts": measured}).save(folder / "cluster.json")
+    cluster.model_copy(update={"hosts": measured}).save(folder / CLUSTER_FILE)
     return profiles
 
 
-def _measured(name: str, device: DeviceSpec) -> DeviceSpec:
-    """A host's devices by the profile measured there; what the user says of their memory stands."""
-    return device.model_copy(update={"catalog": None, "profile": Path(f"{name}.json")})
+def _check_limits(hosts: Sequence[tuple[str, HostSpec]]) -> None:
+    """`UserError` where a host has limits and is not emulated here: one alone would be this machine without them."""
+    known = emulated_hosts()
+    for name, host in hosts:
+        if name not in known and (host.cpu_cores is not None or host.link is not None):
+            raise UserError(
+                f"host {name!r} has limits (cpu_cores, link) that are only real inside an emulation of it: "
+                f"gnnplan emulate CLUSTER -- gnnplan profile --cluster CLUSTER"
+            )
 
 
 def plan(

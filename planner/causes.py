@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.trace import Trace
 
-Cause = Literal["unprofiled", "waiting", "variance", "contention", "operator"]
+Cause = Literal["unprofiled", "waiting", "less_waiting", "variance", "contention", "operator"]
 
 _MOST = 0.5  # of a miss that waiting must explain
 _SLOWER = 1.1  # a worker whose tasks all take this much longer than predicted shares something
@@ -20,7 +20,7 @@ _ALIKE = 0.25  # relative distance from the worker's own pace
 
 @dataclass(frozen=True)
 class Reason:
-    """A cause, and what it names: for `waiting` the worker most often waited for."""
+    """A cause, and what it names: the worker most often waited for, or predicted to be waited for (`less_waiting`)."""
 
     cause: Cause
     worker: int | None = None
@@ -77,8 +77,9 @@ class Causes:
     def of(self, task: str) -> Reason:
         """The first that applies:
 
-        - `waiting`: a collective whose members waited so much longer (or shorter) for the last to come
-          that it explains most of the miss;
+        - `waiting`: a collective whose members waited so much longer for the last to come that it explains
+          most of the miss;
+        - `less_waiting`: the same where they waited so much less than predicted;
         - `unprofiled`: the shape lies outside the profile;
         - `variance`: the task itself spreads by as much from epoch to epoch;
         - `contention`: its workers are slower than profiled in everything, by about as much;
@@ -89,6 +90,8 @@ class Causes:
         if self._measured.category[task] == "communicate":
             explained_s = self._predicted.waiting_s(task) - self._measured.waiting_s(task)
             if miss_s and explained_s / miss_s >= _MOST:
+                if explained_s > 0:
+                    return Reason("less_waiting", self._predicted.last_to_come(task))
                 return Reason("waiting", self._measured.last_to_come(task))
         if task in self._unprofiled:
             return Reason("unprofiled")

@@ -124,6 +124,11 @@ def _add_calibrate(verbs: _Verbs) -> None:
         default=Path("calibrated.json"),
         help="profile file to write; where the runs have several profiles, a folder for NAME.json of each",
     )
+    calibrate.add_argument(
+        "--cluster",
+        type=Path,
+        help="the runs' cluster file: -o is a folder then, with a cluster.json that names the new profiles",
+    )
 
 
 def _add_emulate(verbs: _Verbs) -> None:

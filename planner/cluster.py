@@ -13,6 +13,9 @@ from profiles.contract import Contract, Document
 from profiles.errors import UserError
 from profiles.machine import Link, MachineProfile
 
+CLUSTER_FILE = "cluster.json"  # in a folder of profiles that it names
+_NETWORK = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
+
 
 class DeviceSpec(Contract):
     """`count` equal devices of a host, by catalog name or by profile file.
@@ -39,8 +42,8 @@ class HostSpec(Contract):
     Args:
         link: its network interface; hosts without one use the cluster's `network`.
         price_per_hour: in any one currency.
-        cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate`, which can give 0.1 or more
-            (None: no limit).
+        cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate`, which can give 0.1 or more,
+            and in all what the machine has (None: no limit).
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
     """
 
@@ -57,7 +60,8 @@ class Cluster(Document):
     """Where to train.
 
     Args:
-        network: the link of every host that names none of its own.
+        network: the link of every host that names none of its own (None: 10 Gbit/s Ethernet, and no limit where
+            hosts are emulated).
         device_link: between two devices of one host, where their profiles hold no collective.
     """
 
@@ -65,7 +69,7 @@ class Cluster(Document):
 
     name: str = "cluster"
     hosts: Annotated[tuple[HostSpec, ...], Field(min_length=1)]
-    network: Link = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
+    network: Link | None = None
     device_link: Link = Link(bytes_per_s=PositiveFloat(12e9), latency_s=20e-6)  # PCIe 3.0 x16
 
     @model_validator(mode="after")
@@ -85,6 +89,10 @@ class Cluster(Document):
         )
         return cluster.model_copy(update={"hosts": hosts})
 
+    def link_of(self, host: HostSpec) -> Link:
+        """A host's own link, or that of the network."""
+        return host.link or self.network or _NETWORK
+
 
 class WorkerPlace(Contract):
     """One worker of a plan: a device on a host, with the profile it is predicted by.
@@ -92,6 +100,7 @@ class WorkerPlace(Contract):
     Args:
         memory_bytes: of the device.
         region_bytes: of the host's memory, for the halo rows that all its workers keep together.
+        cpu_cores: the host's limit (None: the cluster names none).
     """
 
     host: str
@@ -101,6 +110,7 @@ class WorkerPlace(Contract):
     link: Link
     memory_bytes: PositiveInt
     region_bytes: NonNegativeInt = 0
+    cpu_cores: PositiveFloat | None = None
 
 
 class Placement(Contract):
@@ -123,6 +133,11 @@ class Placement(Contract):
     def profile_of(self, worker: int) -> MachineProfile:
         """The profile of a worker by its rank."""
         return self.profiles[self.workers[worker].profile]
+
+    def has_other_cores(self, worker: int) -> bool:
+        """Whether the cluster names other cores than the worker was profiled under, which tells nothing of them."""
+        own, cores = self.profile_of(worker).own_host, self.workers[worker].cpu_cores
+        return own is not None and cores is not None and cores != own.cpu_cores
 
     def take(self, num_workers: int) -> Placement:
         """The first `num_workers` workers; `UserError` where there are fewer."""
@@ -150,7 +165,7 @@ def resolve(cluster: Cluster) -> Placement:
     for host_index, (name, host) in enumerate(expand_hosts(cluster)):
         device_index = 0
         for device in host.devices:
-            profile = _profile_of(device)
+            profile = device_profile(device)
             key = f"{profile.name}@{profile.fingerprint()}"
             profiles[key] = profile
             for _ in range(device.count):
@@ -160,9 +175,10 @@ def resolve(cluster: Cluster) -> Placement:
                         host_index=host_index,
                         device_index=device_index,
                         profile=key,
-                        link=host.link or cluster.network,
+                        link=cluster.link_of(host),
                         memory_bytes=device.memory_bytes or profile.memory_bytes,
                         region_bytes=host.region_bytes,
+                        cpu_cores=host.cpu_cores,
                     )
                 )
                 device_index += 1
@@ -175,8 +191,22 @@ def _anchor(device: DeviceSpec, base: Path) -> DeviceSpec:
     return device.model_copy(update={"profile": base / device.profile})
 
 
-def _profile_of(device: DeviceSpec) -> MachineProfile:
+def device_profile(device: DeviceSpec) -> MachineProfile:
+    """The profile that a device names, loaded."""
     if device.catalog is not None:
         return catalog_profile(device.catalog)
     assert device.profile is not None
     return MachineProfile.load(device.profile)
+
+
+def with_profile(device: DeviceSpec, name: str) -> DeviceSpec:
+    """A device by the profile of that name beside its cluster file; what the user says of its memory stands."""
+    return device.model_copy(update={"catalog": None, "profile": Path(profile_file(name))})
+
+
+def profile_file(name: str) -> str:
+    """The file of a profile in a folder with `cluster.json`; `UserError` where its name cannot be a file's there."""
+    file = f"{name}.json"
+    if Path(file).name != file or file == CLUSTER_FILE:
+        raise UserError(f"profile {name!r}: it cannot be in a file of that name beside {CLUSTER_FILE}; rename its host")
+    return file

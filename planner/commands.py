@@ -15,12 +15,14 @@ from rich.text import Text
 
 from planner import api
 from planner.calibrate import load_run
-from planner.cluster import Cluster
+from planner.calibration.files import calibrated_files
+from planner.cluster import CLUSTER_FILE, Cluster, profile_file
 from planner.demo import run_demo
 from planner.emulation import emulate as emulation
 from planner.emulation.weather import Weather
 from planner.job import Job
 from planner.minibatch.record import RUN_FILE
+from planner.minibatch.run import check_apart
 from planner.perfetto import write_perfetto
 from planner.plan import Plan
 from planner.report.mini_batch import mini_batch_table
@@ -30,14 +32,15 @@ from planner.report.tables import (
     comparison_table,
     plan_table,
     profile_table,
-    seconds,
     trace_table,
 )
+from planner.report.units import seconds
 from planner.trace import Trace
 from profiles.catalog import catalog_names, catalog_profile
 from profiles.contract import Document, check_writable
 from profiles.errors import UserError
 from profiles.launch import Event
+from profiles.steal import TOLERATED_SHARE
 
 _notes = Console(stderr=True)
 
@@ -64,7 +67,7 @@ def _profile_cluster(arguments: argparse.Namespace) -> None:
     cluster = Cluster.load(arguments.cluster)
     with bar("measuring every host", "points") as on_progress:
         measured = api.profile_cluster(cluster, arguments.output, quick=arguments.quick, on_progress=on_progress)
-    files = sorted(path for path in arguments.output.glob("*.json"))
+    files = [*(arguments.output / profile_file(name) for name in measured), arguments.output / CLUSTER_FILE]
     _show(arguments, {"files": [str(path) for path in files]}, Group(*map(profile_table, measured.values())))
     _wrote(arguments, *files)
 
@@ -134,32 +137,33 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def calibrate(arguments: argparse.Namespace) -> None:
     """`gnnplan calibrate`."""
-    names = [str(folder) for folder in arguments.runs]
-    calibration = api.calibrate([load_run(folder) for folder in arguments.runs], names)
+    names, runs = [str(folder) for folder in arguments.runs], [load_run(folder) for folder in arguments.runs]
+    calibration = api.calibrate(runs, names)
     profiles = list(calibration.profiles.values())
-    files = _profile_files(arguments.output, [profile.name for profile in profiles])
-    _check_writable(*files)
-    for made, path in zip(profiles, files, strict=True):
-        made.save(path)
-    corrections = {made.name: [c.model_dump(mode="json") for c in made.corrections] for made in profiles}
-    facts = {"files": [str(path) for path in files], "corrections": corrections}
-    _show(arguments, facts, Group(*map(calibration_table, profiles)))
+    files = calibrated_files(profiles, arguments.output, arguments.cluster)
+    for path, document in files.items():
+        document.save(path)
+    stolen_shares = {name: trace.stolen_share for name, (_, trace) in zip(names, runs)}
+    facts = {
+        "files": [str(path) for path in files],
+        "corrections": {made.name: [c.model_dump(mode="json") for c in made.corrections] for made in profiles},
+        "stolen_shares": stolen_shares,
+    }
+    _show(arguments, facts, Group(*map(calibration_table, profiles), *_stolen_words(stolen_shares)))
     _wrote(arguments, *files)
 
 
-def _profile_files(output: Path, names: list[str]) -> list[Path]:
-    """The file of the only profile, or a file for each in a folder, as `gnnplan profile --cluster` lays it out."""
-    if len(names) == 1:
-        return [output]
-    for name in names:
-        if Path(name).name != name:
-            raise UserError(f"profile {name!r}: its name cannot be a file's; rename it in the plans' cluster")
-    return [output / f"{name}.json" for name in names]
+def _stolen_words(shares: dict[str, float]) -> list[Text]:
+    """Of the runs that were disturbed: what they took is not what the machine takes."""
+    words = "of the processor time went to other virtual machines: leave it out, or run it again"
+    disturbed = {name: share for name, share in shares.items() if share > TOLERATED_SHARE}
+    return [Text(f"{name}: {share:.0%} {words}", style="yellow") for name, share in disturbed.items()]
 
 
 def minibatch(arguments: argparse.Namespace) -> None:
     """`gnnplan minibatch`."""
     job = Job.load(arguments.job)
+    check_apart(arguments.job, arguments.output)
     check_writable(arguments.output / RUN_FILE)
     with epochs_bar() as on_event:
         record = api.minibatch(

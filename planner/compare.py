@@ -30,8 +30,8 @@ class Figure(Contract):
 class TaskFigure(Contract):
     """A task's seconds on both sides: mean over workers that are in an epoch, median over traced epochs.
 
-    `cause` is what the two traces tell of the miss (`planner.causes`); for `waiting`, `worker` is who
-    was most often waited for.
+    `cause` is what the two traces tell of the miss (`planner.causes`); `worker` is who was most often
+    waited for (`waiting`), or predicted to be (`less_waiting`).
     """
 
     task: str

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from planner.adjacency import aggregation_matrix
+from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import build_halo, prune_halo
 from planner.hybrid.staging import write_staged
@@ -50,7 +51,7 @@ def run_plan(
     plan = Plan.load(plan_path)
     _check_devices(plan)
     workers_by_host = Counter(worker.host for worker in plan.placement.workers)
-    hosts = hosts_here(workers_by_host, plan.placement.profile_of(0).num_threads)
+    hosts = hosts_here(workers_by_host, threads_by_host(plan.placement))
     graph = graph or load_graph(plan.job.graph)
     plan.check_graph(graph)
     partition = load_partition(plan, plan_path)
@@ -94,6 +95,17 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
         )
         shard.save(folder / f"worker_{rank}.npz")
     write_staged(plan, graph, matrix, halo, partition, folder)
+
+
+def threads_by_host(placement: Placement) -> dict[str, int]:
+    """Threads of each host's workers, as they were profiled.
+
+    One agent starts all workers of a host, with one number for all: that of its first worker's profile.
+    """
+    found: dict[str, int] = {}
+    for rank, worker in enumerate(placement.workers):
+        found.setdefault(worker.host, placement.profile_of(rank).num_threads)
+    return found
 
 
 def _check_devices(plan: Plan) -> None:

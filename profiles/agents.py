@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
+from tempfile import TemporaryDirectory
 from threading import Thread
 from uuid import uuid4
 
@@ -43,16 +44,20 @@ class HostGroup:
 class Agents:
     """Starts one agent per host; `lines()` yields what they print until all have ended.
 
-    On leaving the context every agent and worker is gone, however the context was left.
+    On leaving the context every agent and worker is gone, however the context was left, and so are their temporary
+    files: torchrun and PyG leave some of each worker.
     """
 
     def __init__(self, hosts: Sequence[HostGroup], worker: Sequence[str], environment: Mapping[str, str]) -> None:
         self._lines: Queue[Line | None] = Queue()
         self._children: list[subprocess.Popen[str]] = []
         self._hosts, self._worker, self._environment = hosts, worker, environment
+        self._scratch: TemporaryDirectory[str] | None = None
         self._run_id = f"gnnplan-{uuid4().hex[:12]}"
 
     def __enter__(self) -> Agents:
+        self._scratch = TemporaryDirectory(prefix="gnnplan-workers-", ignore_cleanup_errors=True)
+        self._environment = {**self._environment, "TMPDIR": self._scratch.name}
         try:
             for rank in range(len(self._hosts)):
                 self._start(rank)
@@ -64,6 +69,8 @@ class Agents:
     def __exit__(self, *_: object) -> None:
         for child in self._children:
             _stop_group(child)
+        if self._scratch:
+            self._scratch.cleanup()
 
     def _start(self, rank: int) -> None:
         host = self._hosts[rank]
@@ -139,8 +146,8 @@ def _worker_environment(host: HostGroup, extra: Mapping[str, str]) -> dict[str, 
         MKL_NUM_THREADS=str(host.threads),
         NUMBA_NUM_THREADS=str(host.threads),
         TORCH_CPP_LOG_LEVEL="ERROR",
+        GLOO_SOCKET_IFNAME=host.interface,  # not the user's: one host stays on loopback, emulated ones have no other
     )
-    environment.setdefault("GLOO_SOCKET_IFNAME", host.interface)
     return environment
 
 

@@ -1,15 +1,15 @@
 """All-reduce and all-to-all of the backend in use, timed among the actual workers.
 
-An uneven all-to-all is bound by its busiest worker and by what all workers share. Two patterns
-measure the two: `all_to_all_port`, where one worker alone sends and receives, and `all_to_all`,
-where everyone does.
+An uneven all-to-all is bound by the links that its rows pass and by what all workers share. Patterns of
+it measure these: `all_to_all_pair`, where two workers alone send each other rows, `all_to_all_port`, where
+one does with all others, and `all_to_all`, where everyone does.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +19,15 @@ from torch import Tensor
 from profiles.exchange import all_to_all
 from profiles.measure import SWEPT_ELEMENTS, Timing, clocked
 
-Collective = Literal["all_reduce", "all_to_all", "all_to_all_port"]
-COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
+Collective = Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
 _MIN_CALLS, _MAX_CALLS = 5, 40
+
+
+class Pattern(NamedTuple):
+    """A collective, and of a port or a pair the rank or the two ranks whose rows travel."""
+
+    name: Collective
+    ranks: tuple[int, ...] = ()
 
 
 class CollectiveTiming(NamedTuple):
@@ -34,9 +40,7 @@ class CollectiveTiming(NamedTuple):
     processor: Timing
 
 
-def time_collective(
-    name: Collective, num_bytes: float, device: torch.device, budget_s: float, *, port_of: int = 0
-) -> CollectiveTiming:
+def time_collective(pattern: Pattern, num_bytes: float, device: torch.device, budget_s: float) -> CollectiveTiming:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
     Each call begins together and is timed at the worker that ends last. On a CPU a sweep through
@@ -44,10 +48,11 @@ def time_collective(
     the last one was up to 1.6 times as fast where the link does not limit it.
 
     Args:
-        num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or worker
-            `port_of` (`all_to_all_port`) sends, and receives, in all.
+        num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or those of the
+            pattern send, and receive, in all.
     """
-    call = _all_reduce(num_bytes, device) if name == "all_reduce" else _all_to_all(name, num_bytes, device, port_of)
+    make = _all_reduce if pattern.name == "all_reduce" else _all_to_all
+    call = make(pattern, num_bytes, device)
     swept = torch.zeros(SWEPT_ELEMENTS if device.type == "cpu" else 1, device=device)
     call()
     first_s, _ = _clocked_together(call, swept, device, 1)
@@ -84,18 +89,26 @@ def _clocked_together(
     return slowest.tolist(), max(calls_s - barriers_s, 0.0) / count
 
 
-def _all_reduce(num_bytes: float, device: torch.device) -> Callable[[], object]:
+def _all_reduce(_: Pattern, num_bytes: float, device: torch.device) -> Callable[[], object]:
     buffer = torch.zeros(max(1, int(num_bytes) // 4), device=device)
     return lambda: dist.all_reduce(buffer)
 
 
-def _all_to_all(name: Collective, num_bytes: float, device: torch.device, port_of: int) -> Callable[[], object]:
+def _all_to_all(pattern: Pattern, num_bytes: float, device: torch.device) -> Callable[[], object]:
     rank, size = dist.get_rank(), dist.get_world_size()
-    elements = max(size, int(num_bytes) // 4)
-    counts = even_counts(elements, size) if name == "all_to_all" else port_counts(elements, size, port_of)
+    counts = counts_of(pattern, max(size, int(num_bytes) // 4), size)
     send, recv = counts[rank], [row[rank] for row in counts]
     source, out = torch.zeros(sum(send), device=device), torch.zeros(sum(recv), device=device)
     return lambda: all_to_all(out, source, recv, send)
+
+
+def counts_of(pattern: Pattern, elements: int, num_workers: int) -> list[list[int]]:
+    """Elements worker p sends to q in a pattern of the all-to-all."""
+    if pattern.name == "all_to_all_port":
+        return port_counts(elements, num_workers, *pattern.ranks)
+    if pattern.name == "all_to_all_pair":
+        return pair_counts(elements, num_workers, *pattern.ranks)
+    return even_counts(elements, num_workers)
 
 
 def even_counts(elements: int, num_workers: int) -> list[list[int]]:
@@ -108,3 +121,9 @@ def port_counts(elements: int, num_workers: int, port_of: int) -> list[list[int]
     """The same for worker `port_of` alone: what neither comes from it nor goes to it is nothing."""
     even = even_counts(elements, num_workers)
     return [[even[p][q] if port_of in (p, q) else 0 for q in range(num_workers)] for p in range(num_workers)]
+
+
+def pair_counts(elements: int, num_workers: int, first: int, second: int) -> list[list[int]]:
+    """`elements` each way between two workers, and nothing else."""
+    both = {first, second}
+    return [[elements if p != q and {p, q} == both else 0 for q in range(num_workers)] for p in range(num_workers)]

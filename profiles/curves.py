@@ -109,11 +109,17 @@ def _between(low: float, high: float, place: _Place) -> float:
     return low * (1 - share) + high * share
 
 
-def collective_seconds(profile: MachineProfile, collective: str, num_workers: int, num_bytes: float) -> Estimate | None:
-    """Seconds of a collective among exactly `num_workers`, or None where it was not measured."""
+def collective_curve(
+    profile: MachineProfile, collective: str, num_workers: int, peer: int | None = None
+) -> Curve | None:
+    """Seconds over bytes of a collective among exactly `num_workers`, or None where it was not measured.
+
+    Args:
+        peer: of a pair, as in its table.
+    """
     for entry in profile.collectives:
-        if entry.collective == collective and entry.num_workers == num_workers:
-            return Curve.from_table(entry.table).seconds((num_bytes,))
+        if (entry.collective, entry.num_workers, entry.peer) == (collective, num_workers, peer):
+            return Curve.from_table(entry.table)
     return None
 
 

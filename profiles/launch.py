@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypedDict
 
 from profiles.agents import Agents, HostGroup
-from profiles.errors import RunFailedError, UserError
+from profiles.errors import NoPlanFitsError, RunFailedError, UserError
 
 HOSTS_VARIABLE = "GNNPLAN_HOSTS"
 
@@ -55,6 +55,7 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "from_peer": is_peer_loss(error),
             "missing": list(getattr(error, "missing", ())),
             "users_mistake": str(error) if isinstance(error, UserError) else None,
+            "no_plan_fits": str(error) if isinstance(error, NoPlanFitsError) else None,
             "traceback": traceback.format_exc(),
         }
         (folder / f"worker_{rank}.error.json").write_text(json.dumps(report))
@@ -108,7 +109,8 @@ def launch(
 
     Raises:
         RunFailedError: a worker failed; the message names it and its own error.
-        UserError: it failed over what the user gave it; the message is its own, and no report stays.
+        UserError, NoPlanFitsError: it failed over what the user gave it, or for want of memory; the message is its
+            own, and no report stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for stale in _reports(folder):
@@ -125,27 +127,31 @@ def launch(
         code = agents.wait()
     if code != 0:
         cause = _first_cause(folder, code, tail)
-        if isinstance(cause, UserError):  # which says it all
+        if isinstance(cause, UserError | NoPlanFitsError):  # which says it all
             for path in (folder / "workers.log", *_reports(folder)):
                 path.unlink()
         raise cause
 
 
-def hosts_here(workers_by_host: Mapping[str, int], threads: int) -> list[HostGroup]:
+def hosts_here(workers_by_host: Mapping[str, int], threads: int | Mapping[str, int]) -> list[HostGroup]:
     """Where the workers of each named host are started from this process.
 
     Hosts are those of the emulated cluster this process runs in, by name. One alone that is none of them is
     this machine, whatever its name.
 
+    Args:
+        threads: of each worker, of all hosts or by host.
+
     Raises:
         UserError: several hosts, and they are not emulated here.
     """
-    known = _emulated_hosts()
+    known = emulated_hosts()
+    threads_of = dict.fromkeys(workers_by_host, threads) if isinstance(threads, int) else threads
     missing = [name for name in workers_by_host if name not in known]
     if len(workers_by_host) == 1:
         # Emulated or not, the workers of one host meet on loopback, which every namespace has of its own.
         return [
-            HostGroup(count, threads, () if missing else tuple(known[name]["prefix"]))
+            HostGroup(count, threads_of[name], () if missing else tuple(known[name]["prefix"]))
             for name, count in workers_by_host.items()
         ]
     if missing:
@@ -154,12 +160,14 @@ def hosts_here(workers_by_host: Mapping[str, int], threads: int) -> list[HostGro
             f"use `gnnplan emulate`, or a cluster of this host alone"
         )
     return [
-        HostGroup(count, threads, tuple(known[name]["prefix"]), known[name]["address"], known[name]["interface"])
+        HostGroup(
+            count, threads_of[name], tuple(known[name]["prefix"]), known[name]["address"], known[name]["interface"]
+        )
         for name, count in workers_by_host.items()
     ]
 
 
-def _emulated_hosts() -> dict[str, HostEntry]:
+def emulated_hosts() -> dict[str, HostEntry]:
     """The hosts of the emulated cluster around this process, by name; none where there is no such cluster."""
     path = os.environ.get(HOSTS_VARIABLE)
     if not path:
@@ -180,11 +188,13 @@ def _reports(folder: Path) -> list[Path]:
     return sorted(folder.glob("worker_*.error.json"))
 
 
-def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | RunFailedError:
+def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | NoPlanFitsError | RunFailedError:
     reports = [json.loads(path.read_text()) for path in _reports(folder)]
     own = sorted((r for r in reports if not r["from_peer"]), key=lambda r: r["at_s"])
     if own and (message := own[0]["users_mistake"]):
         return UserError(message)
+    if own and (message := own[0]["no_plan_fits"]):
+        return NoPlanFitsError(message)
     if own:
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = _first_death(tail, spared={report["rank"] for report in reports})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from profiles.contract import Contract, Document
 
@@ -54,20 +54,55 @@ class OperatorTable(Contract):
         return self
 
 
+class Link(Contract):
+    """A network link: `seconds(bytes) = latency_s + bytes / bytes_per_s`."""
+
+    bytes_per_s: PositiveFloat
+    latency_s: float = Field(default=0.0, ge=0)
+
+
+class MeasuredHost(Contract):
+    """A host as the cluster file had it when its profile was measured.
+
+    Args:
+        num_workers: that it had.
+        link: of its network interface.
+        cpu_cores: cores' worth of processor time (None: no limit).
+    """
+
+    name: str = Field(min_length=1)
+    num_workers: PositiveInt
+    link: Link
+    cpu_cores: PositiveFloat | None = None
+
+
 class CollectiveTable(Contract):
     """Seconds of one collective among `num_workers` workers.
 
     `shape` of a point is `(bytes,)`: of the reduced buffer for `all_reduce`; of the rows each worker
     sends for `all_to_all`, where all send and receive alike; of the rows that one worker of this
-    device's host sends and receives alone for `all_to_all_port`. `processor` holds the processor seconds
-    that a call costs each worker, all its threads taken together (None: not measured).
+    device's host sends and receives alone for `all_to_all_port`, the same with every other; of the rows
+    that one worker of this device's host and one of host `peer` send each other, and nobody else
+    anything, for `all_to_all_pair`. `processor` holds the processor seconds that a call costs each
+    worker, all its threads taken together (None: not measured).
+
+    Args:
+        peer: of a pair the other host, by its place among the profile's `members`; its own place where
+            both workers are of this host (0 where there are no members).
     """
 
-    collective: Literal["all_reduce", "all_to_all", "all_to_all_port"]
+    collective: Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
     backend: Literal["gloo", "nccl"]
     num_workers: int = Field(ge=2)
     table: OperatorTable
     processor: OperatorTable | None = None
+    peer: NonNegativeInt | None = None
+
+    @model_validator(mode="after")
+    def _pairs_have_a_peer(self) -> CollectiveTable:
+        if (self.peer is not None) != (self.collective == "all_to_all_pair"):
+            raise ValueError("peer: an all_to_all_pair needs one, no other collective has one")
+        return self
 
 
 class CpuQuota(Contract):
@@ -115,6 +150,9 @@ class MachineProfile(Document):
         cpu_quota: found to limit the worker (None: nothing does). Operators were timed over many periods.
         session: hosts profiled side by side carry the same, and their collectives are among all
             their workers.
+        members: the hosts of that session, by the ranks of their workers, as they were limited (none: a machine
+            on its own, or a profile of a version that did not tell).
+        host: the one of them that this is.
         operators: name to table; the names are those of `profiles.operators.OPERATORS`.
         corrections: what the last calibration changed (none: as profiled).
         based_on: fingerprint of the profile that was calibrated.
@@ -136,15 +174,21 @@ class MachineProfile(Document):
     collectives: tuple[CollectiveTable, ...] = ()
     cpu_quota: CpuQuota | None = None
     session: str = ""
+    members: tuple[MeasuredHost, ...] = ()
+    host: str = ""
     corrections: tuple[Correction, ...] = ()
     based_on: str = ""
     software: dict[str, str] = Field(default_factory=dict)
     created: str = ""
     note: str = ""
 
+    @model_validator(mode="after")
+    def _host_is_a_member(self) -> MachineProfile:
+        if self.host not in ([member.name for member in self.members] or [""]):
+            raise ValueError("host: must be one of members, and empty where there are none")
+        return self
 
-class Link(Contract):
-    """A network link: `seconds(bytes) = latency_s + bytes / bytes_per_s`."""
-
-    bytes_per_s: PositiveFloat
-    latency_s: float = Field(default=0.0, ge=0)
+    @property
+    def own_host(self) -> MeasuredHost | None:
+        """The host it was measured on, as it was limited; None where the profile does not tell."""
+        return next((member for member in self.members if member.name == self.host), None)

@@ -6,11 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 
 import torch
 import torch.distributed as dist
 
-from profiles.collectives import COLLECTIVES, Collective, time_collective
+from profiles.collectives import Pattern, time_collective
 from profiles.grids import Grid, Shape
 from profiles.machine import CollectiveTable, OperatorTable, Point
 from profiles.measure import Timing, sustained
@@ -19,6 +20,10 @@ from profiles.passes import Probe
 
 _MIN_COLLECTIVE_POINTS = 3
 _LONG_COLLECTIVE_S = 0.2
+_MOST_PAIRED_HOSTS = 8  # 28 pairs
+_FEW_PAIRS = 6  # that are timed in as many passes as all collectives; more of them in one
+_LARGEST_OF_PAIRS_S = 120.0  # for the largest size of all pairs together, in all passes
+_CALLS_OF_LONG = 7  # that a long point takes
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,21 @@ def _first_rank_of_host() -> list[int]:
 
 @dataclass(frozen=True)
 class Probes:
-    """The probes of one worker, in the order in which all workers call them, and what becomes of their timings."""
+    """The probes of one worker, in the order in which all workers call them, and what becomes of their timings.
+
+    Args:
+        beside: the workers of this host.
+        operators: names of those that are timed.
+        first_of_host: of every rank the first rank of its host; empty where there is one worker.
+        even_s: filled on the way, seconds of the even exchange among all at each size it was timed at.
+    """
 
     grid: Grid
     device: torch.device
     beside: Workers
     operators: Sequence[str]
     first_of_host: list[int] = field(default_factory=list)
+    even_s: list[float] = field(default_factory=list)
 
     @staticmethod
     def of(grid: Grid, device: torch.device, beside: Workers, operators: Sequence[str]) -> Probes:
@@ -96,13 +109,23 @@ class Probes:
         ]
 
     def of_collectives(self) -> list[Probe]:
-        """Every point of every collective among all workers (none where there is one worker)."""
+        """Every point of every collective in which all workers or a port take part (none where there is one worker)."""
         points: list[Probe] = []
-        for name, port_of in self._collectives():
-            so_far: list[float] = []
+        for pattern in self._patterns():
+            so_far = self.even_s if pattern.name == "all_to_all" else []
             for index in range(len(self.grid.collective_bytes)):
-                points.append(partial(self._time_collective, name, port_of, index, so_far))
+                points.append(partial(self._time_collective, pattern, index, so_far))
         return points
+
+    def of_pairs(self) -> list[Probe]:
+        """Every point of every pair; called after those of `of_collectives`, whose seconds say which are timed."""
+        sizes = range(len(self.grid.collective_bytes))
+        return [partial(self._time_pair, pattern, index) for pattern in self._pairs() for index in sizes]
+
+    @property
+    def num_pair_passes(self) -> int:
+        """Passes over the points of pairs."""
+        return self.grid.num_collective_passes if len(self._pairs()) <= _FEW_PAIRS else 1
 
     def operator_tables(self, timings: Sequence[tuple[Timing, ...]]) -> dict[str, OperatorTable]:
         """What timings of `of_operators()` make."""
@@ -114,21 +137,43 @@ class Probes:
         return tables
 
     def collective_tables(self, timings: Sequence[tuple[Timing, ...]]) -> tuple[CollectiveTable, ...]:
-        """What timings of `of_collectives()` make: the tables that this host's profile holds."""
+        """What timings of `of_collectives()` and then `of_pairs()` make: the tables that this host's profile holds."""
         remaining = iter(timings)
         tables = []
-        for name, port_of in self._collectives():
+        for pattern in (*self._patterns(), *self._pairs()):
             taken = [(size, timing) for size in self.grid.collective_bytes if (timing := next(remaining))]
-            if name != "all_to_all_port" or port_of == self.first_of_host[dist.get_rank()]:
-                tables.append(self._collective_table(name, taken))
+            if not pattern.ranks or self._own in self._hosts_of(pattern):
+                tables.append(self._collective_table(pattern, taken))
         return tuple(tables)
 
-    def _collectives(self) -> list[tuple[Collective, int]]:
-        """(name, rank whose port is timed): among all workers, and the port of every host."""
+    def _patterns(self) -> list[Pattern]:
+        """Among all workers, and the port of every host; of two workers every exchange is one between all."""
         if not self.first_of_host:
             return []
-        ports = sorted(set(self.first_of_host))
-        return [(name, port) for name in COLLECTIVES for port in (ports if name == "all_to_all_port" else [0])]
+        ports = self._hosts if len(self.first_of_host) > 2 else []
+        return [Pattern("all_reduce"), Pattern("all_to_all"), *(Pattern("all_to_all_port", (rank,)) for rank in ports)]
+
+    def _pairs(self) -> list[Pattern]:
+        """A worker of each of two hosts, and two workers of every host that has several; none of very many hosts."""
+        if len(self.first_of_host) <= 2 or len(self._hosts) > _MOST_PAIRED_HOSTS:
+            return []
+        pairs = list(combinations(self._hosts, 2))
+        for host in self._hosts:
+            here = [rank for rank, first in enumerate(self.first_of_host) if first == host]
+            pairs += [(here[0], here[1])] if len(here) > 1 else []
+        return [Pattern("all_to_all_pair", ranks) for ranks in pairs]
+
+    @property
+    def _hosts(self) -> list[int]:
+        """The first rank of every host, which stands for it."""
+        return sorted(set(self.first_of_host))
+
+    @property
+    def _own(self) -> int:
+        return self.first_of_host[dist.get_rank()]
+
+    def _hosts_of(self, pattern: Pattern) -> list[int]:
+        return [self.first_of_host[rank] for rank in pattern.ranks]
 
     def _time_operator(self, name: str, shape: Shape) -> tuple[Timing, ...]:
         call = OPERATORS[name].make(shape, self.device)
@@ -137,30 +182,57 @@ class Probes:
         timing = self.beside.agree(sustained(call, self.device, budget_s=self.grid.budget_s), self.device)
         return (timing,)
 
-    def _time_collective(self, name: Collective, port_of: int, index: int, so_far: list[float]) -> tuple[Timing, ...]:
+    def _time_collective(self, pattern: Pattern, index: int, so_far: list[float]) -> tuple[Timing, ...]:
         """Elapsed and processor seconds; nothing where smaller sizes were long: then a link is a straight line."""
-        if len(so_far) == index and index >= _MIN_COLLECTIVE_POINTS and so_far[-1] >= _LONG_COLLECTIVE_S:
-            so_far.append(so_far[-1])
+        is_new = index >= len(so_far)
+        if is_new and (index > len(so_far) or (index >= _MIN_COLLECTIVE_POINTS and so_far[-1] >= _LONG_COLLECTIVE_S)):
             return ()
-        num_bytes = self.grid.collective_bytes[index]
-        timing = time_collective(name, num_bytes, self.device, self.grid.budget_s, port_of=port_of)
+        timings = self._time(pattern, index)
+        if is_new:
+            so_far.append(timings[0].median_s)
+        return timings
+
+    def _time_pair(self, pattern: Pattern, index: int) -> tuple[Timing, ...]:
+        """The same at a few sizes, else nothing."""
+        num_calls = len(self._pairs()) * self.num_pair_passes * _CALLS_OF_LONG
+        if index not in pair_sizes(self.even_s, _LARGEST_OF_PAIRS_S / num_calls):
+            return ()
+        return self._time(pattern, index)
+
+    def _time(self, pattern: Pattern, index: int) -> tuple[Timing, ...]:
+        timing = time_collective(pattern, self.grid.collective_bytes[index], self.device, self.grid.budget_s)
         elapsed = Workers(None).agree(timing.elapsed, self.device)
-        if len(so_far) == index:
-            so_far.append(elapsed.median_s)
         return elapsed, self.beside.agree(timing.processor, self.device)
 
-    def _collective_table(self, name: Collective, taken: Sequence[tuple[float, tuple[Timing, ...]]]) -> CollectiveTable:
+    def _collective_table(self, pattern: Pattern, taken: Sequence[tuple[float, tuple[Timing, ...]]]) -> CollectiveTable:
         def table(which: int) -> OperatorTable:
             points = tuple(_point((num_bytes,), timings[which]) for num_bytes, timings in taken)
             return OperatorTable(axes=("num_bytes",), points=points)
 
+        is_pair = pattern.name == "all_to_all_pair"
         return CollectiveTable(
-            collective=name,
+            collective=pattern.name,
             backend="nccl" if self.device.type == "cuda" else "gloo",
             num_workers=dist.get_world_size(),
             table=table(0),
-            processor=table(1),
+            processor=None if is_pair else table(1),  # the mean of a host's workers, of whom one has a part in it
+            peer=self._peer_of(pattern) if is_pair else None,
         )
+
+    def _peer_of(self, pattern: Pattern) -> int:
+        """The place of a pair's other host, or of this one where both are here."""
+        others = [host for host in self._hosts_of(pattern) if host != self._own] or [self._own]
+        return self._hosts.index(others[0])
+
+
+def pair_sizes(even_s: Sequence[float], most_s: float) -> set[int]:
+    """Of the sizes at which an even exchange among all took `even_s`, ascending, those at which pairs are timed.
+
+    The smallest, and every other one down from the largest that took `most_s` at most, or from the third.
+    """
+    num_short = sum(seconds <= most_s for seconds in even_s)
+    last = min(max(num_short, _MIN_COLLECTIVE_POINTS), len(even_s)) - 1
+    return {0, *range(last, 0, -2)}
 
 
 def _point(shape: Shape, timing: Timing) -> Point:

@@ -115,18 +115,18 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     beside = workers_of_this_host()
     progress = _Progress(rank)
     probes = Probes.of(grid, device, beside, names)
-    operator_probes, collective_probes = probes.of_operators(), probes.of_collectives()
+    operator_probes, collective_probes, pair_probes = probes.of_operators(), probes.of_collectives(), probes.of_pairs()
     progress.total = len(operator_probes) + grid.num_collective_passes * len(collective_probes)
+    progress.total += probes.num_pair_passes * len(pair_probes)
     if dist.is_initialized():
         dist.barrier()
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
     quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
     patience = Patience(lambda share: largest(share, device), progress.step)
     operators = probes.operator_tables(_paced(operator_probes, patience, beside, device))
-    patient_probes = [partial(patience, probe) for probe in collective_probes]
-    collectives = probes.collective_tables(
-        in_passes(patient_probes, grid.num_collective_passes, lambda flags: any_worker(flags, device))
-    )
+    timings = _timed_in_passes(collective_probes, grid.num_collective_passes, patience, device)
+    timings += _timed_in_passes(pair_probes, probes.num_pair_passes, patience, device)
+    collectives = probes.collective_tables(timings)
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
@@ -152,6 +152,14 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
     )
+
+
+def _timed_in_passes(
+    probes: Sequence[Probe], num_passes: int, patience: Patience, device: torch.device
+) -> list[tuple[Timing, ...]]:
+    """Timings of collectives; every worker must call it."""
+    patient = [partial(patience, probe) for probe in probes]
+    return in_passes(patient, num_passes, lambda flags: any_worker(flags, device)) if patient else []
 
 
 def _paced(

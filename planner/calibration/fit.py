@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import lsq_linear
@@ -24,43 +24,16 @@ class Sample:
         parts: predicted seconds by operator.
         measured_s: what they took in all, > 0.
         weight: of its squared relative error.
+        now_s: predicted by the profiles as they are corrected so far; of no consequence to `fit`.
     """
 
     parts: dict[str, float]
     measured_s: float
     weight: float
+    now_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Factors by operator, and of every task the operator takes part in: predicted / measured - 1.
-
-    Args:
-        misses_before, residuals: without and with the factors.
-    """
-
-    factors: dict[str, float] = field(default_factory=dict)
-    misses_before: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    residuals: dict[str, tuple[float, ...]] = field(default_factory=dict)
-
-    def only(self, names: Iterable[str]) -> Fit:
-        """The same for some of the operators."""
-        kept = self.factors.keys() & set(names)
-        mappings = (self.factors, self.misses_before, self.residuals)
-        return Fit(*({name: mapping[name] for name in sorted(kept)} for mapping in mappings))  # type: ignore[arg-type]
-
-    @classmethod
-    def union(cls, fits: Iterable[Fit]) -> Fit:
-        """Fits of different operators as one."""
-        whole = cls()
-        for one in fits:
-            whole.factors.update(one.factors)
-            whole.misses_before.update(one.misses_before)
-            whole.residuals.update(one.residuals)
-        return whole
-
-
-def fit(samples: Sequence[Sample]) -> Fit:
+def fit(samples: Sequence[Sample]) -> dict[str, float]:
     """The factors within [0.25, 4] that explain the samples best, each held near 1 by a ridge.
 
     Minimises sum_i weight_i (sum_o f_o part_io / measured_i - 1)^2 + ridge sum_o (f_o - 1)^2, so that an operator which
@@ -69,7 +42,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
     """
     names = sorted({name for sample in samples for name in sample.parts})
     if not names:
-        return Fit()
+        return {}
     shares = np.array([[s.parts.get(name, 0.0) / s.measured_s for name in names] for s in samples])
     # Relative to the longer of predicted and measured: else one span that came out short outweighs all others.
     scale = np.minimum(1.0, 1 / shares.sum(1))
@@ -80,13 +53,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
         misses = np.abs(shares @ factors - 1) * scale
         deviation = max(1.4826 * float(np.median(misses)), _LEAST_DEVIATION)
         trust = _HUBER * deviation / np.maximum(misses, _HUBER * deviation)
-    before, after = shares.sum(1) - 1, shares @ factors - 1
-    takes_part = {name: shares[:, column] > 0 for column, name in enumerate(names)}
-    return Fit(
-        dict(zip(names, factors.tolist())),
-        {name: tuple(before[rows].tolist()) for name, rows in takes_part.items()},
-        {name: tuple(after[rows].tolist()) for name, rows in takes_part.items()},
-    )
+    return dict(zip(names, factors.tolist()))
 
 
 def _solve(shares: np.ndarray, weights: np.ndarray, ridge: float) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -30,38 +30,49 @@ def family(collective: str) -> str:
 
 @dataclass(frozen=True)
 class Observed:
-    """What one run shows.
+    """What runs show.
 
     Args:
-        profiles: names of the profiles its workers have.
         compute: samples of the compute tasks, by the profile of their worker.
         collectives: samples of the collectives, one for each among all workers.
         overheads_s: host seconds per compute task of each worker, by profile.
     """
 
-    profiles: frozenset[str]
     compute: dict[str, list[Sample]] = field(default_factory=lambda: defaultdict(list))
     collectives: list[Sample] = field(default_factory=list)
     overheads_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
+    def add(self, other: Observed) -> None:
+        """Takes in what another run shows."""
+        self.collectives.extend(other.collectives)
+        for name, samples in other.compute.items():
+            self.compute[name].extend(samples)
+        for name, seconds in other.overheads_s.items():
+            self.overheads_s[name].extend(seconds)
 
-def observe(plan: Plan, trace: Trace) -> Observed:
+
+def observe(plan: Plan, trace: Trace, corrected: Mapping[str, MachineProfile]) -> Observed:
     """Lays the spans of a trace over the tasks of its plan's schedule.
 
     Only predicted tasks are compared, never simulated waiting for peers. Under a CPU quota a task right
     after a pause is faster than the sustained operators it is made of: as much as in the simulation. Of a plan
     with a refresh interval the epochs that refresh are looked at: they have every operator that others have.
+
+    Args:
+        corrected: profiles by name, as they are corrected so far. Samples are made of what the plan's own profiles say,
+            at the pace of a simulation under these.
     """
-    schedule = lower_plan(plan)
+    tasks, schedule = lower_plan(plan).tasks, lower_plan(_under(plan, corrected))
     spans = tuple(span for span in trace.spans if plan.decision.cache.refreshes(span.epoch))
     trace = trace.model_copy(update={"spans": spans})
     pace = _pace(schedule)
     profiles = [plan.placement.profile_of(worker) for worker in range(plan.num_workers)]
     measured_s = _measured_s(schedule, trace)
     epoch_s = sum(measured_s.values()) / plan.num_workers
-    seen = Observed(frozenset(profile.name for profile in profiles))
-    for task, faster in zip(schedule.tasks, pace):
-        profile, samples = profiles[task.worker], _sample(task, measured_s[task.key, task.worker], epoch_s, faster)
+    seen = Observed()
+    for task, now, faster in zip(tasks, schedule.tasks, pace, strict=True):
+        took_s, now_s = measured_s[task.key, task.worker], faster * sum(seconds for _, seconds in now.parts)
+        profile, samples = profiles[task.worker], _sample(task, took_s, epoch_s, faster, now_s)
         if task.category == "compute" and _shows_operators(task, profile):
             seen.compute[profile.name].extend(samples)
         elif task.category == "communicate" and task.worker == 0:  # one sample for all its members
@@ -71,6 +82,13 @@ def observe(plan: Plan, trace: Trace) -> Observed:
         if profiles[worker].device_kind == "cpu":
             seen.overheads_s[profiles[worker].name].append(seconds)
     return seen
+
+
+def _under(plan: Plan, profiles: Mapping[str, MachineProfile]) -> Plan:
+    """The same plan predicted by other profiles of the same names."""
+    placement = plan.placement
+    by_key = {key: profiles.get(profile.name, profile) for key, profile in placement.profiles.items()}
+    return plan.model_copy(update={"placement": placement.model_copy(update={"profiles": by_key})})
 
 
 def _measured_s(schedule: Schedule, trace: Trace) -> dict[tuple[str, int], float]:
@@ -93,15 +111,18 @@ def _shows_operators(task: Task, profile: MachineProfile) -> bool:
 
 def _pace(schedule: Schedule) -> list[float]:
     """Simulated seconds of every task over its sustained ones: 1 but where a quota speeds it up or holds it up."""
+    if not schedule.quotas:
+        return [1.0] * len(schedule.tasks)
     epochs = play_epochs(schedule)
     spent_s = np.median((epochs.end_ns - epochs.start_ns) / 1e9, 0).tolist()
+    limited = schedule.quotas.keys()
     return [
-        seconds / task.seconds if {task.resource, task.charged} & schedule.quotas.keys() and task.seconds > 0 else 1.0
+        seconds / task.seconds if {task.resource, task.charged} & limited and task.seconds > 0 and seconds > 0 else 1.0
         for task, seconds in zip(schedule.tasks, spent_s)
     ]
 
 
-def _sample(task: Task, measured_s: float, epoch_s: float, pace: float) -> list[Sample]:
+def _sample(task: Task, measured_s: float, epoch_s: float, pace: float, now_s: float) -> list[Sample]:
     """The task as a sample; none where nothing was predicted or measured to take time.
 
     Squared relative errors are weighted by the task's share of the epoch (its root scales the equation): a
@@ -114,7 +135,7 @@ def _sample(task: Task, measured_s: float, epoch_s: float, pace: float) -> list[
     parts = {operator: seconds for operator, seconds in parts.items() if seconds > 0}
     if not parts or measured_s < CLOCK_S:
         return []
-    return [Sample(parts, measured_s, measured_s / epoch_s)]
+    return [Sample(parts, measured_s, measured_s / epoch_s, now_s)]
 
 
 def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:

@@ -65,7 +65,7 @@ def predicted_rates(lowering: HybridLowering, levels: Levels) -> tuple[tuple[Rat
     """(every worker's rates by the profiles, seconds of an exchange of next to nothing), from a lowered epoch.
 
     What all exchanges take beyond their latency is what the slowest worker's rows take. A row from each owner
-    takes its part of that by the slower of the two ports.
+    takes its part of that by what the two of them take alone.
     """
     network, size = lowering.network, len(lowering.shapes)
     seconds: list[dict[str, float]] = [{} for _ in range(size)]
@@ -77,7 +77,7 @@ def predicted_rates(lowering: HybridLowering, levels: Levels) -> tuple[tuple[Rat
     ).T
     exchanges = [taken_s for key, taken_s in seconds[0].items() if "/exchange/" in key]
     latency_s = network.all_to_all((1 - np.eye(size, dtype=np.int64)) * FLOAT_BYTES).seconds if size > 1 else 0.0
-    row_s = _by_ports(network, floats, len(exchanges)) * floats.astype(bool)
+    row_s = _by_pairs(network, floats, len(exchanges)) * floats.astype(bool)
     slowest_s = float((row_s * floats).sum(1).max(initial=0.0))
     if slowest_s:
         row_s *= max(sum(exchanges) - latency_s * len(exchanges), 0.0) / slowest_s
@@ -89,14 +89,13 @@ def predicted_rates(lowering: HybridLowering, levels: Levels) -> tuple[tuple[Rat
     return tuple(rates), latency_s
 
 
-def _by_ports(network: Network, floats: np.ndarray, num_exchanges: int) -> np.ndarray:
+def _by_pairs(network: Network, floats: np.ndarray, num_exchanges: int) -> np.ndarray:
     """float64 [W, W]: seconds per float that worker i receives from j, if nothing else travelled."""
     size = len(floats)
     row_s = np.zeros((size, size))
     for receiver, sender in zip(*np.nonzero(floats)):
         num_bytes = floats[receiver, sender] * FLOAT_BYTES / max(1, num_exchanges)
-        port_s = max(network.port_s(int(rank), num_bytes) for rank in (receiver, sender))
-        row_s[receiver, sender] = port_s / num_bytes
+        row_s[receiver, sender] = network.pair_s(int(receiver), int(sender), num_bytes) / num_bytes
     return row_s
 
 

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from planner.minibatch.record import MiniBatchRun
-from planner.report.tables import seconds, size
+from planner.report.units import seconds, size
 
 _STAGES = {
     "cpu_batch": ("CPU makes a batch", "cpu_batching_s"),
@@ -29,6 +29,8 @@ def mini_batch_table(run: MiniBatchRun) -> RenderableType:
     head.add_row("workers", f"{run.num_workers} on {'CUDA' if run.device == 'cuda' else 'the CPU'}, {makers}")
     if run.cached_bytes:
         head.add_row("kept on the device", f"{size(run.cached_bytes)} of graph and features")
+    if spec.device_bytes is not None and run.device == "cpu":
+        head.add_row("device_bytes", "of no effect: there is no CUDA device here")
     head.add_row("accuracy", ", ".join(f"{name} {value:.2%}" for name, value in run.accuracy.items()))
     return Group(head, _stages_table(run), _epochs_table(run))
 
@@ -39,6 +41,8 @@ def _stages_table(run: MiniBatchRun) -> Table:
         table.add_column(column, justify="left" if column == "stage" else "right")
     for stage, (words, field) in _STAGES.items():
         table.add_row(words, seconds(getattr(run.times, field)), f"{run.variation[stage]:.0%}")
+    if run.times.model_alone_s is not None:
+        table.add_row("training step, GPU only", seconds(run.times.model_alone_s), "")
     if run.device == "cpu":
         table.caption = "without a GPU its batches are made by the CPU, in the GPU's turn"
     return table

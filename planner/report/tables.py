@@ -9,30 +9,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from planner.compare import Comparison, Figure
+from planner.compare import Comparison, Figure, TaskFigure
 from planner.plan import FullBatchDecision, Plan, WorkerLoad
+from planner.report.units import seconds, size
+from planner.session import changes_since_profiled
 from planner.trace import Trace
-from profiles.machine import MachineProfile
+from profiles.machine import CollectiveTable, MachineProfile
 from profiles.steal import TOLERATED_SHARE
 
 _NUM_TASKS_SHOWN = 8
-
-
-def seconds(value: float) -> str:
-    """Seconds in the unit one reads best."""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if value * scale >= 1 or unit == "µs":
-            return f"{value * scale:.3g} {unit}" if value * scale < 1000 else f"{value * scale:,.0f} {unit}"
-    return f"{value} s"
-
-
-def size(num_bytes: float) -> str:
-    """Bytes in the unit one reads best."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(num_bytes) < 1024 or unit == "GiB":
-            return f"{num_bytes:.4g} {unit}"
-        num_bytes /= 1024
-    return f"{num_bytes} B"
 
 
 def profile_table(profile: MachineProfile) -> RenderableType:
@@ -52,13 +37,21 @@ def profile_table(profile: MachineProfile) -> RenderableType:
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     tables = dict(profile.operators)
-    tables |= {f"{c.collective} x{c.num_workers} ({c.backend})": c.table for c in profile.collectives}
+    tables |= {_collective_words(entry, profile): entry.table for entry in profile.collectives}
     for name, operator in tables.items():
         point = operator.points[-1]
         shape = ", ".join(f"{axis} {value:g}" for axis, value in zip(operator.axes, point.shape))
         spread = f"{100 * point.spread_s / point.median_s:.0f}%" if point.repeats and point.median_s else "-"
         table.add_row(name, shape, seconds(point.median_s), spread, str(len(operator.points)), point.provenance)
     return table
+
+
+def _collective_words(entry: CollectiveTable, profile: MachineProfile) -> str:
+    peer = ""
+    if entry.peer is not None:
+        is_other = entry.peer < len(profile.members) and profile.members[entry.peer].name != profile.host
+        peer = f" with {profile.members[entry.peer].name}" if is_other else " on this host"
+    return f"{entry.collective}{peer} x{entry.num_workers} ({entry.backend})"
 
 
 def calibration_table(profile: MachineProfile) -> RenderableType:
@@ -116,6 +109,8 @@ def plan_table(plan: Plan) -> RenderableType:
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
         head.add_row("unprofiled", f"{len(prediction.unprofiled)} task(s) outside the profiled shapes: {shown}")
+    if changes := changes_since_profiled(plan.placement):
+        head.add_row("changed", f"{'; '.join(changes)}: figures of these are guesses")
     return Group(head, _workers_table(plan), _considered_table(plan))
 
 
@@ -163,7 +158,8 @@ def _partial_words(plan: Plan) -> str:
         return "all wait for all: max_staleness is 0"
     return (
         f"peers are waited for until {1 + partial.alpha:g} times the usual, {partial.min_group} of {plan.num_workers} "
-        f"workers may step, nothing is older than {partial.max_staleness} epochs"
+        f"workers may step, nothing is older than {partial.max_staleness} epochs; all wait for all in the last "
+        f"{partial.closing_epochs}"
     )
 
 
@@ -289,6 +285,13 @@ def _miss_table(comparison: Comparison) -> Table:
     for column in ("task", "predicted", "measured", "why"):
         table.add_column(column, justify="right" if column in ("predicted", "measured") else "left")
     for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
-        why = f"waited for worker {task.worker}" if task.cause == "waiting" else _WHY[task.cause]
-        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), why)
+        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), _why(task))
     return table
+
+
+def _why(task: TaskFigure) -> str:
+    if task.cause == "waiting":
+        return f"waited for worker {task.worker}"
+    if task.cause == "less_waiting":
+        return f"waited less for worker {task.worker} than predicted"
+    return _WHY[task.cause]

@@ -1,14 +1,35 @@
 """The steps as plain functions: what they do beside calling the next floor."""
 
+import pytest
+
 from planner import api
 from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from planner.emulation.emulate import _hosts_of
+from planner.session import changes_since_profiled
 from profiles.catalog import catalog_profile
+from profiles.errors import UserError
+from profiles.launch import HOSTS_VARIABLE
+from profiles.machine import Link, MachineProfile, MeasuredHost
+
+LINK = Link(bytes_per_s=1e7)
 
 
-def test_a_profiled_cluster_keeps_what_its_file_says_of_devices(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def measured(monkeypatch):
+    """What every host's profile is, where nothing is measured."""
+    profile = catalog_profile("t4")
+    monkeypatch.setattr(api, "profile_hosts", lambda counts, **_: dict.fromkeys(counts, profile))
+    monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
+    return profile
+
+
+def host(name, **fields):
+    """With one device of the catalog."""
+    return HostSpec(name=name, devices=(DeviceSpec(catalog="rtx-3090"),), **fields)
+
+
+def test_a_profiled_cluster_keeps_what_its_file_says_of_devices(tmp_path, measured):
     """Every host has the profile measured there; counts and memory limits are the user's."""
-    measured = catalog_profile("t4")
-    monkeypatch.setattr(api, "profile_hosts", lambda counts, **_: dict.fromkeys(counts, measured))
     devices = (DeviceSpec(catalog="rtx-3090", memory_bytes=2**30), DeviceSpec(catalog="rtx-3090", count=2))
     cluster = Cluster(hosts=(HostSpec(name="a", count=2, devices=devices, region_bytes=7),))
     api.profile_cluster(cluster, tmp_path / "out")
@@ -17,3 +38,57 @@ def test_a_profiled_cluster_keeps_what_its_file_says_of_devices(tmp_path, monkey
     assert [worker.device_index for worker in workers] == [0, 1, 2] * 2
     assert [worker.memory_bytes for worker in workers] == [2**30, measured.memory_bytes, measured.memory_bytes] * 2
     assert {(worker.profile.split("@")[0], worker.region_bytes) for worker in workers} == {("t4", 7)}
+
+
+@pytest.mark.parametrize("network", [None, Link(bytes_per_s=5e7)], ids=["unlimited", "limited"])
+def test_a_profiled_cluster_emulates_the_hosts_it_was_made_from(network, tmp_path, monkeypatch):
+    """What had no limit when it was profiled has none when plans are run; plans are made for the same links."""
+    monkeypatch.setattr(api, "emulated_hosts", lambda: {"free", "tight-0", "tight-1"})
+    hosts = (host("free"), host("tight", count=2, cpu_cores=0.3, link=LINK))
+    cluster = Cluster(hosts=hosts, network=network)
+    api.profile_cluster(cluster, tmp_path)
+    saved = Cluster.load(tmp_path / "cluster.json")
+    assert _hosts_of(saved) == _hosts_of(cluster)
+    assert _hosts_of(saved)[0].link_bytes_per_s == (network and network.bytes_per_s)
+    assert [worker.link for worker in resolve(saved).workers] == [worker.link for worker in resolve(cluster).workers]
+
+
+@pytest.mark.parametrize("limits", [{"cpu_cores": 0.5}, {"link": LINK}], ids=["processor", "link"])
+def test_limits_that_are_not_real_are_not_profiled(limits, tmp_path, monkeypatch):
+    """One host outside an emulation is this machine, which has none of them; inside its own one it is measured."""
+    cluster = Cluster(hosts=(host("a", **limits),))
+    for around in ({}, {"b": {}}):
+        monkeypatch.setattr(api, "emulated_hosts", lambda around=around: around)
+        with pytest.raises(UserError, match=r"host 'a' has limits .* gnnplan emulate CLUSTER -- gnnplan profile"):
+            api.profile_cluster(cluster, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(api, "emulated_hosts", lambda: {"a": {}})
+    assert set(api.profile_cluster(cluster, tmp_path / "out")) == {"a"}
+
+
+@pytest.mark.parametrize("name", ["cluster", "a/b"])
+def test_a_host_whose_profile_cannot_be_a_file_is_refused(name, tmp_path, monkeypatch):
+    """It would be written over by the cluster's own file, or lie elsewhere; before anything is measured."""
+    monkeypatch.setattr(api, "profile_hosts", lambda *_, **__: pytest.fail("it went on"))
+    with pytest.raises(UserError, match=f"profile '{name}': it cannot be in a file of that name"):
+        api.profile_cluster(Cluster(hosts=(host(name),)), tmp_path)
+
+
+def test_a_measured_profile_says_under_what_it_was(tmp_path, monkeypatch):
+    """Its host, and of all hosts their workers, links and cores; where the file names no link that of the network."""
+    monkeypatch.setattr(api, "emulated_hosts", lambda: {"a", "b"})
+    hosts = (
+        HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=2),), link=LINK, cpu_cores=0.5),
+        HostSpec(name="b", devices=(DeviceSpec(catalog="t4"),)),
+    )
+    cluster = Cluster(hosts=hosts)
+    returned = api.profile_cluster(cluster, tmp_path)
+    for name in ("a", "b"):
+        profile = MachineProfile.load(tmp_path / f"{name}.json")
+        assert profile == returned[name]
+        assert profile.host == name
+        assert profile.members == (
+            MeasuredHost(name="a", num_workers=2, link=LINK, cpu_cores=0.5),
+            MeasuredHost(name="b", num_workers=1, link=cluster.link_of(hosts[1])),
+        )
+    assert changes_since_profiled(resolve(Cluster.load(tmp_path / "cluster.json"))) == []

@@ -20,11 +20,12 @@ from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from planner.lowering import lower_plan
 from planner.report.tables import calibration_table
 from planner.search import make_plan
+from planner.simulator.steady import play_epochs
 from planner.trace import Span, Trace
 from planner.weather.model import SleepWeather
 from profiles.catalog import catalog_profile
 from profiles.errors import UserError
-from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
+from profiles.machine import CollectiveTable, CpuQuota, MachineProfile, OperatorTable, Point
 
 KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
 COLLECTIVES = {"all_reduce": 2e-5, "all_to_all": 3e-5, "all_to_all_port": 1e-5}
@@ -36,20 +37,15 @@ ONE_TASK = ("optimizer_step", STEP_OVERHEAD)  # always together: only their sum 
 HELD_OUT = [("sage", 96, 64), ("gcn", 48, 24)]
 
 
-def collective_tables():
-    """Collectives between two workers, latency and bandwidth."""
-    return tuple(
-        CollectiveTable(
-            collective=name,
-            backend="gloo",
-            num_workers=2,
-            table=OperatorTable(
-                axes=("num_bytes",),
-                points=tuple(Point(shape=(b,), median_s=latency_s + b / 1e9, spread_s=1e-6) for b in (1e2, 1e5, 1e8)),
-            ),
-        )
-        for name, latency_s in COLLECTIVES.items()
-    )
+def collective_tables(*, charged=False):
+    """Collectives between two workers, latency and bandwidth; `charged` ones work on a processor all the time."""
+    made = []
+    for name, latency_s in COLLECTIVES.items():
+        points = tuple(Point(shape=(b,), median_s=latency_s + b / 1e9, spread_s=1e-6) for b in (1e2, 1e5, 1e8))
+        table = OperatorTable(axes=("num_bytes",), points=points)
+        processor = table if charged else None
+        made.append(CollectiveTable(collective=name, backend="gloo", num_workers=2, table=table, processor=processor))
+    return tuple(made)
 
 
 def cpu_profile(**changes):
@@ -59,13 +55,14 @@ def cpu_profile(**changes):
 
 
 @lru_cache(maxsize=64)
-def plan_of(folder, kind, hidden=32, num_features=12, hosts=(("here", 2),), interval=1):
+def plan_of(folder, kind, hidden=32, num_features=12, hosts=(("here", 2),), interval=1, overlap=None):
     """A plan on the profiles `folder/NAME.json`, for hosts of (name, devices)."""
     spec = SbmGraph(source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=num_features)
     devices = {name: (DeviceSpec(profile=folder / f"{name}.json", count=count),) for name, count in hosts}
     cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=device) for name, device in devices.items()))
     model = ModelSpec(kind=kind, hidden_channels=hidden, dropout=0.5 if kind == "gin" else 0.0)
     pin = {"num_workers": sum(count for _, count in hosts), "refresh_interval": interval, "balance": "speed"}
+    pin["overlap"] = overlap
     fidelity = "stale" if interval > 1 else "exact"
     return make_plan(Job(graph=spec, model=model, fidelity=fidelity, pin=pin), cluster, generate_sbm(spec))[0]
 
@@ -92,7 +89,7 @@ def tasks_of(plan, epoch):
     return lower_plan(plan, refresh=plan.decision.cache.refreshes(epoch)).tasks
 
 
-def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S, epochs=7, seed=0):
+def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S, epochs=7, seed=0, pace=None):
     """A trace in which every operator takes `factor` times the prediction.
 
     Args:
@@ -100,16 +97,19 @@ def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S
         noise: standard deviation of a task's logarithm in one epoch.
         wait_s: workers begin an epoch up to so far apart, and wait for one another in its first collective.
         overhead_s: between the tasks.
+        pace: by (key, worker), what a quota makes of a task and its overhead.
     """
-    factors, rng = factors or {}, np.random.default_rng(seed)
+    factors, rng, pace = factors or {}, np.random.default_rng(seed), pace or {}
     spans, longest_s = [], 0.0
     for epoch in range(epochs):
         clock_s = wait_s * rng.random(plan.num_workers)
         for _, group in groupby(tasks_of(plan, epoch), key=lambda task: task.key):
             tasks = list(group)
             noisy = np.exp(noise * rng.standard_normal(len(tasks)))
-            takes_s = [takes(plan, task, factors) * slower for task, slower in zip(tasks, noisy)]
-            starts_s = [clock_s[t.worker] + (overhead_s if t.category == "compute" else 0.0) for t in tasks]
+            paces = [pace.get((task.key, task.worker), 1.0) for task in tasks]
+            takes_s = [takes(plan, task, factors) * slower * p for task, slower, p in zip(tasks, noisy, paces)]
+            gaps_s = [overhead_s * p if t.category == "compute" else 0.0 for t, p in zip(tasks, paces)]
+            starts_s = [clock_s[t.worker] + gap_s for t, gap_s in zip(tasks, gaps_s)]
             ends_s = [start + seconds for start, seconds in zip(starts_s, takes_s)]
             if tasks[0].category == "communicate":  # nobody is done before the last to come
                 ends_s = [max(starts_s) + takes_s[0]] * len(tasks)
@@ -290,6 +290,60 @@ def test_each_profile_has_factors_of_its_own(folder):
     assert not {"all_reduce", "all_to_all"} & (set(here) | set(there))
 
 
+def simulated_s(plan):
+    """Seconds of every task in a simulated epoch, by (key, worker)."""
+    schedule = lower_plan(plan)
+    epochs = play_epochs(schedule)
+    spent_s = np.median((epochs.end_ns - epochs.start_ns) / 1e9, 0).tolist()
+    return {(task.key, task.worker): seconds for task, seconds in zip(schedule.tasks, spent_s, strict=True)}
+
+
+def exchanges_of(plan):
+    """(key, worker) of every exchange, at worker 0."""
+    return [(t.key, 0) for t in lower_plan(plan).tasks if t.worker == 0 and [p[0] for p in t.parts] == ["all_to_all"]]
+
+
+def limited_plan(folder, **limits):
+    """A plan for two workers whose exchanges cost as much processor time as they take."""
+    cpu_profile(collectives=collective_tables(charged=True), **limits).save(folder / "here.json")
+    return plan_of(folder, "gcn", overlap=False)
+
+
+def test_exchanges_held_up_by_a_quota_are_corrected(tmp_path):
+    """Of half the processor they take twice their seconds: what lasts 1.2 times as long is simulated to afterwards."""
+    plan = limited_plan(tmp_path, cpu_quota=CpuQuota(share=0.5, period_s=1e-6))
+    before_s = simulated_s(plan)
+    tasks = {(task.key, task.worker): task for task in lower_plan(plan).tasks}
+    pace = {at: before_s[at] / task.seconds for at, task in tasks.items() if task.seconds}
+    exchanges = exchanges_of(plan)
+    assert exchanges
+    assert all(pace[at] > 1.4 for at in exchanges)
+    profile = calibrate([(plan, measured(plan, dict.fromkeys(COLLECTIVES, 1.2), pace=pace))]).profiles["here"]
+    after_s = simulated_s(with_profile(plan, profile))
+    for at in exchanges:
+        assert after_s[at] == pytest.approx(1.2 * before_s[at], rel=0.04)
+    found = corrections(profile)["all_to_all"]
+    assert found.factor == pytest.approx(1.2, rel=0.02)
+    assert found.error_before == pytest.approx(1 - 1 / 1.2, rel=1e-3)
+    replayed = np.mean([abs(after_s[at] / (1.2 * before_s[at]) - 1) for at in exchanges])
+    assert found.error_after == pytest.approx(replayed, abs=1e-6)
+
+
+@pytest.mark.parametrize("quota", [None, CpuQuota(share=0.5, period_s=1e-6)], ids=["no quota", "quota"])
+def test_processor_seconds_are_scaled_where_a_quota_limits_them(quota, tmp_path):
+    """Elsewhere a slower link is no more work."""
+    plan = limited_plan(tmp_path, cpu_quota=quota)
+    pace = {at: 2.0 for at in exchanges_of(plan)} if quota else {}
+    profile = calibrate([(plan, measured(plan, dict.fromkeys(COLLECTIVES, 1.5), pace=pace))]).profiles["here"]
+    before, factor = plan.placement.profile_of(0).collectives, factors_of(profile)["all_to_all"]
+    assert factor > 1.2
+    for old, new in zip(before, profile.collectives, strict=True):
+        if old.collective == "all_to_all":
+            assert new.table.points[1].median_s == pytest.approx(factor * old.table.points[1].median_s)
+            charge_s = old.processor.points[1].median_s * (factor if quota else 1.0)
+            assert new.processor.points[1].median_s == pytest.approx(charge_s)
+
+
 def test_operators_never_seen_keep_their_tables(folder):
     """GCN shows no attention."""
     plan = plan_of(folder, "gcn")
@@ -309,7 +363,8 @@ def test_factors_compose(folder, tmp_path):
     first = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
     first.save(tmp_path / "here.json")
     again = plan_of(tmp_path, "sage")
-    second = calibrate([(again, measured(again, {"spmm": 1.5}, seed=1))] * 2).profiles["here"]
+    runs = [(again, measured(again, {"spmm": 1.5}, wait_s=1e-4, seed=seed)) for seed in (1, 2)]
+    second = calibrate(runs).profiles["here"]
     assert factors_of(second)["spmm"] == pytest.approx(1.5, rel=0.02)
     assert median_s(second, "spmm") == pytest.approx(3.0 * median_s(plan.placement.profile_of(0), "spmm"), rel=0.04)
     assert second.based_on == first.fingerprint()
@@ -361,14 +416,14 @@ def samples_of(shares, truth, *, noise=0.0, seed=0):
 def test_factors_stay_in_bounds(shares, truth):
     """Whatever was measured: beyond them, it is the wrong task that was measured, not a slow machine."""
     found = fit(samples_of(np.array(shares), np.array(truth)))
-    assert all(LEAST_FACTOR <= factor <= MOST_FACTOR for factor in found.factors.values())
+    assert all(LEAST_FACTOR <= factor <= MOST_FACTOR for factor in found.values())
 
 
 def test_operators_seen_only_together_move_alike():
     """Nothing says which of two is slow, so neither is blamed alone."""
     found = fit(samples_of(np.array([[1.0, 1.0]] * 20), np.array([1.0, 2.0])))
-    assert found.factors["o0"] == pytest.approx(found.factors["o1"])
-    assert found.factors["o0"] == pytest.approx(1.5, rel=0.01)
+    assert found["o0"] == pytest.approx(found["o1"])
+    assert found["o0"] == pytest.approx(1.5, rel=0.01)
 
 
 @pytest.mark.parametrize("outlier", [0.05, 20.0])
@@ -376,12 +431,12 @@ def test_one_task_that_went_wrong_moves_little(outlier):
     """A task twenty times as long or as short as its operator changes the factor by a few percent."""
     samples = samples_of(np.full((12, 1), 1.0), np.array([1.5]), noise=0.02)
     samples[3] = Sample(samples[3].parts, 1.5 * outlier, samples[3].weight)
-    assert fit(samples).factors["o0"] == pytest.approx(1.5, rel=0.06)
+    assert fit(samples)["o0"] == pytest.approx(1.5, rel=0.06)
 
 
 def test_nothing_seen_has_no_factors():
     """No samples, no fit."""
-    assert fit([]).factors == {}
+    assert fit([]) == {}
 
 
 def test_bad_input_is_named(folder, tmp_path):
@@ -390,6 +445,8 @@ def test_bad_input_is_named(folder, tmp_path):
     trace = measured(plan)
     with pytest.raises(UserError, match="no runs"):
         calibrate([])
+    with pytest.raises(UserError, match="run 2: the same run as run 1"):
+        calibrate([(plan, trace), (plan, trace.model_copy())])
     with pytest.raises(UserError, match="run 2: the trace holds no traced epochs"):
         calibrate([(plan, trace), (plan, trace.model_copy(update={"spans": ()}))])
     with pytest.raises(UserError, match="demo: the trace belongs to plan 0000"):

@@ -41,6 +41,13 @@ def test_waiting_names_the_worker_waited_for():
     assert cause(predicted, measured) == Reason("waiting", 1)
 
 
+def test_waiting_less_than_predicted_names_whom_the_prediction_waits_for():
+    """Worker 1 was predicted to come four seconds late; it comes first, and hardly anybody waits."""
+    predicted = [("t", 0, "communicate", 1, 6), ("t", 1, "communicate", 5, 6)]
+    measured = [("t", 0, "communicate", 1.1, 2), ("t", 1, "communicate", 1, 2)]
+    assert cause(predicted, measured) == Reason("less_waiting", 1)
+
+
 def test_a_collective_that_is_slow_itself_is_no_waiting():
     """Both come at once and both take three times as long."""
     assert cause(both("t", "communicate", 1, 2), both("t", "communicate", 1, 4)) == Reason("operator")

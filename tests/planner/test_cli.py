@@ -1,11 +1,15 @@
 """The command line: plan and simulate end to end, and every bad input is one line and no file."""
 
 import json
+import shutil
+from itertools import count
 
 import numpy as np
 import pytest
 
 from planner.cli import main
+from planner.cluster import Cluster
+from profiles.catalog import catalog_profile
 
 JOB = """
 schema_version = 1
@@ -346,6 +350,9 @@ def test_interruption_is_one_line(folder, capsys, monkeypatch):
     assert_refused(folder, capsys, PLAN, "interrupted", code=130)
 
 
+_seconds = count()  # no two runs are set up in the same time
+
+
 def measured_run(path, *, cluster=CLUSTER):
     """A run folder whose plan went exactly as predicted."""
     path.mkdir()
@@ -353,7 +360,7 @@ def measured_run(path, *, cluster=CLUSTER):
     plan, trace = str(path / "plan.json"), path / "measured.json"
     assert main(["plan", "job.toml", str(path / "cluster.toml"), "-o", plan, "--json"]) == 0
     assert main(["simulate", plan, "-o", str(trace), "--json"]) == 0
-    change(trace, origin="measured")
+    change(trace, origin="measured", setup_s=float(next(_seconds)))
 
 
 def change(path, **changes):
@@ -386,6 +393,87 @@ def test_calibrate_writes_a_folder_of_several_profiles(folder, capsys):
     assert "wrote new/t4.json" in out
     assert "wrote new/gtx-1650.json" in out
     assert [name for name in files(folder) if name.startswith("new/")] == ["new/gtx-1650.json", "new/t4.json"]
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, TWO_HOSTS], ids=["one profile", "two profiles"])
+def test_calibrate_writes_the_cluster_of_the_new_profiles(cluster, folder, capsys):
+    """With all that its file says, which plans do not hold, so that it can be planned for and emulated."""
+    measured_run(folder / "one", cluster=f"{cluster}[network]\nbytes_per_s = 1e8\n")
+    capsys.readouterr()
+    assert main(["calibrate", "one", "--cluster", "one/cluster.toml", "-o", "new", "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)["files"]
+    assert sorted(written) == [name for name in files(folder) if name.startswith("new/")]
+    old, new = Cluster.load("one/cluster.toml"), Cluster.load("new/cluster.json")
+    assert new.network == old.network
+    for before, after in zip(old.hosts, new.hosts, strict=True):
+        profiles = tuple(folder / "new" / f"{device.catalog}.json" for device in before.devices)
+        assert tuple(device.profile for device in after.devices) == profiles
+        assert after.model_copy(update={"devices": before.devices}) == before
+    assert main(["plan", "job.toml", "new/cluster.json", "-o", "p.json"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("cluster", "wanted"),
+    [
+        ("one/other.toml", "one/other.toml: none of its profiles is one that these runs were planned with"),
+        ("new/cluster.json", "new/cluster.json: what was calibrated is in this file"),
+        ("nope.toml", "nope.toml: no such file"),
+    ],
+)
+def test_a_cluster_that_calibrate_cannot_write_is_one_line(cluster, wanted, folder, capsys):
+    """One of other profiles, one that would be lost, none; nothing is written then."""
+    measured_run(folder / "one")
+    (folder / "one/other.toml").write_text(CLUSTER.replace("t4", "l4"))
+    (folder / "new").mkdir()
+    Cluster.load("cluster.toml").save("new/cluster.json")
+    capsys.readouterr()
+    assert_refused(folder, capsys, ["calibrate", "one", "--cluster", cluster, "-o", "new"], wanted)
+
+
+def test_the_profile_that_was_calibrated_is_not_written_over(folder, capsys):
+    """Nobody could go back to it; a calibrated one of before may be. The cluster can be told to name the new one."""
+    catalog_profile("t4").model_copy(update={"device_kind": "cpu"}).save(folder / "t4.json")
+    measured_run(folder / "one", cluster=CLUSTER.replace('catalog = "t4"', 'profile = "../t4.json"'))
+    capsys.readouterr()
+    wanted = "t4.json: what was calibrated is in this file"
+    assert_refused(folder, capsys, ["calibrate", "one", "-o", "t4.json"], wanted)
+    for _ in range(2):
+        assert main(["calibrate", "one", "-o", "new.json"]) == 0
+    assert main(["calibrate", "one", "--cluster", "one/cluster.toml", "-o", "new"]) == 0
+    (host,) = Cluster.load("new/cluster.json").hosts
+    assert [device.profile for device in host.devices] == [folder / "new" / "t4.json"]
+
+
+def test_a_run_is_not_counted_twice(folder, capsys):
+    """By its own name or by another."""
+    measured_run(folder / "one")
+    shutil.copytree(folder / "one", folder / "copy")
+    capsys.readouterr()
+    for other in ("one", "copy"):
+        assert_refused(folder, capsys, ["calibrate", "one", other, "-o", "new.json"], f"{other}: the same run as one")
+
+
+def test_calibrate_says_which_runs_were_disturbed(folder, capsys):
+    """Those with processor time stolen from them; the others are not named."""
+    for name, share in (("calm", 0.01), ("stolen", 0.3)):
+        measured_run(folder / name)
+        change(folder / name / "measured.json", stolen_share=share)
+    capsys.readouterr()
+    assert main(["calibrate", "calm", "stolen", "-o", "new.json"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "stolen: 30% of the processor time went to other virtual machines" in out
+    assert "calm:" not in out
+    assert main(["calibrate", "calm", "stolen", "-o", "new.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["stolen_shares"] == {"calm": 0.01, "stolen": 0.3}
+
+
+def test_profile_names_only_the_files_it_wrote(folder, capsys, monkeypatch):
+    """The folder may hold others."""
+    monkeypatch.setattr("planner.api.profile_hosts", lambda counts, **_: dict.fromkeys(counts, catalog_profile("t4")))
+    (folder / "out").mkdir()
+    (folder / "out/plan.json").write_text("{}")
+    assert main(["profile", "--cluster", "cluster.toml", "-o", "out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == ["out/a.json", "out/cluster.json"]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,16 @@ def test_a_port_is_the_slower_of_what_rows_pass():
     assert network(2).port_s(1, 0) == network(1).port_s(0, 1e9) == 0
 
 
+def test_two_workers_alone_pass_what_lies_between_them():
+    """The devices' link of one host, and between hosts the slower of theirs too."""
+    slow = Link(bytes_per_s=1e7, latency_s=1e-3)
+    net = network(2, 1, 1, links=[Link(bytes_per_s=1e9, latency_s=1e-3)] * 2 + [slow])
+    assert net.pair_s(0, 1, 1e9) == pytest.approx(0.1 + 1e-6)
+    assert net.pair_s(0, 2, 1e9) == net.pair_s(2, 1, 1e9) == pytest.approx(1.001)
+    assert net.pair_s(0, 3, 1e9) == net.pair_s(3, 2, 1e9) == pytest.approx(100.001)
+    assert net.pair_s(0, 0, 1e9) == net.pair_s(0, 1, 0) == 0
+
+
 def test_ports_of_one_host_share_its_link_for_what_leaves_it_alone():
     """Rows between its devices pass the devices' link; who has rows that leave waits for those of the others."""
     net = network(2, 2)
@@ -174,7 +184,7 @@ def test_processor_time_goes_by_what_a_worker_sends_and_receives(tmp_path):
 
 
 def ported_network(tmp_path, shared_bytes_per_s, *ports_bytes_per_s):
-    """Hosts profiled side by side, one device each, with the given rates of their ports and of what all share."""
+    """Hosts profiled side by side before pairs were: one device each, rates of their ports and of what all share."""
     size, hosts = len(ports_bytes_per_s), []
     for index, rate in enumerate(ports_bytes_per_s):
         tables = (
@@ -186,19 +196,6 @@ def ported_network(tmp_path, shared_bytes_per_s, *ports_bytes_per_s):
         path = profile.save(tmp_path / f"h{index}.json")
         hosts.append(HostSpec(name=f"h{index}", devices=(DeviceSpec(profile=path),)))
     return Network(resolve(Cluster(hosts=tuple(hosts))))
-
-
-def test_the_slow_port_sets_the_pace_only_for_its_own_bytes(tmp_path):
-    """A port of a tenth of the rate is the bottleneck where it carries the bytes, and no bottleneck where not."""
-    net = ported_network(tmp_path, 1e9, 1e6, 1e6, 1e5)
-    assert net.all_to_all(sent(3, w0_2=500_000)).seconds == pytest.approx(5.0)
-    assert net.all_to_all(sent(3, w0_1=500_000)).seconds == pytest.approx(0.5)
-
-
-def test_what_all_share_binds_when_all_are_busy(tmp_path):
-    """Ports that share a core or a switch are slower together than each alone."""
-    net = ported_network(tmp_path, 5e5, 1e6, 1e6)
-    assert net.all_to_all(sent(2, w0_1=500_000, w1_0=500_000)).seconds == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +215,9 @@ def test_any_port_outside_what_was_measured_makes_a_guess(amounts, is_guess, tmp
 
 def test_a_measured_port_is_looked_up(tmp_path):
     """Each worker's own; without ports the exchange in which all take part."""
-    net = ported_network(tmp_path, 5e5, 1e6, 1e5)
-    assert [net.port_s(rank, 500_000) for rank in (0, 1)] == pytest.approx([0.5, 5.0])
+    net = ported_network(tmp_path, 1e5, 1e6, 1e6, 1e5)
+    assert [net.port_s(rank, 500_000) for rank in range(3)] == pytest.approx([0.5, 0.5, 5.0])
+    assert net.pair_s(0, 2, 500_000) == pytest.approx(5.0)
     assert measured_network(tmp_path, 2, 2).port_s(0, 200_000) == pytest.approx(0.2)
 
 

@@ -28,13 +28,12 @@ def test_several_hosts_meet_at_the_first():
 
 
 def test_workers_environment(monkeypatch):
-    """Threads and gloo's interface are the host's; an interface that the user chose stays; what is given is there."""
-    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    """Threads and gloo's interface are the host's, whatever the user's own environment says; what is given is there."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "mine")
     environment = _worker_environment(TWO[1], {"EXTRA": "1"})
     assert (environment["GLOO_SOCKET_IFNAME"], environment["EXTRA"]) == ("veth1", "1")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "mine")
     environment = _worker_environment(HostGroup(1, threads=5), {})
-    assert environment["GLOO_SOCKET_IFNAME"] == "mine"
+    assert environment["GLOO_SOCKET_IFNAME"] == "lo"
     assert {environment[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "NUMBA")} == {"5"}
 
 

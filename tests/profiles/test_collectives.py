@@ -1,5 +1,7 @@
 """Timed collectives: the uneven counts fit together, and both run among the workers there are."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.collectives import COLLECTIVES, even_counts, port_counts, time_collective
+from profiles.collectives import Collective, Pattern, counts_of, even_counts, pair_counts, port_counts, time_collective
 
 
 @given(st.integers(0, 10**8), st.integers(1, 16))
@@ -31,6 +33,22 @@ def test_a_port_is_alone(elements, num_workers, data):
     assert counts.sum() == counts[port].sum() + counts[:, port].sum()
 
 
+@given(st.integers(0, 10**6), st.integers(2, 8), st.data())
+def test_a_pair_is_alone(elements, num_workers, data):
+    """Two workers send each other the elements, and nobody else anything."""
+    first, second = data.draw(st.permutations(range(num_workers)))[:2]
+    counts = np.array(pair_counts(elements, num_workers, first, second))
+    assert counts[first, second] == counts[second, first] == elements
+    assert counts.sum() == 2 * elements
+
+
+def test_a_pattern_has_its_counts():
+    """By its name and ranks."""
+    assert counts_of(Pattern("all_to_all"), 6, 3) == even_counts(6, 3)
+    assert counts_of(Pattern("all_to_all_port", (1,)), 6, 3) == port_counts(6, 3, 1)
+    assert counts_of(Pattern("all_to_all_pair", (2, 0)), 6, 3) == pair_counts(6, 3, 0, 2)
+
+
 @pytest.fixture
 def alone(tmp_path):
     """A gloo group of this process alone."""
@@ -39,11 +57,12 @@ def alone(tmp_path):
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("name", get_args(Collective))
 @pytest.mark.parametrize("num_bytes", [4.0, 4096.0])
 def test_a_timing_rests_on_several_calls(alone, name, num_bytes):
     """A timing is positive and has five calls at least, forty at most."""
-    elapsed, processor = time_collective(name, num_bytes, alone, 1e-4)
+    ranks = {"all_to_all_port": (0,), "all_to_all_pair": (0, 0)}.get(name, ())
+    elapsed, processor = time_collective(Pattern(name, ranks), num_bytes, alone, 1e-4)
     assert elapsed.median_s > 0
     assert elapsed.spread_s >= 0
     assert 5 <= elapsed.repeats <= 40

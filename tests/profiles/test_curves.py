@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.curves import Curve, Estimate, collective_seconds
+from profiles.curves import Curve, Estimate, collective_curve
 from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
 
 AXIS = st.lists(st.integers(1, 10_000), min_size=1, max_size=4, unique=True).map(
@@ -144,15 +144,20 @@ def test_points_may_stand_in_any_order():
     assert Curve.from_table(shuffled) == Curve.from_table(table)
 
 
-def test_collective_is_looked_up_by_name_and_number_of_workers():
-    def entry(collective, num_workers, slope):
+def test_collective_is_looked_up_by_name_number_of_workers_and_peer():
+    def entry(collective, num_workers, slope, peer=None):
         table = make_table(((100.0, 200.0),), lambda n: slope * n)
-        return CollectiveTable(collective=collective, backend="gloo", num_workers=num_workers, table=table)
+        return CollectiveTable(collective=collective, backend="gloo", num_workers=num_workers, table=table, peer=peer)
 
     profile = MachineProfile(
         schema_version=1, name="m", device_kind="cpu", device_name="d", memory_bytes=1, host_overhead_s=0, operators={},
-        collectives=(entry("all_reduce", 2, 1.0), entry("all_reduce", 4, 2.0), entry("all_to_all", 4, 3.0)),
+        collectives=(
+            entry("all_reduce", 2, 1.0), entry("all_reduce", 4, 2.0), entry("all_to_all", 4, 3.0),
+            entry("all_to_all_pair", 4, 4.0, 0), entry("all_to_all_pair", 4, 5.0, 2),
+        ),
     )  # fmt: skip
-    assert collective_seconds(profile, "all_reduce", 4, 150.0) == Estimate(300.0, 0.0, False)
-    assert collective_seconds(profile, "all_to_all", 4, 400.0) == Estimate(1200.0, 0.0, True)
-    assert collective_seconds(profile, "all_to_all", 2, 150.0) is None
+    assert collective_curve(profile, "all_reduce", 4).seconds((150.0,)) == Estimate(300.0, 0.0, False)
+    assert collective_curve(profile, "all_to_all", 4).seconds((400.0,)) == Estimate(1200.0, 0.0, True)
+    assert collective_curve(profile, "all_to_all_pair", 4, 2).seconds((150.0,)) == Estimate(750.0, 0.0, False)
+    assert collective_curve(profile, "all_to_all", 2) is None
+    assert collective_curve(profile, "all_to_all_pair", 4, 1) is None

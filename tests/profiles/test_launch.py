@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 import time
 from collections import deque
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from profiles.agents import HostGroup
-from profiles.errors import RunFailedError, UserError
+from profiles.errors import NoPlanFitsError, RunFailedError, UserError
 from profiles.launch import HOSTS_VARIABLE, _first_death, _loss, _was_missed, hosts_here, launch, reporting_errors
 
 pytestmark = pytest.mark.distributed
@@ -91,6 +92,26 @@ print("plain words", rank)
     assert "plain words 0" in log
     assert "plain words 1" in log
     assert "nested" not in log
+
+
+def test_temporary_files_of_workers_are_removed(run, tmp_path, monkeypatch):
+    """What torchrun and the workers leave there, also after a failure."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    body = """
+import tempfile
+handle, path = tempfile.mkstemp()
+emit({"path": path})
+with reporting_errors(folder, rank):
+    raise ValueError("left behind")
+"""
+    events = []
+    with pytest.raises(RunFailedError, match="left behind"):
+        run(body, on_event=events.append)
+    assert events
+    assert all(Path(event["path"]).is_relative_to(temporary) for event in events)
+    assert not list(temporary.iterdir())
 
 
 def test_raising_worker_is_named_not_its_peers(run, tmp_path):
@@ -266,6 +287,18 @@ with reporting_errors(folder, rank):
     assert not list((tmp_path / "run").iterdir())
 
 
+def test_what_does_not_fit_a_worker_is_told_as_such(run, tmp_path):
+    """As the planner tells it, so that the command line ends as where no plan fits."""
+    body = """
+from profiles.errors import NoPlanFitsError
+with reporting_errors(folder, rank):
+    raise NoPlanFitsError("batches need 7 bytes")
+"""
+    with pytest.raises(NoPlanFitsError, match=r"^batches need 7 bytes$"):
+        run(body)
+    assert not list((tmp_path / "run").iterdir())
+
+
 def raised_from(error, cause):
     """The error as `raise error from cause` leaves it."""
     error.__cause__ = cause
@@ -324,6 +357,8 @@ def test_hosts_of_an_emulated_cluster_are_reached_through_their_prefix(emulated)
         HostGroup(2, 3, ("env", "a"), "10.0.0.1", "eth0"),
     ]
     assert hosts_here({"b": 2}, 3) == [HostGroup(2, 3, ("env", "b"), "127.0.0.1", "lo")]
+    assert [group.threads for group in hosts_here({"b": 1, "a": 2}, {"a": 4, "b": 1})] == [1, 4]
+    assert [group.threads for group in hosts_here({"b": 1}, {"a": 4, "b": 2})] == [2]
 
 
 def test_one_host_that_is_not_emulated_is_this_machine(emulated, monkeypatch):

@@ -1,10 +1,12 @@
 """The `MachineProfile` contract: what goes out comes back, what is not a full grid is refused."""
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
 from profiles.errors import UserError
-from profiles.machine import CollectiveTable, Link, MachineProfile, OperatorTable, Point
+from profiles.machine import CollectiveTable, Link, MachineProfile, MeasuredHost, OperatorTable, Point
 
 
 def table(*shapes, axes=("num_rows", "width")):
@@ -72,6 +74,32 @@ def test_seconds_are_finite_and_not_negative(median_s):
 def test_a_collective_needs_two_workers():
     with pytest.raises(ValidationError, match="num_workers"):
         CollectiveTable(collective="all_reduce", backend="gloo", num_workers=1, table=table((1.0, 1.0)))
+
+
+@pytest.mark.parametrize(("collective", "peer"), [("all_to_all_pair", None), ("all_to_all", 0)])
+def test_pairs_and_only_they_have_a_peer(collective, peer):
+    with pytest.raises(ValidationError, match="peer: an all_to_all_pair needs one"):
+        CollectiveTable(
+            collective=collective, backend="gloo", num_workers=3, table=table((4.0,), axes=("num_bytes",)), peer=peer
+        )
+
+
+def test_a_profile_knows_its_own_host_among_those_measured(profile, tmp_path):
+    members = tuple(MeasuredHost(name=name, num_workers=1, link=Link(bytes_per_s=1e8)) for name in ("a", "b"))
+    placed = profile.model_copy(update={"members": members, "host": "b"})
+    assert MachineProfile.load(placed.save(tmp_path / "b.json")).own_host == members[1]
+    assert profile.own_host is None
+    for changes in ({"host": "c"}, {"host": ""}, {"members": ()}):
+        path = placed.model_copy(update=changes).save(tmp_path / "wrong.json")
+        with pytest.raises(UserError, match="host: must be one of members"):
+            MachineProfile.load(path)
+
+
+def test_a_profile_of_an_older_version_has_no_members(profile, tmp_path):
+    raw = json.loads(profile.model_dump_json())
+    del raw["members"], raw["host"], raw["collectives"][0]["peer"]
+    (tmp_path / "old.json").write_text(json.dumps(raw))
+    assert MachineProfile.load(tmp_path / "old.json") == profile
 
 
 def test_a_link_needs_a_rate():

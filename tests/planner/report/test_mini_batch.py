@@ -56,3 +56,21 @@ def test_of_many_epochs_the_first_and_last_are_shown():
 def test_cache_is_said():
     """In bytes one can read."""
     assert "3 MiB" in shown(1, cached_bytes=3 * 2**20)
+
+
+def test_steps_of_gpu_only_epochs_are_shown_where_they_were_measured():
+    """Beside those that share the machine with the CPU's threads."""
+    assert "GPU only" not in shown(1)
+    times = StageTimes(cpu_batching_s=0.02, gpu_batching_s=0.03, dma_s=0.001, model_s=0.004, model_alone_s=0.0072)
+    assert "training step, GPU only" in shown(1, times=times)
+    assert "7.2 ms" in shown(1, times=times)
+
+
+def test_a_limit_without_a_device_is_said_to_be_of_no_effect():
+    """The CPU's memory is not shared out."""
+    spec = MiniBatchSpec(fan_outs=(10, 5), device_bytes=10**9)
+    limited = Job(schema_version=1, graph=SbmGraph(source="sbm"), mini_batch=spec)
+    words = "of no effect: there is no CUDA device here"
+    assert words in shown(1, job=limited)
+    assert words not in shown(1, job=limited, device="cuda")
+    assert words not in shown(1)

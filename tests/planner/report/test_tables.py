@@ -2,22 +2,25 @@
 
 import io
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from planner.causes import Cause
 from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.compare import compare
+from planner.compare import TaskFigure, compare
 from planner.generate import generate_sbm
 from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
 from planner.joint_cache.capacity import RESERVE_BYTES
-from planner.report.tables import comparison_table, plan_table, profile_table, seconds, size, trace_table
+from planner.report.tables import comparison_table, plan_table, profile_table, trace_table
+from planner.report.units import seconds, size
 from planner.search import make_plan, simulate_plan
 from planner.weather.model import SleepWeather
 from profiles.catalog import catalog_profile
-from profiles.machine import Link
+from profiles.machine import CollectiveTable, Link, MeasuredHost, OperatorTable, Point
 
 SPEC = SbmGraph(source="sbm", num_nodes=1200, average_degree=5, num_classes=3, num_features=10)
 
@@ -130,11 +133,63 @@ def test_comparison_table_shows_errors_and_misses(plan):
     assert "+0.0%" in text
     assert "75.00%" in text
     assert comparison.tasks[0].task in text
-    assert "unprofiled shape" in text or not comparison.tasks[0].unprofiled
     assert "went on" not in text
     partial = predicted.model_copy(update=changes | {"num_members": (predicted.num_workers - 1,)})
     words = " ".join(shown(comparison_table(compare(predicted, partial))).split())
     assert "100% of the steps went on without some worker" in words
+
+
+@pytest.mark.parametrize("cause", get_args(Cause))
+def test_a_miss_says_why(plan, cause):
+    """In the words of its cause, and of no other."""
+    words = {
+        "unprofiled": "shape outside the profile",
+        "waiting": "waited for worker 1",
+        "less_waiting": "waited less for worker 1 than predicted",
+        "variance": "varies as much from epoch to epoch",
+        "contention": "all of the worker is slower than profiled",
+        "operator": "the operator itself",
+    }
+    predicted = simulate_plan(plan)
+    comparison = compare(predicted, predicted.model_copy(update={"origin": "measured"}))
+    task = TaskFigure(
+        task="reduce", category="communicate", predicted_s=1, measured_s=2, unprofiled=False, cause=cause, worker=1
+    )
+    text = shown(comparison_table(comparison.model_copy(update={"tasks": (task,)})))
+    assert [name for name, its in words.items() if its in text] == [cause]
+
+
+def test_profile_table_tells_pairs_apart():
+    """By the host that they are with."""
+    members = tuple(MeasuredHost(name=name, num_workers=2, link=Link(bytes_per_s=1e8)) for name in ("a", "b", "c"))
+    table = OperatorTable(axes=("num_bytes",), points=(Point(shape=(4.0,), median_s=1e-3),))
+    collectives = tuple(
+        CollectiveTable(collective="all_to_all_pair", backend="gloo", num_workers=6, table=table, peer=peer)
+        for peer in (0, 1, 2)
+    )
+    changes = {"members": members, "host": "b", "collectives": collectives}
+    text = shown(profile_table(catalog_profile("t4").model_copy(update=changes)))
+    for words in ("with a", "on this host", "with c"):
+        assert f"all_to_all_pair {words} x6 (gloo)" in text
+    alone = {"collectives": collectives[:1]}
+    assert "all_to_all_pair on this host x6" in shown(profile_table(catalog_profile("t4").model_copy(update=alone)))
+
+
+@pytest.mark.parametrize("cores", [0.5, 0.8])
+def test_plan_table_says_what_changed_since_hosts_were_profiled(cores, tmp_path):
+    """And no figure of a host with other cores counts as profiled."""
+    member = MeasuredHost(name="box", num_workers=1, link=Link(bytes_per_s=1e8), cpu_cores=0.5)
+    profile = catalog_profile("t4").model_copy(update={"members": (member,), "host": "box"})
+    devices = (DeviceSpec(profile=profile.save(tmp_path / "box.json")),)
+    cluster = Cluster(hosts=(HostSpec(name="box", devices=devices, cpu_cores=cores),))
+    made = make_plan(Job(graph=SPEC, model=ModelSpec(hidden_channels=16)), cluster, generate_sbm(SPEC))[0]
+    text = shown(plan_table(made))
+    assert ("box: cpu_cores 0.8, profiled with 0.5" in text) == (cores == 0.8)
+    assert ("changed" in text) == (cores == 0.8)
+    if cores == 0.8:
+        assert {"loss", "optimizer"} <= set(made.prediction.unprofiled)
+    else:
+        assert "zero_grad" not in made.prediction.unprofiled
 
 
 def test_profile_table_lists_every_operator():

@@ -1,0 +1,243 @@
+"""Seconds of collectives among workers that were profiled side by side, from the tables measured there.
+
+Rows of an all-to-all pass lanes, which are profiled one at a time: between two hosts, a host's port (all that it sends
+to others, or receives), and within a host. An exchange takes what its slowest lane takes, and more where other lanes
+that are busy meanwhile share something with it: a core, a switch. How much more is what an even exchange among all
+was measured to take beyond its own slowest lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from planner.cluster import Placement
+from planner.costs import ZERO
+from planner.session import session_places
+from profiles.curves import Curve, Estimate, collective_curve
+
+_ALIKE = 1.01  # of two tables of a port that say as much as the same, the one that was measured there counts
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """What an exchange takes of every lane that it passes.
+
+    Args:
+        alone: of each what it would take if nothing else were on the way; not empty.
+        beside_s: seconds of what is on the way beside the slowest.
+    """
+
+    alone: tuple[Estimate, ...]
+    beside_s: float
+
+    @property
+    def slowest(self) -> Estimate:
+        return max(self.alone, key=lambda lane: lane.seconds)
+
+    @property
+    def is_guess(self) -> bool:
+        return any(lane.unprofiled for lane in self.alone)
+
+
+@dataclass(frozen=True)
+class MeasuredCollectives:
+    """The collectives of a placement whose profiles hold them.
+
+    Args:
+        places: of every host by its index, its place among the profiled ones.
+    """
+
+    placement: Placement
+    places: Mapping[int, int]
+
+    @staticmethod
+    def of(placement: Placement) -> MeasuredCollectives | None:
+        """None where not all profiles hold collectives among exactly these workers."""
+        places = session_places(placement)
+        if places is None:
+            return None
+        made = MeasuredCollectives(placement, places)
+        needed = [(host, name) for host in places for name in ("all_reduce", "all_to_all")]
+        return made if all(made._curve(host, name) for host, name in needed) else None
+
+    def all_reduce(self, num_bytes: float) -> Estimate:
+        """A sum over all workers of `num_bytes` each."""
+        return self._among_all("all_reduce", num_bytes)
+
+    def all_to_all(self, sent_bytes: np.ndarray) -> Estimate:
+        """An uneven all-to-all; `sent_bytes[p, q]` go from worker p to q.
+
+        Exactly what was measured where all send each other the same.
+        """
+        of_worker = np.maximum(sent_bytes.sum(0), sent_bytes.sum(1))
+        lanes = self._lanes(sent_bytes)
+        if lanes is None:
+            return self._among_all("all_to_all", float(of_worker.max()))
+        slowest = lanes.slowest
+        if slowest.seconds == 0:
+            return slowest
+        factor, is_guess = self._contention(lanes, float(of_worker.mean()))
+        seconds = slowest.seconds * factor
+        return Estimate(seconds, slowest.spread_s * factor, lanes.is_guess or is_guess, (("all_to_all", seconds),))
+
+    def pair_s(self, first: int, second: int, num_bytes: float) -> float:
+        """Seconds in which two workers send each other `num_bytes`, if nobody else sends anything."""
+        hosts = self.placement.host_of[first], self.placement.host_of[second]
+        if self._num_workers == 2:
+            return self._among_all("all_to_all", num_bytes).seconds
+        if self._has_pairs:
+            return self._pair(*hosts, num_bytes).seconds
+        return max(self._old_port_s(host, num_bytes) for host in hosts)
+
+    def port_s(self, rank: int, num_bytes: float, crossing_bytes: float, staying_bytes: float) -> float:
+        """Seconds in which a worker sends and receives `num_bytes` each, whatever other hosts do.
+
+        Args:
+            crossing_bytes: what passes its host's port meanwhile.
+            staying_bytes: of its rows, those to and from workers of its own host.
+        """
+        host = self.placement.host_of[rank]
+        if self._num_workers == 2:
+            return self._among_all("all_to_all", num_bytes).seconds
+        if not self._has_pairs:
+            return self._old_port_s(host, num_bytes)
+        return max(self._port(host, crossing_bytes).seconds, self._pair(host, host, staying_bytes).seconds)
+
+    @property
+    def _num_workers(self) -> int:
+        return len(self.placement.workers)
+
+    @cached_property
+    def _host_of(self) -> np.ndarray:
+        return np.array(self.placement.host_of)
+
+    @cached_property
+    def _hosts(self) -> list[int]:
+        return sorted(self.places)
+
+    @cached_property
+    def _is_on(self) -> np.ndarray:
+        """bool [H, W]."""
+        return np.array(self._hosts)[:, None] == self._host_of
+
+    @cached_property
+    def _curves(self) -> dict[tuple[int, str, int | None], Curve | None]:
+        return {}
+
+    def _curve(self, host: int, collective: str, peer: int | None = None) -> Curve | None:
+        """That of a host's profile, if it has one; `peer` is a host too."""
+        key = host, collective, peer
+        if key not in self._curves:
+            profile = self.placement.profile_of(self.placement.host_of.index(host))
+            place = None if peer is None else self.places[peer]
+            self._curves[key] = collective_curve(profile, collective, self._num_workers, place)
+        return self._curves[key]
+
+    def _among_all(self, collective: str, num_bytes: float) -> Estimate:
+        return self._seconds(self._hosts[0], collective, num_bytes)
+
+    def _seconds(self, host: int, collective: str, num_bytes: float, peer: int | None = None) -> Estimate:
+        curve = self._curve(host, collective, peer)
+        assert curve is not None, (host, collective, peer)
+        found = curve.seconds((num_bytes,))
+        return replace(found, parts=((collective, found.seconds),))
+
+    @cached_property
+    def _has_pairs(self) -> bool:
+        """Whether every two hosts, and every host with several workers, were profiled as pairs."""
+        several = [host for host, here in zip(self._hosts, self._is_on) if here.sum() > 1]
+        pairs = [*combinations(self._hosts, 2), *((host, host) for host in several)]
+        return all(self._curve(host, "all_to_all_pair", peer) for host, peer in pairs)
+
+    def _pair(self, host: int, peer: int, num_bytes: float) -> Estimate:
+        """A worker of each of two hosts, or two workers of one, send each other `num_bytes`, and nobody else does."""
+        if num_bytes <= 0:
+            return ZERO
+        return self._seconds(min(host, peer), "all_to_all_pair", num_bytes, max(host, peer))
+
+    def _port(self, host: int, num_bytes: float) -> Estimate:
+        """`num_bytes` leave a host and as many come: the fastest that was seen, with one other host or with all.
+
+        A table with one other host holds what the slower of the two takes, and one with all at once what the slowest
+        takes of its share; neither is faster than the port.
+        """
+        if num_bytes <= 0:
+            return ZERO
+        seen = [self._pair(host, other, num_bytes) for other in self._hosts if other != host]
+        if self._curve(host, "all_to_all_port"):
+            num_others = self._num_workers - int((self._host_of == host).sum())
+            in_all = num_bytes * (self._num_workers - 1) / num_others  # a part of which stays on the host
+            seen.append(self._seconds(host, "all_to_all_port", in_all))
+        fastest_s = min(estimate.seconds for estimate in seen)
+        alike = [estimate for estimate in seen if estimate.seconds <= _ALIKE * fastest_s]
+        return min(alike, key=lambda estimate: estimate.unprofiled)
+
+    def _lanes(self, sent_bytes: np.ndarray) -> _Lanes | None:
+        """None where the profiles hold no lanes at all, or no more than two workers, which are one lane."""
+        if self._num_workers == 2:
+            return None
+        if not self._has_pairs:
+            return self._old_lanes(sent_bytes)
+        between = self._is_on.astype(float) @ sent_bytes @ self._is_on.T
+        np.fill_diagonal(between, 0)
+        busiest = np.maximum(sent_bytes, sent_bytes.T)
+        links = [
+            self._pair(self._hosts[one], self._hosts[other], float(max(between[one, other], between[other, one])))
+            for one, other in combinations(range(len(self._hosts)), 2)
+        ]
+        host_of = self.placement.host_of
+        within = [
+            self._pair(host_of[one], host_of[one], float(busiest[one, other]))
+            for one, other in combinations(range(self._num_workers), 2)
+            if host_of[one] == host_of[other]
+        ]
+        crossing = np.maximum(between.sum(0), between.sum(1))
+        ports = [self._port(host, float(num_bytes)) for host, num_bytes in zip(self._hosts, crossing)]
+        inside = np.where(self._host_of[:, None] == self._host_of, sent_bytes, 0)
+        staying = np.maximum(inside.sum(0), inside.sum(1))
+        workers = [self._pair(host, host, float(b)) for host, b in zip(host_of, staying)]
+        lanes = _Lanes((*links, *within, *ports, *workers), 0.0)
+        traffic_s = sum(lane.seconds for lane in (*links, *within))  # every row once
+        return replace(lanes, beside_s=max(traffic_s - lanes.slowest.seconds, 0.0))
+
+    def _old_lanes(self, sent_bytes: np.ndarray) -> _Lanes | None:
+        """Of profiles without pairs: the ports of all workers, and of hosts with several for what leaves them."""
+        if not all(self._curve(host, "all_to_all_port") for host in self._hosts):
+            return None
+        of_worker = np.maximum(sent_bytes.sum(0), sent_bytes.sum(1))
+        ports = [
+            self._seconds(host, "all_to_all_port", float(num_bytes))
+            for host, num_bytes in zip(self.placement.host_of, of_worker)
+        ]
+        busy_s = sum(port.seconds for port in ports)
+        for host, here in zip(self._hosts, self._is_on):
+            if 1 < here.sum() < self._num_workers:
+                crossing = max(sent_bytes[here][:, ~here].sum(), sent_bytes[~here][:, here].sum())
+                ports.append(self._seconds(host, "all_to_all_port", float(crossing)))
+        return _Lanes(tuple(ports), busy_s)
+
+    def _old_port_s(self, host: int, num_bytes: float) -> float:
+        name = "all_to_all_port" if self._curve(host, "all_to_all_port") else "all_to_all"
+        return self._seconds(host, name, num_bytes).seconds
+
+    def _contention(self, lanes: _Lanes, num_bytes: float) -> tuple[float, bool]:
+        """How many times as long as its slowest lane an exchange takes, and whether that is a guess.
+
+        That of an even exchange of `num_bytes` a worker, where as much is on the way beside the slowest lane; less
+        where less is.
+        """
+        share = num_bytes / (self._num_workers - 1)
+        even = self._lanes(share * (1 - np.eye(self._num_workers)))
+        together = self._among_all("all_to_all", num_bytes)
+        assert even is not None
+        even_s = even.slowest.seconds
+        if even_s == 0:
+            return 1.0, together.unprofiled or even.is_guess
+        whole, now = even.beside_s / even_s, lanes.beside_s / lanes.slowest.seconds
+        as_busy = min(now / whole, 1.0) if whole > 0 else 1.0
+        return 1 + as_busy * (together.seconds / even_s - 1), together.unprofiled or even.is_guess
