@@ -124,15 +124,22 @@ class FullBatchTrainer:
             return self._unflattened(flat)
 
     def _flattened(self, loss: Tensor) -> Tensor:
-        """All gradients and the loss behind them, [P + 1]."""
+        """All gradients and the loss behind them, [P + 1]; then what workers tell each other besides."""
         parts = [(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in self.parameters]
-        return torch.cat([*parts, loss.reshape(1)], out=pool.empty(loss.device, self.num_parameters + 1))
+        told = self._told()
+        out = pool.empty(loss.device, self.num_parameters + 1 + sum(map(torch.Tensor.numel, told)))
+        return torch.cat([*parts, loss.reshape(1), *told], out=out)
 
     def _unflattened(self, flat: Tensor) -> Tensor:
         """Takes the gradients out of what `_flattened` gave, and returns the loss."""
-        for parameter, part in zip(self.parameters, flat.split([*map(torch.Tensor.numel, self.parameters), 1])):
+        sizes = [*map(torch.Tensor.numel, self.parameters), flat.numel() - self.num_parameters]
+        for parameter, part in zip(self.parameters, flat.split(sizes)):
             parameter.grad = part.view_as(parameter)
-        return flat[-1]
+        return flat[self.num_parameters]
+
+    def _told(self) -> list[Tensor]:
+        """Vectors that are added up over the workers along with the gradients."""
+        return []
 
     @torch.no_grad()
     def logits(self) -> Tensor:

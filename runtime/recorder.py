@@ -48,6 +48,15 @@ class Recorder:
                 self.spans.append((key, category, self._origin_s + begin, self._origin_s + end))
         return time.monotonic()
 
+    def begun_s(self, key: str) -> float:
+        """When a task of this epoch began, seconds on this worker's clock; waits until it has, on CUDA."""
+        if self.device.type != "cuda":
+            return next(start_s for name, _, start_s, _ in self.spans if name == key)
+        start = next(start for name, _, start, _ in self._events if name == key)
+        assert self._origin is not None
+        start.synchronize()
+        return self._origin_s + self._origin.elapsed_time(start) / 1e3
+
     def add(self, key: str, category: Category, start_s: float, end_s: float) -> None:
         """A task that was timed elsewhere, seconds on this worker's clock."""
         self.spans.append((key, category, start_s, end_s))

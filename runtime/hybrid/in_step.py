@@ -1,7 +1,8 @@
-"""Adjusting among workers that are always in step: after every epoch they agree whether anybody wants another split.
+"""Adjusting among workers that are always in step: what they tell each other travels with their gradients.
 
-They first tell each other when in the epoch they came to every exchange, so that waiting for a slow peer is not taken
-for a slow link.
+They tell when they came to every exchange of the epoch, so that waiting for a slow peer is not taken for a slow link;
+and whether what they saw of the epoch before made them want another split, which all then set up. So an epoch in
+which nothing changes costs no message.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from planner.hybrid.rates import shares_s
 from planner.program import Step
 from planner.trace import Adjusted
 from runtime.full_batch import EpochRecord
 from runtime.hybrid.adjusting import Adjusting, Choice
+from runtime.hybrid.clocks import seconds_behind
 from runtime.hybrid.exchanger import LevelExchanger
 
 _NUM_LATENCIES = 9  # exchanges of few rows, whose median counts
+_CLOCK_EPOCHS = 200  # clocks drift by some seconds a day: in so many epochs by less than an exchange takes
+_CLOCK_S = 4096.0  # moments are told without what is whole in these, so that float32 has microseconds of them
 
 
 class InStep:
@@ -35,22 +41,46 @@ class InStep:
     def __init__(self, adjusting: Adjusting, latency_s: float) -> None:
         self._adjusting = adjusting
         self._latencies_s = deque([latency_s], _NUM_LATENCIES)
+        self._wanted: Choice | None = None
+        self._behind_s, self._asked_s = 0.0, 0.0
+        self._heard = np.empty((0, 0))
+
+    def before(self, epoch: int) -> None:
+        """Now and then workers ask what time it is. Every worker must call it before every epoch."""
+        if epoch % _CLOCK_EPOCHS == 0:
+            begin_s = time.monotonic()
+            self._behind_s = seconds_behind(self._adjusting.model.recorder.device)
+            self._asked_s = time.monotonic() - begin_s
+
+    def told(self) -> Tensor:
+        """float32 [W (2 G + 1)], what this worker tells after it came to all G exchanges; others have 0 in its place.
+
+        For each exchange whole seconds and parts of one, on worker 0's clock; then whether it wants another split.
+        """
+        recorder = self._adjusting.model.recorder
+        begun_s = np.array([recorder.begun_s(_exchange_key(step)) for step in self._adjusting.gathers])
+        parts, whole = np.modf((begun_s + self._behind_s) % _CLOCK_S)
+        words = np.zeros((self._adjusting.size, 2 * len(begun_s) + 1), np.float32)
+        words[dist.get_rank()] = [*whole, *parts, self._wanted is not None]
+        return torch.from_numpy(words.ravel()).to(recorder.device)
+
+    def hear(self, summed: Tensor) -> None:
+        """Takes what all told, added up."""
+        self._heard = summed.cpu().numpy().astype(np.float64).reshape(self._adjusting.size, -1)
 
     def after(self, record: EpochRecord) -> Adjusted:
         """Looks at an epoch with all its spans and sets up the next one. Every worker must call it."""
-        asked_s = time.monotonic()
         seconds = {key: end_s - begin_s for key, _, begin_s, end_s in record.spans}
-        waited_s = self._waited_s({key: begin_s - record.start_s for key, _, begin_s, _ in record.spans})
+        waited_s = self._waited_s()
         choice = self._adjusting.look(record, lambda step: self._exchanged(step, seconds, waited_s[step.name]))
-        is_wanted = self._anybody(choice.is_other)
-        agreeing_s = time.monotonic() - asked_s - choice.seconds
-        set_up_s = self._set_up(choice) if is_wanted else None
+        is_wanted, set_up_s = bool(self._heard[:, -1].any()), None
+        if is_wanted:
+            if self._wanted:  # what was agreed on is done, though this epoch may say otherwise
+                choice = replace(self._wanted, epoch=record.epoch, seconds=choice.seconds)
+            set_up_s = self._adjusting.take(choice)
+        self._wanted = choice if choice.is_other and not is_wanted else None
+        agreeing_s, self._asked_s = self._asked_s, 0.0
         return self._adjusting.adjusted(choice, dist.get_rank(), set_up_s, agreeing_s)
-
-    def _set_up(self, choice: Choice) -> float:
-        seconds = self._adjusting.take(choice)
-        dist.barrier()  # all begin the next epoch together: moments in it are counted from its begin
-        return seconds
 
     def _exchanged(self, step: Step, seconds: Mapping[str, float], waiting_s: float) -> tuple[np.ndarray, np.ndarray]:
         model, size = self._adjusting.model, self._adjusting.size
@@ -66,29 +96,15 @@ class InStep:
         latency_s = float(np.median(self._latencies_s))
         return shares_s(np.maximum(arrived_s - latency_s, 0.0), floats), floats
 
-    def _waited_s(self, come_s: Mapping[str, float]) -> dict[str, float]:
+    def _waited_s(self) -> dict[str, float]:
         """Seconds that this worker waited in every forward exchange for the last to come, who waits for nobody.
 
-        All left the last reduction together, so seconds since the epoch began need no common clock. How long others
-        are in an exchange says nothing: one may have little to receive.
-
-        Args:
-            come_s: seconds from the epoch's begin to that of each task, by key.
+        How long others are in an exchange says nothing: one may have little to receive.
         """
         gathers = self._adjusting.gathers
-        own_s = np.array([come_s[_exchange_key(step)] for step in gathers])
-        last = torch.from_numpy(own_s.copy()).to(self._device)
-        dist.all_reduce(last, dist.ReduceOp.MAX)
-        return {step.name: float(w) for step, w in zip(gathers, last.cpu().numpy() - own_s, strict=True)}
-
-    def _anybody(self, wants: bool) -> bool:
-        flag = torch.tensor([wants], dtype=torch.int32, device=self._device)
-        dist.all_reduce(flag, dist.ReduceOp.MAX)
-        return bool(flag.item())
-
-    @property
-    def _device(self) -> torch.device:
-        return self._adjusting.model.recorder.device
+        come_s = self._heard[:, : len(gathers)] + self._heard[:, len(gathers) : 2 * len(gathers)]
+        later_s = (come_s - come_s[dist.get_rank()] + _CLOCK_S / 2) % _CLOCK_S - _CLOCK_S / 2
+        return {step.name: float(seconds) for step, seconds in zip(gathers, later_s.max(0), strict=True)}
 
 
 def _exchange_key(step: Step) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from planner.hybrid.staging import Staged
 from planner.plan import Plan
@@ -42,9 +43,18 @@ class HybridTrainer(FullBatchTrainer):
         """As in `FullBatchTrainer`; once warm, every worker decides before the next epoch what it makes in it."""
         if self.in_step is None:
             return super().train_epoch(epoch, traced=traced)
+        self.in_step.before(epoch)
         record = super().train_epoch(epoch, traced=True)
         if UNTIMED_EPOCHS <= epoch < self.num_epochs - 1:
             record.adjusted = self.in_step.after(record).model_dump()
         if not traced:
             record.spans = []
         return record
+
+    def _told(self) -> list[Tensor]:
+        return [self.in_step.told()] if self.in_step else []
+
+    def _unflattened(self, flat: Tensor) -> Tensor:
+        if self.in_step:
+            self.in_step.hear(flat[self.num_parameters + 1 :])
+        return super()._unflattened(flat)

@@ -25,6 +25,7 @@ from runtime.hybrid.adjusting import Adjusting
 from runtime.hybrid.in_step import InStep
 from runtime.hybrid.model import HybridModel
 from runtime.hybrid.trainer import HybridTrainer
+from runtime.measured import UNTIMED_EPOCHS
 
 PLANNED = {"vertex_s": 1e-9, "edge_s": 1e-9}
 
@@ -58,6 +59,18 @@ def weathered(record, program, model, *, link_s, compute_s):
     return record
 
 
+class InWeather(InStep):
+    """Sees every epoch as if it had been in slow links or slow computing, three epochs each."""
+
+    def __init__(self, adjusting, program, model):
+        super().__init__(adjusting, 0.0)
+        self._program, self._model = program, model
+
+    def after(self, record):
+        link_s, compute_s = ((1e3, 1e-9), (1e-9, 1e6), (1e3, 1e-9))[(record.epoch - UNTIMED_EPOCHS) // 3]
+        return super().after(weathered(record, self._program, self._model, link_s=link_s, compute_s=compute_s))
+
+
 def train(case, rank):
     """All epochs of one case."""
     job = Job.load(case / "job.json")
@@ -75,12 +88,12 @@ def train(case, rank):
     if counts_buffers:
         gc.collect()
     model = HybridModel(job, program, shard, torch.device("cpu"), staged, adjusts=is_online or bool(moves))
-    trainer = HybridTrainer(model, shard)
-    adjusting = None
+    in_step = None
     if is_online:
         levels = levels_of(job.model, decision.layers, shard.x.shape[1], shard.num_classes)
         rates = Rates(**PLANNED, row_s=(1.0,) * shard.num_workers)
-        adjusting = InStep(Adjusting(trainer.model, staged, levels, rates), 0.0)
+        in_step = InWeather(Adjusting(model, staged, levels, rates), program, model)
+    trainer = HybridTrainer(model, shard, in_step)
     pool.release()
     found = {"loss": [], "sent": [], "grad": [], "keys": [], "num_cached": [], "saved_s": [], "bound_s": []}
     for epoch in range(job.training.epochs):
@@ -91,15 +104,13 @@ def train(case, rank):
         found["keys"].append(" ".join(span[0] for span in record.spans))
         if str(epoch) in moves:
             trainer.model.apply(moves[str(epoch)])
-        if adjusting:
-            link_s, compute_s = ((1e3, 1e-9), (1e-9, 1e6), (1e3, 1e-9))[epoch % 3]
-            adjusted = adjusting.after(weathered(record, program, trainer.model, link_s=link_s, compute_s=compute_s))
-            for name in ("num_cached", "saved_s", "bound_s"):
-                found[name].append(getattr(adjusted, name))
+        for name in ("num_cached", "saved_s", "bound_s"):
+            if record.adjusted:
+                found[name].append(record.adjusted[name])
     logits, vertices = trainer.logits().numpy().copy(), trainer.model.vertices.numpy().copy()
     held_bytes = tensor_bytes({"blocks": trainer.model.blocks, "inputs": trainer.model.inputs})
     if counts_buffers:
-        del trainer, adjusting
+        del trainer
         dist.barrier()  # gloo's thread may hold the last reduction's tensor a moment longer than who waited for it
         gc.collect()
     np.savez(
