@@ -192,7 +192,7 @@ class MiniBatchSpec(Contract):
         fan_outs: neighbours drawn a hop, one per layer of the model; -1: all of them.
         batch_size: training vertices a batch.
         device_bytes: the most of a CUDA device's memory that batches, graph and features may take beside the
-            model; None: what is free.
+            model; None: what is free. Without such a device it is of no effect.
     """
 
     fan_outs: tuple[int, ...] = Field(min_length=1)
@@ -217,12 +217,14 @@ class PartialReducePin(Contract):
         min_group: fewest workers that step without the others (paper: a majority). Fewer wait less where several lag
             behind at once, and their gradients stand for more vertices that are not theirs.
         absent: `scale` up the gradients of who is there (as the paper does), or `reuse` the last of who is not.
+        closing_epochs: last ones, in which all wait for all again; their exact steps undo what groups' steps were off.
     """
 
     alpha: Annotated[float, Field(ge=0)] | None = None
     max_staleness: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     min_group: PositiveInt | None = None
     absent: Absent = "scale"
+    closing_epochs: PositiveInt | None = None
 
 
 class PinnedDecisions(Contract):
@@ -358,11 +360,13 @@ class Job(Document):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Reads the job; relative graph paths are taken from the job file's folder."""
-        job = super().load(path)
-        base = Path(path).resolve().parent
+        return super().load(path).with_paths_from(Path(path).resolve().parent)
+
+    def with_paths_from(self, base: Path) -> Self:
+        """The job with the relative paths of its graph taken from a folder."""
         moved = {
             key: base / value
             for key in ("path", "root", "features", "labels")
-            if isinstance(value := getattr(job.graph, key, None), Path) and not value.is_absolute()
+            if isinstance(value := getattr(self.graph, key, None), Path) and not value.is_absolute()
         }
-        return job.model_copy(update={"graph": job.graph.model_copy(update=moved)})
+        return self.model_copy(update={"graph": self.graph.model_copy(update=moved)})

@@ -45,6 +45,7 @@ def choose_partial_reduce(
     min_group = pin.min_group or majority(size)
     if min_group > size:
         raise UserError(f"{job.name}: pin.partial_reduce.min_group is {min_group}, and there are {size} workers")
+    closing_epochs = pin.closing_epochs or 1
     alphas = ALPHAS if pin.alpha is None else (pin.alpha,)
     stalenesses = STALENESSES if pin.max_staleness is None else (pin.max_staleness,)
     alpha, max_staleness = alphas[0], stalenesses[0]
@@ -55,7 +56,9 @@ def choose_partial_reduce(
         conditions_of = replicas_of(job.training.weather, size, job.training.epochs, epoch_s)
         drawn = [conditions_of(1 + replica) for replica in range(_NUM_REPLICAS)]  # 0 is what the run itself meets
         p95_s = {
-            (k, a): figures(sections, drawn.__getitem__, Waiting(a, k, min_group), _NUM_REPLICAS).p95_run_epoch_s
+            (k, a): figures(
+                sections, drawn.__getitem__, Waiting(a, k, min_group, closing_epochs), _NUM_REPLICAS
+            ).p95_run_epoch_s
             for k in stalenesses
             for a in alphas
         }
@@ -65,6 +68,7 @@ def choose_partial_reduce(
         alpha=alpha,
         max_staleness=max_staleness,
         min_group=min_group,
+        closing_epochs=closing_epochs,
         absent=pin.absent,
         contributing=tuple(map(tuple, contributing.tolist())),
     )

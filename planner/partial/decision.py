@@ -20,6 +20,7 @@ class PartialReduceDecision(Contract):
         max_staleness: K. No halo row or gradient used is older than K epochs, and no worker is missing from more
             than K steps on end; 0: all wait for all, which is exact.
         min_group: fewest workers that may step without the others.
+        closing_epochs: last ones, in which all wait for all again: exact steps that undo what groups' steps were off.
         absent: `scale` up the gradients of who is there (equations 13 and 14), or `reuse` the last of who is not.
         contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
     """
@@ -27,6 +28,7 @@ class PartialReduceDecision(Contract):
     alpha: Annotated[float, Field(ge=0)] = 0.5
     max_staleness: NonNegativeInt = 3
     min_group: PositiveInt
+    closing_epochs: PositiveInt = 1
     absent: Absent = "scale"
     contributing: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
 
@@ -34,6 +36,10 @@ class PartialReduceDecision(Contract):
     def is_stale(self) -> bool:
         """Whether old rows, gradients or a group's gradient may be used."""
         return self.max_staleness > 0
+
+    def closing_from(self, num_epochs: int) -> int:
+        """The first of the closing epochs of a run."""
+        return max(num_epochs - self.closing_epochs, 0)
 
     def scales(self, members: tuple[int, ...]) -> list[float]:
         """By layer, what a group's summed gradient is multiplied with to stand for all workers' (equation 14).

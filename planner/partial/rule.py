@@ -23,17 +23,21 @@ def warm_again_until(epoch: int) -> int:
     return epoch + WARM_UP_EPOCHS
 
 
-def staleness_of(epoch: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
-    """Epochs that rows and gradients may be old in an epoch: none in the warm-up."""
-    return 0 if epoch < warm_until else max_staleness
+def staleness_of(epoch: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
+    """Epochs that rows and gradients may be old in an epoch: none in the warm-up and once the closing has begun.
 
-
-def absence_of(number: int, num_epochs: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
-    """Rounds on end that a worker may be missing from, with this one: none in the warm-up and in the last one.
-
-    A worker may come to the last step from an earlier epoch, so rows may be old there as in any other.
+    A worker may come to the closing's first step from an earlier epoch, so rows may be old there as in any other.
     """
-    return 0 if number < warm_until or number == num_epochs - 1 else max_staleness
+    return 0 if epoch < warm_until or epoch > closing_from else max_staleness
+
+
+def absence_of(number: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
+    """Rounds on end that a worker may be missing from, with this one: none in the warm-up and in the closing.
+
+    Args:
+        closing_from: first round of the closing, in which all take part; the last round at the latest.
+    """
+    return 0 if number < warm_until or number >= closing_from else max_staleness
 
 
 def deadline_s(begin_s: float, usual_s: float, alpha: float) -> float:

@@ -27,11 +27,12 @@ class Waiting(NamedTuple):
     alpha: float
     max_staleness: int
     min_group: int
+    closing_epochs: int = 1
 
     @classmethod
     def of(cls, decision: PartialReduceDecision) -> Waiting:
         """Those of a decision."""
-        return cls(decision.alpha, decision.max_staleness, decision.min_group)
+        return cls(decision.alpha, decision.max_staleness, decision.min_group, decision.closing_epochs)
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,10 @@ def play(sections: Sections, conditions: Conditions, waiting: Waiting | None = N
         conditions.link,
         conditions.sleep_s,
     )
-    alpha, max_staleness, min_group = waiting or Waiting(0.0, 0, num_workers)
+    alpha, max_staleness, min_group, closing_epochs = waiting or Waiting(0.0, 0, num_workers)
     state = new_state(num_workers, num_exchanges)
-    play_run(work, state, waiting is None, float(alpha), max_staleness, min_group, end_s, num_members, oldest)
+    rule = float(alpha), max_staleness, min_group, num_epochs - closing_epochs
+    play_run(work, state, waiting is None, *rule, end_s, num_members, oldest)
     return Run(np.diff(end_s, prepend=0.0), num_members, oldest)
 
 

@@ -282,15 +282,15 @@ def _step(work, state, round_s, number):
 
 
 @njit(cache=True, nogil=True)
-def play_run(work, state, is_blocking, alpha, max_staleness, min_group, end_s, num_members, oldest):
+def play_run(work, state, is_blocking, alpha, max_staleness, min_group, closing_from, end_s, num_members, oldest):
     """Plays a run of E epochs and fills, by epoch, when its step has ended, by how many, and the oldest rows used.
 
     Blocking, every exchange is a collective among all, as in plain halo exchange.
     """
     num_epochs, round_s = end_s.size, 0.0
     for epoch in range(num_epochs):
-        staleness = 0 if is_blocking else _staleness_of(epoch, max_staleness)
-        absence = 0 if is_blocking else _absence_of(epoch, num_epochs, max_staleness)
+        staleness = 0 if is_blocking else _staleness_of(epoch, closing_from, max_staleness)
+        absence = 0 if is_blocking else _absence_of(epoch, closing_from, max_staleness)
         _begin(state, epoch)
         oldest_rows = _propagate(work, state, epoch, is_blocking, alpha, staleness)
         round_s = _step_s(state, round_s, epoch, alpha, absence, min_group)

@@ -20,6 +20,7 @@ class Lateness:
 
     Args:
         timeout_s: longest wait for rows that cannot be done without.
+        closing_from: first of the epochs in which all wait for all again.
         took_part: by worker, whether it took part in the step before this epoch.
         missed: peers that missed a deadline of this epoch.
         oldest: epochs, of the oldest rows or gradients used in this epoch.
@@ -30,6 +31,7 @@ class Lateness:
     decision: PartialReduceDecision
     pace: Pace
     timeout_s: float
+    closing_from: int
     took_part: list[bool]
     missed: set[int] = field(default_factory=set)
     oldest: int = 0
@@ -37,9 +39,10 @@ class Lateness:
     _epoch: int | None = None
 
     @classmethod
-    def of(cls, mailbox: Mailbox, decision: PartialReduceDecision, timeout_s: float) -> Lateness:
-        """Before the first epoch."""
-        return cls(mailbox, decision, Pace(decision.alpha), timeout_s, [True] * mailbox.size)
+    def of(cls, mailbox: Mailbox, decision: PartialReduceDecision, num_epochs: int, timeout_s: float) -> Lateness:
+        """Before the first epoch of a run."""
+        closing_from = decision.closing_from(num_epochs)
+        return cls(mailbox, decision, Pace(decision.alpha), timeout_s, closing_from, [True] * mailbox.size)
 
     def begin(self, epoch: int | None) -> None:
         """Says which epoch is trained (None: it is an evaluation); saying it again changes nothing."""
@@ -73,7 +76,7 @@ class Lateness:
     @property
     def staleness(self) -> int:
         """How old rows may be in this epoch."""
-        return rule.staleness_of(self.epoch, self.decision.max_staleness, self.pace.warm_until)
+        return rule.staleness_of(self.epoch, self.closing_from, self.decision.max_staleness, self.pace.warm_until)
 
     def is_expected(self, peer: int) -> bool:
         """Whether anything of this epoch may still come from a peer in time."""

@@ -57,6 +57,7 @@ class Rounds:
     ) -> None:
         self._mailbox, self._decision, self._store = mailbox, decision, store
         self._num_epochs, self._timeout_s = num_epochs, timeout_s
+        self._closing_from = decision.closing_from(num_epochs)
         everyone = tuple(range(mailbox.size))
         self.number, self.group = -1, Group(members=everyone, last_rounds=(-1,) * mailbox.size)
         self.missed: dict[int, tuple[int, ...]] = {}
@@ -92,7 +93,7 @@ class Rounds:
         box = self._mailbox
         box.ready[box.rank] = number
         box.post(self._peers, Kind.READY, number, b"1" if box.wants[box.rank] else b"")
-        absence = rule.absence_of(number, self._num_epochs, self._decision.max_staleness, pace.warm_until)
+        absence = rule.absence_of(number, self._closing_from, self._decision.max_staleness, pace.warm_until)
         deadline_s = pace.step_deadline_s(None if is_expected else box.group_known_s.get(number - 1))
         until_s = time.monotonic() + self._timeout_s
 

@@ -56,7 +56,7 @@ class PartialReduceTrainer(FullBatchTrainer):
         slots = slots_of(model.program, model.exchanger_of)
         is_pinned = self.recorder.device.type == "cuda"
         self.mailbox = Mailbox(shard.rank, shard.num_workers, slots, is_pinned=is_pinned)
-        self.lateness = Lateness.of(self.mailbox, decision, timeout_s)
+        self.lateness = Lateness.of(self.mailbox, decision, model.job.training.epochs, timeout_s)
         self._exchange_by_mailbox()
         store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())
         self.rounds = Rounds(self.mailbox, decision, store, model.job.training.epochs, timeout_s)

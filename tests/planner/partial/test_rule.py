@@ -20,12 +20,11 @@ def test_deadline_is_alpha_past_the_usual():
     assert rule.deadline_s(10.0, 2.0, 0.0) == 12.0
 
 
-def test_warm_up_and_last_step_are_everybodys():
-    """Rows may be old in the last epoch, but nobody may be missing from its step."""
-    stale = [rule.staleness_of(epoch, 3) for epoch in range(8)]
-    absent = [rule.absence_of(epoch, 8, 3) for epoch in range(8)]
-    assert stale == [0] * rule.WARM_UP_EPOCHS + [3] * (8 - rule.WARM_UP_EPOCHS)
-    assert absent == [*stale[:-1], 0]
+def test_warm_up_and_closing_are_everybodys():
+    """Rows may be old in the closing's first epoch, but nobody may be missing from its step."""
+    stale, absent = ([of(epoch, 6, 3) for epoch in range(8)] for of in (rule.staleness_of, rule.absence_of))
+    assert stale == [0, 0, 0, 3, 3, 3, 3, 0]
+    assert absent == [0, 0, 0, 3, 3, 3, 0, 0]
 
 
 def test_who_may_be_missing_and_what_may_be_used():
@@ -65,6 +64,7 @@ def test_somebody_can_always_go_on(size, max_staleness, rng):
     or too few holds anybody up.
     """
     num_epochs, num_slots, min_group = 12, 2, rng.randint(1, size)
+    closing_from = num_epochs - rng.randint(1, num_epochs)
     begun, last, slot = [0] * size, [-1] * size, [0] * size
     version = [[-1] * num_slots for _ in range(size)]
     number = 0
@@ -77,11 +77,11 @@ def test_somebody_can_always_go_on(size, max_staleness, rng):
                 begun[w], slot[w] = number, 0
             if slot[w] < num_slots:
                 version[w][slot[w]] = begun[w]  # sent before it waits
-                staleness = rule.staleness_of(begun[w], max_staleness)
+                staleness = rule.staleness_of(begun[w], closing_from, max_staleness)
                 if not any(rule.is_too_old(version[p][slot[w]], begun[w], staleness) for p in range(size)):
                     moves.append(w)
         ready = [w for w in range(size) if slot[w] == num_slots and last[w] < number]
-        absence = rule.absence_of(number, num_epochs, max_staleness)
+        absence = rule.absence_of(number, closing_from, max_staleness)
         has_overdue = not any(rule.is_overdue(last[w], number, absence) for w in range(size) if w not in ready)
         can_step = rule.may_step(len(ready), min_group, has_overdue, False, True)
         assert moves or can_step, "nobody can go on"

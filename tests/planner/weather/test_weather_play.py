@@ -107,18 +107,20 @@ def test_slow_rates_stretch_what_is_done_under_them():
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 4), st.floats(0, 2), st.integers(0, 2**32 - 1))
 def test_bounds_hold_under_any_sleeps(size, max_staleness, alpha, seed):
-    """Groups as large as they must be, ages within K, everybody in the warm-up and in the last step."""
+    """Groups as large as they must be, ages within K, everybody in the warm-up and in the closing."""
     rng = np.random.default_rng(seed)
     min_group = int(rng.integers(1, size + 1))
-    num_epochs = 20
+    num_epochs, closing_epochs = 20, int(rng.integers(1, 8))
     sections = Sections(rng.random((size, 5)), rng.random(4) * 0.2, backward=2)
     conditions = fair(size, num_epochs)
     conditions.sleep_s[:, WARM_UP_EPOCHS:] = rng.exponential(2.0, (size, num_epochs - WARM_UP_EPOCHS))
     conditions.sleep_s[rng.random(conditions.sleep_s.shape) < 0.7] = 0
-    run = play(sections, conditions, Waiting(alpha, max_staleness, min_group))
+    run = play(sections, conditions, Waiting(alpha, max_staleness, min_group, closing_epochs))
     assert run.num_members.min() >= min_group
     assert run.oldest.max() <= max_staleness
-    assert (run.num_members[[*range(WARM_UP_EPOCHS), num_epochs - 1]] == size).all()
+    assert (run.num_members[:WARM_UP_EPOCHS] == size).all()
+    assert (run.num_members[-closing_epochs:] == size).all()
+    assert not run.oldest[num_epochs - closing_epochs + 1 :].any()
     assert (run.epoch_s > 0).all()
     if max_staleness == 0:
         assert (run.num_members == size).all()

@@ -30,7 +30,7 @@ def exchangers_of(boxes, *, patience_s=2.0, max_staleness=2, timeout_s=20.0):
         send_rows = torch.cat([torch.arange(int(count)) for count in COUNTS[rank]])
         recorder = Recorder(torch.device("cpu"))
         plain = HaloExchanger(send_rows, COUNTS[rank].tolist(), COUNTS[:, rank].tolist(), NUM_LOCAL, recorder)
-        made.append(PartialExchanger.over(plain, Lateness.of(box, decision, timeout_s)))
+        made.append(PartialExchanger.over(plain, Lateness.of(box, decision, 1000, timeout_s)))
         made[-1].lateness.pace.deadline_s = lambda _: time.monotonic() + patience_s
     return made
 

@@ -86,7 +86,7 @@ with reporting_errors(folder, rank):
         train(case)
     dist.destroy_process_group()
 """
-NUM_WORKERS, K, EPOCHS, EVENT_EPOCH = 3, 3, 14, 3
+NUM_WORKERS, K, EPOCHS, EVENT_EPOCH, CLOSING = 3, 3, 14, 3, 4
 SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 NOISY = SbmGraph(
     source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=24, feature_signal=1.0, seed=4
@@ -97,7 +97,17 @@ MODELS = [
     ("sage", "aggregate_first"),
     ("tagcn", "multiply_first"),
 ]
-LATE = ["late", "late-sgd", "late-scaled", "alone", "alone-scaled", "late-at-the-end", "stopped", "learning-stale"]
+LATE = [
+    "late",
+    "late-sgd",
+    "late-scaled",
+    "alone",
+    "alone-scaled",
+    "late-at-the-end",
+    "closing",
+    "stopped",
+    "learning-stale",
+]
 
 
 class Case:
@@ -112,6 +122,7 @@ class Case:
         partial=None,
         absent="reuse",
         min_group=None,
+        closing_epochs=1,
         sleeps=None,
         **training,
     ):
@@ -132,7 +143,7 @@ class Case:
             counts = contributing_vertices(self.halo, graph.train_mask, model)
             decided = PartialReduceDecision(
                 alpha=alpha, max_staleness=max_staleness, min_group=min_group or majority(NUM_WORKERS),
-                absent=absent,
+                absent=absent, closing_epochs=closing_epochs,
                 contributing=tuple(map(tuple, counts.tolist())),
             )  # fmt: skip
         self.decision = FullBatchDecision(
@@ -185,6 +196,10 @@ def cases(tmp_path_factory):
     made["alone"] = Case(SMALL, partial=(0.5, K), min_group=1, sleeps=both)
     made["alone-scaled"] = Case(SMALL, partial=(0.5, K), min_group=1, absent="scale", sleeps=both)
     made["late-at-the-end"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EPOCHS - 3): 2.0})
+    before = EPOCHS - CLOSING - 2
+    made["closing"] = Case(
+        SMALL, partial=(0.5, K), closing_epochs=CLOSING, sleeps={(2, before): 2.0, (1, EPOCHS - 2): 0.3}
+    )
     made["stopped"] = Case(SMALL, partial=(0.5, K))
     rng = np.random.default_rng(0)
     often = {(rank, epoch): 0.05 for rank in range(NUM_WORKERS) for epoch in range(3, 120) if rng.random() < 0.1}
@@ -251,6 +266,17 @@ def test_a_worker_alone_goes_on_where_it_may(cases, name):
     first = cases[name].results[0]
     assert first["members"][first["epoch"] == EVENT_EPOCH].tolist() == [1]
     assert first["members"][-1] == NUM_WORKERS
+
+
+def test_in_the_closing_all_wait_for_all(cases):
+    """Who is missing when it begins is waited for, and nobody is gone on without or sends old rows after that."""
+    results = cases["closing"].results
+    closing_from = EPOCHS - CLOSING
+    assert results[0]["members"][results[0]["epoch"] < closing_from].min() == 2
+    for result in results:
+        assert result["epoch"][-CLOSING:].tolist() == list(range(closing_from, EPOCHS))
+        assert set(result["members"][-CLOSING:].tolist()) == {NUM_WORKERS}
+        assert not result["oldest"][1 - CLOSING :].any()
 
 
 @pytest.mark.parametrize("name", LATE)
