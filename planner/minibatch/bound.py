@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from planner.minibatch.stages import StageTimes
 
 
@@ -21,25 +23,57 @@ class EpochBound:
     set_by: str
 
 
-def epoch_bound(times: StageTimes, num_batches: int) -> EpochBound:
+def epoch_bound(times: StageTimes, num_batches: int, num_cpu_threads: int = 1) -> EpochBound:
     """The least, over whole splits, of the busiest resource's work (MorphGL, equation 7) and what must surround it.
 
-    Before the GPU's work lies the first CPU batch where the GPU makes none; after the CPU's and PCIe's
-    lies what the last batch still has to go through.
+    Where everything fits the device, of plans too in which the GPU makes its batches from there and leaves PCIe to
+    those of the CPU.
+
+    Args:
+        num_cpu_threads: that make the CPU's batches, each one in `num_cpu_threads` times `cpu_batching_s`.
     """
-    return min((_bound_of(times, num_batches, k) for k in range(num_batches + 1)), key=lambda bound: bound.seconds)
+    num_gpu = np.arange(num_batches + 1)
+    routes = [_needed_s(times, num_batches, num_gpu, num_cpu_threads)]
+    if times.resident_batching_s is not None:
+        resident = times.model_copy(update={"gpu_batching_s": times.resident_batching_s})
+        routes.append(_needed_s(resident, num_batches, num_gpu, num_cpu_threads, over_pcie=False))
+    return min((_least(needed) for needed in routes), key=lambda bound: bound.seconds)
 
 
-def _bound_of(times: StageTimes, num_batches: int, num_gpu: int) -> EpochBound:
+def _least(needed: dict[str, np.ndarray]) -> EpochBound:
+    """The best of the splits 0, 1, ... that resources need so many seconds for."""
+    best = int(np.maximum.reduce(list(needed.values())).argmin())
+    seconds, set_by = max((float(needed[resource][best]), resource) for resource in needed)
+    return EpochBound(seconds, best, set_by)
+
+
+def split_bounds(times: StageTimes, num_batches: int, num_gpu: np.ndarray, num_cpu_threads: int = 1) -> np.ndarray:
+    """Seconds that an epoch takes at least, float64 [S], where the GPU makes `num_gpu` int64 [S] of its batches."""
+    return np.maximum.reduce(list(_needed_s(times, num_batches, num_gpu, num_cpu_threads).values()))
+
+
+def _needed_s(
+    times: StageTimes, num_batches: int, num_gpu: np.ndarray, num_cpu_threads: int, *, over_pcie: bool = True
+) -> dict[str, np.ndarray]:
+    """Seconds by resource, [S] each, for splits [S].
+
+    The CPU's threads make their batches in rounds: before a whole one nothing can be copied, nor trained without a
+    batch of the GPU's, and after the last one its batches, which come together, still have to be.
+    """
     num_cpu = num_batches - num_gpu
-    gpu_s = num_batches * times.model_s + num_gpu * times.gpu_batching_s
-    pcie_s = num_gpu * times.gpu_batching_s + num_cpu * times.dma_s + times.model_s
-    cpu_s = num_cpu * times.cpu_batching_s + times.dma_s + times.model_s if num_cpu else 0.0
-    if not num_gpu:
-        gpu_s += times.cpu_batching_s + times.dma_s
-        pcie_s += times.cpu_batching_s
-    seconds, set_by = max((cpu_s, "CPU"), (pcie_s, "PCIe"), (gpu_s, "GPU"))
-    return EpochBound(seconds, num_gpu, set_by)
+    round_s = num_cpu_threads * times.cpu_batching_s
+    num_rounds = -(-num_cpu // num_cpu_threads)
+    last = num_cpu - (num_rounds - 1) * num_cpu_threads  # batches that no thread can have made before the last round
+    # A plan that leaves it open who makes what may end as GPU only with steps as long as beside the threads.
+    least_model_s = min(times.gpu_only_model_s, times.model_s)
+    model_s = np.where(num_cpu > 0, times.model_s, least_model_s)
+    after_s = np.maximum(last * times.dma_s + model_s, times.dma_s + last * model_s)
+    first_s = np.where(num_cpu > 0, round_s, 0.0)
+    batching_s = num_gpu * (times.gpu_batching_s if over_pcie else 0.0)
+    pcie_s = np.maximum(batching_s, first_s) + num_cpu * times.dma_s + model_s
+    arrived_s = np.where(num_cpu > 0, round_s + times.dma_s, 0.0)
+    gpu_s = np.maximum(num_gpu * (times.gpu_batching_s + model_s), arrived_s) + num_cpu * model_s
+    return {"CPU": np.where(num_cpu > 0, num_rounds * round_s + after_s, 0.0), "PCIe": pcie_s, "GPU": gpu_s}
 
 
 def relaxed_epoch_s(times: StageTimes, ratio: float, num_batches: int) -> float:

@@ -34,7 +34,7 @@ class Sizes:
 
     Args:
         index: id of an in-neighbour.
-        row: of the features that may be kept.
+        row: of the features that may be kept; 0 where none may.
         edge_id: of an edge; 0 where that is its position. Kept beside the in-neighbour, or not at all.
         other_rows, other_edges: of each other attribute with an entry a vertex, and an edge; never kept.
     """

@@ -6,15 +6,18 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from planner.minibatch.bound import EpochBound, epoch_bound, relaxed_ratio
+import numpy as np
+
+from planner.minibatch.bound import EpochBound, epoch_bound, relaxed_ratio, split_bounds
 from planner.minibatch.policy import Buffers
+from planner.minibatch.shorten import ENOUGH, ShortEpoch, shortened
 from planner.minibatch.simulate import Played, simulate, simulate_within
 from planner.minibatch.stages import StageTimes
 
 _PAPER_GPU_SLOTS = 10  # MorphGL, section 5.1
-_NEIGHBOURS = 6  # splits tried on both sides of the bound's own
-_TRY_ALL_SPLITS = 32  # batches up to which every split is tried
-_HOLDS = (1, 2, 3)  # beyond which many batches leave nothing to gain
+_TRY_ALL = 32  # batches up to which every split is tried with every `hold`
+_SPLITS_OF_HOLD = (100, 13, 13)  # tried with a `hold` of 1, 2, 3; beyond that many batches leave nothing to gain
+_PLAYED_WHOLE = 2000  # batches up to which the plan that was found is
 _AS_GOOD = 1.001
 
 _Play = Callable[[Buffers, float], Played | None]
@@ -26,8 +29,9 @@ class Dispatch:
 
     Args:
         buffers: None: everything is on the device, nothing is batched over PCIe.
-        epoch_s: simulated.
-        bound: of any plan that batches over PCIe; `gap` is how far above it this one is.
+        epoch_s: simulated; of a long epoch, estimated from some hundreds of batches that were.
+        bound: of any plan with as many threads, from the device alone too where everything fits there; `gap` is how
+            far above it this one is.
     """
 
     num_batches: int
@@ -38,7 +42,7 @@ class Dispatch:
 
     @property
     def gap(self) -> float:
-        """Simulated over bound, less one; negative where everything is on the device."""
+        """Simulated over bound, less one."""
         return self.epoch_s / self.bound.seconds - 1
 
     @property
@@ -56,41 +60,84 @@ def dispatch(
 ) -> Dispatch:
     """The plan simulated fastest: CPU only, GPU only, everything resident, the paper's loop, and ours.
 
-    Ours fixes how many batches the GPU makes, near where the bound has it, and transfers as soon as there
+    Ours fixes how many batches the GPU makes, where the bound promises most, and transfers as soon as there
     is something to train meanwhile; of plans as good as the best, everything resident, else the one with the
-    fewest slots.
+    fewest slots. Of an epoch of many batches some hundreds are simulated (`shortened`), to find the split on these.
 
     Args:
         cpu_slots, gpu_slots: that fit into pinned and device memory, beside a batch in work (for each thread).
         num_cpu_threads: that make the CPU's batches, together one in `cpu_batching_s`.
     """
     assert num_batches >= 1, num_batches
-    bound = epoch_bound(times, num_batches)
+    bound = epoch_bound(times, num_batches, num_cpu_threads)
+    short = shortened(times, num_batches, num_cpu_threads)
 
     def play(buffers: Buffers, limit_s: float) -> Played | None:
-        return simulate_within(limit_s, times, buffers, num_batches, num_cpu_threads)
+        return simulate_within(limit_s, times, buffers, short.num_batches, num_cpu_threads)
 
-    candidates = _candidates(times, bound, num_batches, cpu_slots, gpu_slots, num_cpu_threads)
+    candidates = _candidates(times, short, cpu_slots, gpu_slots, num_cpu_threads)
     buffers, played = _with_fewest_slots(*_fastest(candidates, play), play)
+    epoch_s = _of_all(times, short, buffers, played, num_cpu_threads)
     if times.resident_batching_s is not None:
-        resident_s = num_batches * (times.resident_batching_s + times.model_s)
-        if resident_s <= played.epoch_s * _AS_GOOD:
+        resident_s = num_batches * (times.resident_batching_s + times.gpu_only_model_s)
+        if resident_s <= epoch_s * _AS_GOOD:
             return Dispatch(num_batches, None, resident_s, bound, num_batches)
-    return Dispatch(num_batches, buffers, played.epoch_s, bound, played.num_gpu_made)
+    num_gpu_made = short.made_of_all(buffers, played.num_gpu_made)
+    return Dispatch(num_batches, short.buffers_of_all(buffers), epoch_s, bound, num_gpu_made)
+
+
+def _of_all(times: StageTimes, short: ShortEpoch, buffers: Buffers, played: Played, num_cpu_threads: int) -> float:
+    """Seconds of the whole epoch, played where that is soon done.
+
+    Of a longer one what was left out takes as much longer than its bound as half of what was played.
+    """
+    if not short.num_cut:
+        return played.epoch_s
+    if short.num_all <= _PLAYED_WHOLE:
+        return simulate(times, short.buffers_of_all(buffers), short.num_all, num_cpu_threads).epoch_s
+
+    def bound_s(num_batches: int, num_gpu: int) -> float:
+        return float(split_bounds(times, num_batches, np.array([num_gpu]), num_cpu_threads)[0])
+
+    all_s = bound_s(short.num_all, short.made_of_all(buffers, played.num_gpu_made))
+    played_s = bound_s(short.num_batches, played.num_gpu_made)
+    shorter = shortened(times, short.num_all, num_cpu_threads, ENOUGH // 2)
+    again = shorter.buffers_of_these(short.buffers_of_all(buffers))
+    half = simulate(times, again, shorter.num_batches, num_cpu_threads)
+    half_s = bound_s(shorter.num_batches, half.num_gpu_made)
+    if played_s - half_s < played_s / 4:  # too little to tell the middle from begin and end
+        slowdown = played.epoch_s / played_s
+    else:
+        slowdown = (played.epoch_s - half.epoch_s) / (played_s - half_s)
+    return max(all_s, played.epoch_s + (all_s - played_s) * slowdown)
 
 
 def _candidates(
-    times: StageTimes, bound: EpochBound, num_batches: int, cpu_slots: int, gpu_slots: int, num_cpu_threads: int
+    times: StageTimes, short: ShortEpoch, cpu_slots: int, gpu_slots: int, num_cpu_threads: int
 ) -> Iterator[Buffers]:
     yield Buffers(0, 1)
     if not cpu_slots:
         return
     slots = {"cpu_slots": cpu_slots, "gpu_slots": gpu_slots}
-    yield from paper_loop(times, num_batches, **slots, num_cpu_threads=num_cpu_threads)[:1]
+    yield from paper_loop(times, short.num_batches, **slots, num_cpu_threads=num_cpu_threads)[:1]
     yield Buffers(cpu_slots, gpu_slots)
-    holds = range(1, gpu_slots + 1) if num_batches <= _TRY_ALL_SPLITS else (h for h in _HOLDS if h <= gpu_slots)
-    splits = {0, *_splits(bound.num_gpu_batches, num_batches)}
-    yield from (Buffers(cpu_slots, gpu_slots, split, hold=hold) for hold in holds for split in splits)
+    splits = _splits(times, short, num_cpu_threads)
+    all_holds = range(1, gpu_slots + 1)
+    for hold in all_holds if short.num_batches <= _TRY_ALL else all_holds[: len(_SPLITS_OF_HOLD)]:
+        num_tried = len(splits) if short.num_batches <= _TRY_ALL else _SPLITS_OF_HOLD[hold - 1]
+        yield from (Buffers(cpu_slots, gpu_slots, split, hold=hold) for split in splits[:num_tried])
+    yield Buffers(cpu_slots, gpu_slots, 0)
+
+
+def _splits(times: StageTimes, short: ShortEpoch, num_cpu_threads: int) -> list[int]:
+    """How many batches of the short epoch the GPU may make, the most promising first, as the bound has it.
+
+    It is that of the whole epoch, and knows that the CPU's threads make whole rounds of batches: one batch more may
+    cost one round more.
+    """
+    num_gpu = np.arange(short.num_gpu_cut + 1, short.num_gpu_cut + short.num_batches)
+    order = np.argsort(split_bounds(times, short.num_all, num_gpu, num_cpu_threads), kind="stable")
+    return (order + 1).tolist()
 
 
 def _fastest(candidates: Iterator[Buffers], play: _Play) -> tuple[Buffers, Played]:
@@ -102,12 +149,6 @@ def _fastest(candidates: Iterator[Buffers], play: _Play) -> tuple[Buffers, Playe
             best = buffers, played
     assert best is not None, "the first is played to its end"
     return best
-
-
-def _splits(near: int, num_batches: int) -> range:
-    if num_batches <= _TRY_ALL_SPLITS:
-        return range(num_batches + 1)
-    return range(max(0, near - _NEIGHBOURS), min(num_batches, near + _NEIGHBOURS) + 1)
 
 
 def _with_fewest_slots(buffers: Buffers, played: Played, play: _Play) -> tuple[Buffers, Played]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
@@ -13,6 +14,8 @@ from profiles.agents import HostGroup
 from profiles.errors import UserError
 from profiles.launch import Event, launch
 from profiles.profiler import num_usable_cores
+
+WRITTEN = (RUN_FILE, "model.pt", "workers.log")
 
 
 def run_mini_batches(
@@ -26,7 +29,7 @@ def run_mini_batches(
     """Measures the stages of the job's batches, then plans and trains its epochs.
 
     Args:
-        folder: receives `job.json`, `mini_batch.json`, `model.pt` (PyG state_dict) and `workers.log`.
+        folder: receives `mini_batch.json` (with the job in it), `model.pt` (PyG state_dict) and `workers.log`.
         num_workers: 0: one a CUDA device, or one on a CPU. Each loads the whole graph.
         timeout_s: longest wait for another worker, and for a stage of a batch; a stage that may wait for another
             worker itself has twice that.
@@ -35,6 +38,7 @@ def run_mini_batches(
     Raises:
         UserError: the job has no mini-batches, pins decisions of full-batch plans, asks for more workers than this
             machine has devices or cores, or a worker finds its graph or settings wrong.
+        NoPlanFitsError: batches do not fit a device.
         RunFailedError: a worker failed; the message names it and the cause.
     """
     if job.mini_batch is None:
@@ -49,12 +53,17 @@ def run_mini_batches(
         kind = "CUDA devices" if has_cuda else "cores"
         raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
     (folder / RUN_FILE).unlink(missing_ok=True)
-    job.save(folder / "job.json")
     host = HostGroup(num_workers, threads=max(1, num_usable_cores() // num_workers))
-    arguments = [str(folder / "job.json"), str(folder), f"--timeout-s={timeout_s}"]
-    try:
+    # Not in the folder: a job file there is the user's own, and may be the very one that is run.
+    with TemporaryDirectory(prefix="gnnplan-job-") as own:
+        handed = job.with_paths_from(Path.cwd()).save(Path(own) / "job.json")
+        arguments = [str(handed), str(folder), f"--timeout-s={timeout_s}"]
         launch("runtime.mini_batch", arguments, hosts=[host], folder=folder, on_event=on_event)
-    except UserError:
-        (folder / "job.json").unlink()
-        raise
     return MiniBatchRun.load(folder / RUN_FILE)
+
+
+def check_apart(job_path: Path, folder: Path) -> None:
+    """`UserError` where a run in the folder would write over the file that its job was read from."""
+    for name in WRITTEN:
+        if (folder / name).resolve() == job_path.resolve():
+            raise UserError(f"{job_path}: the run writes its own {name} there; name another folder with -o")

@@ -60,7 +60,7 @@ class _Player:
             "cpu_batch": round(times.cpu_batching_s * num_cpu_threads * _NS),
             "gpu_batch": round(times.gpu_batching_s * _NS),
             "transfer": round(times.dma_s * _NS),
-            "train": round(times.model_s * _NS),
+            "train": round((times.gpu_only_model_s if _is_gpu_only(policy) else times.model_s) * _NS),
         }
         self.idle_threads = list(range(num_cpu_threads))
         self.end_ns: dict[tuple[str, int], int] = {}  # of the stages under way, by stage and thread
@@ -105,10 +105,11 @@ class _Player:
         def left_ns(*stages: str) -> int:
             return sum(self.left[stage] * self.length_ns[stage] for stage in stages)
 
+        rounds_left = -(-self.left["cpu_batch"] // self.num_cpu_threads)
         return max(
             free_ns("train", "gpu_batch") + left_ns("train", "gpu_batch"),
             free_ns("transfer", "gpu_batch") + left_ns("transfer", "gpu_batch"),
-            now_ns + left_ns("cpu_batch") // self.num_cpu_threads,
+            now_ns + rounds_left * self.length_ns["cpu_batch"],
         )
 
     def _begin(self, now_ns: int) -> None:
@@ -143,3 +144,9 @@ def _split(policy: DualBufferPolicy) -> tuple[int, int]:
         return 0, 0
     num_gpu = min(num_gpu, policy.num_batches)
     return num_gpu, policy.num_batches - num_gpu
+
+
+def _is_gpu_only(policy: DualBufferPolicy) -> bool:
+    """Whether it is settled before the epoch that the CPU makes no batch."""
+    buffers = policy.buffers
+    return not buffers.cpu_slots or (buffers.num_gpu_batches or 0) >= policy.num_batches

@@ -17,9 +17,10 @@ class StageTimes(Contract):
         cpu_batching_s: from one batch to the next with all sampling threads at work.
         gpu_batching_s: sampling and gathering over UVA; the paper's T_GBT and T_UVA together.
         dma_s: copy of a batch from pinned memory.
-        model_s: forward, backward and optimizer step.
+        model_s: forward, backward and optimizer step, while the CPU's threads make batches.
         resident_batching_s: GPU batching with graph and features in device memory, which leaves PCIe alone;
             None: they do not fit.
+        model_alone_s: a step while these threads rest, as they do where the GPU makes all batches; None: as `model_s`.
     """
 
     cpu_batching_s: PositiveFloat
@@ -27,3 +28,9 @@ class StageTimes(Contract):
     dma_s: NonNegativeFloat
     model_s: PositiveFloat
     resident_batching_s: PositiveFloat | None = None
+    model_alone_s: PositiveFloat | None = None
+
+    @property
+    def gpu_only_model_s(self) -> float:
+        """A training step in plans in which the GPU makes all batches."""
+        return self.model_s if self.model_alone_s is None else self.model_alone_s

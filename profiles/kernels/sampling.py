@@ -69,7 +69,8 @@ class NeighbourSampler:
         """Samples one batch.
 
         Args:
-            seeds: int64 [B] in 0..N - 1; a repeated one stays repeated, and edges lead to its first place.
+            seeds: int64 [B] in 0..N - 1; a repeated one stays repeated: each of its places draws edges of its own, and
+                edges that come from the vertex come from its first place.
             fan_outs: neighbours to draw a hop, `ALL` for every one.
             keys: `hop_key` of every hop.
             empty: makes the tensors that are returned; None asks torch.

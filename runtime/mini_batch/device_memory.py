@@ -9,7 +9,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from planner.minibatch.room import BatchNeeds, share_out
-from runtime.mini_batch.executor import Stages
+from profiles.errors import NoPlanFitsError
+from runtime.mini_batch.executor import Stages, coming_again
 from runtime.mini_batch.loader_stages import LoaderStages
 
 _MEASURED_BATCHES = 3
@@ -55,22 +56,29 @@ class CudaMemory:
 def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None = None) -> tuple[int, int]:
     """Gives stages their source for the GPU's batches, keeping as much on the device as fits beside the batches.
 
-    A job with fan-outs that the GPU's kernels do not take gets none.
+    Fan-outs and repeated seeds that the GPU's kernels do not take leave all batches to the CPU: there is none then.
 
     Args:
         limit_bytes: the most that batches and what is kept may take.
     Returns:
         How many batches may wait on the device, and the bytes kept there.
     Raises:
-        UserError: as `share_out` does.
+        NoPlanFitsError, UserError: as `share_out` does; the first one also where not even one step can be taken.
     """
     with stages.undone():
         free_bytes = memory.free_bytes()
-        needs = measure_needs(stages, memory, num_distinct=len(stages.loader))
-    room = share_out(free_bytes, needs, limit_bytes=limit_bytes)
+        try:
+            needs = measure_needs(stages, memory, num_distinct=len(stages.loader))
+        except torch.OutOfMemoryError as error:
+            raise NoPlanFitsError(
+                f"batches need more than {memory.peak_bytes()} bytes of the device's memory, {free_bytes} are free; "
+                f"make batch_size or fan_outs smaller"
+            ) from error
     from runtime.sampling.device import can_sample, source_within  # needs Triton
 
-    if not can_sample(stages.loader.num_neighbors):
+    by_gpu = can_sample(stages.loader.num_neighbors) and not stages.loader.repeats_seeds
+    room = share_out(free_bytes, needs, limit_bytes=limit_bytes, num_pools=2 if by_gpu else 1)  # a stream each
+    if not by_gpu:
         return room.num_slots, 0
     kept = source_within(stages.loader, stages.device, room.row_bytes)
     stages.gpu_source = kept.source
@@ -84,7 +92,8 @@ def measure_needs(stages: Stages, memory: Memory, *, num_distinct: int) -> Batch
         num_distinct: batches there are; where these are fewer, some come again.
     """
     memory.begin()
-    needs = [_needs_of(stages, index % num_distinct) for index in range(_MEASURED_BATCHES)]
+    again = coming_again(stages, num_distinct)
+    needs = [_needs_of(again, index) for index in range(_MEASURED_BATCHES)]
     batch_bytes = max(each.batch_bytes for each in needs)
     return BatchNeeds(batch_bytes, max(memory.peak_bytes(), *(each.step_bytes for each in needs)))
 

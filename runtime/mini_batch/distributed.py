@@ -40,7 +40,10 @@ def joined(model: DistributedDataParallel, optimizer: torch.optim.Optimizer) -> 
     """
     with Join([model], throw_on_early_termination=False):
         yield
-    _take_state_of_first(optimizer, next(model.parameters()).device)
+    device = next(model.parameters()).device
+    _take_state_of_first(optimizer, device)
+    if device.type == "cuda":  # broadcast on this thread's stream, which training does not wait for
+        torch.cuda.synchronize(device)
 
 
 def _take_state_of_first(optimizer: torch.optim.Optimizer, device: torch.device) -> None:

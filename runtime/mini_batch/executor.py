@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from planner.minibatch.policy import Buffers, DualBufferPolicy
+from profiles.errors import UserError
 from runtime.mini_batch.lanes import Ended, Lanes
 
 
@@ -46,6 +47,17 @@ class Renumbered:
     def gpu_batch(self, epoch: int, index: int) -> Any:
         """As `Stages`."""
         return self._stages.gpu_batch(epoch, self._number_of(index))
+
+
+def coming_again(stages: Stages, num_distinct: int) -> Renumbered:
+    """Stages for any number of batches: where there are only `num_distinct`, these come again.
+
+    Raises:
+        UserError: there are none.
+    """
+    if num_distinct < 1:
+        raise UserError("there is no batch to train: the loader drops its last one, and has no other; lower batch_size")
+    return Renumbered(stages, lambda index: index % num_distinct)
 
 
 @dataclass(frozen=True)

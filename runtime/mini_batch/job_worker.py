@@ -117,6 +117,7 @@ class _Worker:
             num_workers=self.num_cpu_threads,
             seed=self.job.training.seed,
             pin_memory=self.device.type == "cuda",
+            timeout=self.stage_timeout_s,
         )
 
     def _stages(self, net: BasicGNN) -> LoaderStages:

@@ -44,6 +44,8 @@ class LoaderStages:
     ) -> None:
         self.loader, self.model, self.optimizer, self.loss, self.device = loader, model, optimizer, loss, device
         self.gpu_source = gpu_source
+        sliced = [value for value in loader.sliced().values() if isinstance(value, Tensor)]
+        self._gathers_on = {value.device for value in sliced if value.is_cuda}
         has_cuda = device.type == "cuda"
         self._copying, self._computing = (torch.cuda.Stream(device) if has_cuda else None for _ in range(2))
         self._synchronize()  # the model may still be on its way
@@ -54,8 +56,11 @@ class LoaderStages:
         return self.gpu_source is not None and self.gpu_source.is_resident
 
     def cpu_batch(self, epoch: int, index: int) -> Data:
-        """Sampled and gathered in host memory."""
-        return self.loader.batch(epoch, index)
+        """Sampled, and gathered in host memory; attributes that lie on a device are gathered there."""
+        batch = self.loader.batch(epoch, index)
+        for device in self._gathers_on:  # on this thread's own stream, which the other stages do not wait for
+            torch.cuda.current_stream(device).synchronize()
+        return batch
 
     def transfer(self, batch: Data) -> Data:
         """Copied to the device."""

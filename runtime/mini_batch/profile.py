@@ -1,4 +1,4 @@
-"""Measures the stages of a mini-batch side by side, as they will run."""
+"""Measures the stages of a mini-batch, those of each route side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.minibatch.policy import Buffers
 from planner.minibatch.stages import StageTimes
-from runtime.mini_batch.executor import Epoch, Renumbered, Stages, run_epoch
+from runtime.mini_batch.executor import Epoch, Stages, coming_again, run_epoch
 
 _WARM_UP = 2  # batches a thread: compilation, allocators, first touch of the data
 _SLOTS = 2
@@ -37,8 +37,9 @@ def profile_stages(
 ) -> StageProfile:
     """Runs two short epochs, one with every batch made by the CPU, one with every batch made by the GPU.
 
-    In each the stages of its route run beside one another, so what they take from each other is in the
-    means. Batches are trained: give stages whose model may change, or undo it (`LoaderStages.undone`).
+    In each the stages of its route run beside one another, so what these take from each other is in the
+    means; what those of one route take from the other's is not. A training step is measured in both. Batches are
+    trained: give stages whose model may change, or undo it (`LoaderStages.undone`).
 
     Args:
         num_batches: of each epoch, at least two a thread, beside as many to warm up.
@@ -47,10 +48,11 @@ def profile_stages(
         is_resident: the GPU makes batches from what lies on the device alone, so that this route is measured too.
     Raises:
         StageFailedError: as `run_epoch` does.
+        UserError: there are no batches.
     """
     warm_up = _WARM_UP * num_cpu_threads
     num_batches = max(num_batches, warm_up)
-    again = Renumbered(stages, lambda index: index % num_distinct)
+    again = coming_again(stages, num_distinct)
     epochs = [
         run_epoch(again, buffers, num_batches + warm_up, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
         for buffers in (Buffers(_SLOTS, min(_SLOTS, gpu_slots), 0), Buffers(0, 1))
@@ -69,6 +71,7 @@ def profile_stages(
             dma_s=means["transfer"],
             model_s=means["train"],
             resident_batching_s=means["gpu_batch"] if is_resident else None,
+            model_alone_s=float(_seconds(epochs[1], "train", warm_up).mean()),
         ),
         {stage: float(values.std() / means[stage]) for stage, values in seconds.items()},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 
 import torch
 from torch import Tensor
@@ -26,7 +27,13 @@ def check_others(keywords: Mapping[str, object]) -> None:
 
 def check_fan_outs(num_neighbors: Sequence[int]) -> list[int]:
     """The fan-outs, hop by hop; -1 takes all neighbours."""
-    fan_outs = [int(fan_out) for fan_out in num_neighbors]
+    try:
+        fan_outs = None if isinstance(num_neighbors, Mapping) else [index(fan_out) for fan_out in num_neighbors]
+    except TypeError:  # no sequence, or not of integers
+        fan_outs = None
+    if fan_outs is None:
+        found = " ".join(repr(num_neighbors).split())
+        raise UserError(f"num_neighbors must be whole numbers, one a hop, such as [10, 5], found {found}")
     if not fan_outs:
         raise UserError("num_neighbors is empty; give the fan-out of one hop at least, such as [10, 5]")
     for fan_out in fan_outs:
@@ -38,14 +45,27 @@ def check_fan_outs(num_neighbors: Sequence[int]) -> list[int]:
 
 
 def check_at_least(name: str, value: int, least: int) -> int:
-    """The value, where it is not below `least`."""
+    """The value, where it is a whole number and not below `least`."""
+    try:
+        value = index(value)
+    except TypeError:
+        raise UserError(f"{name} is {value!r}; give a whole number") from None
     if value < least:
         raise UserError(f"{name} is {value}; give at least {least}")
     return value
 
 
+def check_seconds(name: str, value: float) -> float:
+    """The value, where it is a time or 0 for none."""
+    if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise UserError(f"{name} is {value!r}; give seconds, or 0 for no limit")
+    return float(value)
+
+
 def check_edges(data: Data) -> Tensor:
     """The graph's `edge_index`, integer [2, E] with vertices in 0..N - 1, in host memory."""
+    if not isinstance(data, Data):
+        raise UserError(f"NeighborLoader samples one homogeneous torch_geometric Data, not a {type(data).__name__}")
     edge_index = data._store.get("edge_index")
     if edge_index is None:
         raise UserError("the graph has no edge_index; sampling needs it as integers [2, E]")

@@ -174,13 +174,19 @@ def cached_source(loader: NeighborLoader, device: torch.device, budget_bytes: in
 
 
 def sizes_of(loader: NeighborLoader, cached: str = "x") -> Sizes:
-    """Bytes of what batches read of a vertex and an edge, where the rows of attribute `cached` may be kept."""
+    """Bytes of what batches read of a vertex and an edge, where the rows of attribute `cached` may be kept.
+
+    They are not where the kernels cannot gather them: then they are read like any other attribute's.
+    """
     graph, (of_vertex, of_edge) = loader.graph, loader.row_bytes()
+    row, table = of_vertex.pop(cached), loader.sliced()[cached]
+    can_be_kept = isinstance(table, Tensor) and can_gather(table)
+    others = tuple(of_vertex.values())
     return Sizes(
         index=graph.indices.itemsize,
-        row=of_vertex.pop(cached),
+        row=row if can_be_kept else 0,
         edge_id=0 if graph.edge_ids is None else graph.edge_ids.itemsize,
-        other_rows=tuple(of_vertex.values()),
+        other_rows=others if can_be_kept else (row, *others),
         other_edges=tuple(of_edge.values()),
     )
 

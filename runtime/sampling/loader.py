@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -13,7 +14,14 @@ from torch_geometric.data import Data
 
 from profiles.kernels.counter import chained_key
 from profiles.kernels.csc import csc_from_edges
-from runtime.sampling.arguments import check_at_least, check_edges, check_fan_outs, check_others, seed_vertices
+from runtime.sampling.arguments import (
+    check_at_least,
+    check_edges,
+    check_fan_outs,
+    check_others,
+    check_seconds,
+    seed_vertices,
+)
 from runtime.sampling.batch import BatchMaker
 from runtime.sampling.blocks import BatchBlocks
 from runtime.sampling.pipeline import OrderedPipeline
@@ -38,6 +46,7 @@ class NeighborLoader:
         prefetch_factor: batches a thread may be ahead of the consumer.
         seed: of all draws and orders.
         pin_memory: batches lie in page-locked memory; without CUDA it is ignored, as torch does.
+        timeout: seconds that an iteration waits for a batch of its threads at most; 0: as long as one is alive.
         others: keywords that PyG's loader has and this one has not, which are refused where they ask for anything.
     Raises:
         UserError: an argument that cannot be meant, in one line.
@@ -56,6 +65,7 @@ class NeighborLoader:
         prefetch_factor: int = 2,
         seed: int = 0,
         pin_memory: bool = False,
+        timeout: float = 0,
         **others: object,
     ) -> None:
         check_others(others)
@@ -65,6 +75,7 @@ class NeighborLoader:
         self.num_workers = check_at_least("num_workers", num_workers, 0)
         self.prefetch_factor = check_at_least("prefetch_factor", prefetch_factor, 1)
         self.shuffle, self.drop_last, self.seed = shuffle, drop_last, seed
+        self.timeout = check_seconds("timeout", timeout)
         self._max_in_flight = max(1, num_workers * prefetch_factor)
         self.graph = csc_from_edges(check_edges(data).numpy(), data.num_nodes)
         blocks = BatchBlocks(self._max_in_flight + 2, pin_memory=pin_memory and torch.cuda.is_available())
@@ -78,6 +89,11 @@ class NeighborLoader:
         """Batches an epoch."""
         num_seeds = len(self._seeds)
         return num_seeds // self.batch_size if self.drop_last else -(-num_seeds // self.batch_size)
+
+    @property
+    def repeats_seeds(self) -> bool:
+        """Whether a vertex is a seed more than once in an epoch, and so may be in a batch."""
+        return len(self._seeds.unique()) < len(self._seeds)
 
     def with_seeds(self, input_nodes: Tensor | Sequence[int] | None) -> NeighborLoader:
         """A loader of all of other seeds, in order, on the graph as it was prepared for this one.
@@ -99,13 +115,19 @@ class NeighborLoader:
         """One epoch, in order; its `close` ends it early, as does dropping it.
 
         Raises:
-            RunFailedError: a sampling thread failed; the cause is attached.
+            RunFailedError: a sampling thread failed (the cause is attached), or no batch came within the timeout.
         """
         epoch, self._epoch = self._epoch, self._epoch + 1
         make = partial(self.batch, epoch)
         if self.num_workers == 0:
             return (make(index) for index in range(len(self)))
-        return OrderedPipeline(make, len(self), num_threads=self.num_workers, max_in_flight=self._max_in_flight)
+        return OrderedPipeline(
+            make,
+            len(self),
+            num_threads=self.num_workers,
+            max_in_flight=self._max_in_flight,
+            timeout_s=self.timeout or math.inf,
+        )
 
     def batch(self, epoch: int, index: int, source: Source | None = None) -> Data:
         """Batch number `index` of an epoch, whatever was made before; any thread may ask.

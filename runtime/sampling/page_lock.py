@@ -25,8 +25,8 @@ class Registrar(Protocol):
     def register(self, address: int, num_bytes: int) -> str | None:
         """Page-locks a range; where that is refused, the reason."""
 
-    def unregister(self, address: int) -> None:
-        """Lets go of the range that begins there, when nothing reads it any more."""
+    def unregister(self, address: int) -> str | None:
+        """Lets go of the range that begins there, when nothing reads it any more; where that is refused, the reason."""
 
 
 @dataclass
@@ -94,9 +94,13 @@ class PageLocks:
         with self._mutex:
             held = self._held[address]
             held.num_users -= 1
-            if not held.num_users:
-                self._registrar.unregister(address)
+            if held.num_users:
+                return
+            refusal = self._registrar.unregister(address)
+            if refusal is None:
                 del self._held[address]
+            else:  # memory must not be freed while it is locked: the next user of it finds it so
+                self._say(f"{held.tensor.nbytes / 2**20:.1f} MiB stay page-locked ({refusal})")
 
     def _copy_of(self, tensor: Tensor, refusal: str) -> Tensor:
         what = f"{tensor.nbytes / 2**20:.1f} MiB cannot be page-locked in place ({refusal})"
@@ -111,25 +115,32 @@ class PageLocks:
 
 
 class CudaRegistrar:
-    """Page-locks for every CUDA device of this process, through the runtime that torch has loaded."""
+    """Page-locks for every CUDA device of this process, through the runtime that torch has loaded.
+
+    What reads them is waited for on the device that was current when this was made, whichever is current where the
+    last owner is collected: a thread of its own begins with the first device.
+    """
 
     def __init__(self) -> None:
         self._runtime = torch.cuda.cudart()
+        self._device = torch.device("cuda", torch.cuda.current_device())
 
     def register(self, address: int, num_bytes: int) -> str | None:
         """As `Registrar`."""
-        code = self._runtime.cudaHostRegister(address, num_bytes, _PORTABLE | _MAPPED)
+        return self._refusal(self._runtime.cudaHostRegister(address, num_bytes, _PORTABLE | _MAPPED))
+
+    def unregister(self, address: int) -> str | None:
+        """As `Registrar`; waits for the device first."""
+        torch.cuda.synchronize(self._device)
+        return self._refusal(self._runtime.cudaHostUnregister(address))
+
+    def _refusal(self, code: object) -> str | None:
         if code == self._runtime.cudaError.success:
             return None
         # A refusal stays behind as this thread's last error, and the next launch would be blamed: this one is.
         with suppress(RuntimeError):
-            torch.ones(1, device="cuda")
+            torch.ones(1, device=self._device)
         return f"CUDA says: {self._runtime.cudaGetErrorString(code)}"
-
-    def unregister(self, address: int) -> None:
-        """As `Registrar`; waits for the device first."""
-        torch.cuda.synchronize()
-        self._runtime.cudaHostUnregister(address)
 
 
 @cache

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import math
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -50,12 +52,15 @@ class _Shared(Generic[T]):
             self.made[index] = item, error
             self.changed.notify_all()
 
-    def take(self, index: int, is_alive: Callable[[], bool]) -> tuple[T | None, BaseException | None]:
-        """Waits for an item; `RunFailedError` where no thread is left to make it."""
+    def take(self, index: int, is_alive: Callable[[], bool], timeout_s: float) -> tuple[T | None, BaseException | None]:
+        """Waits for an item; `RunFailedError` where no thread is left to make it, or none did in time."""
+        deadline_s = time.monotonic() + timeout_s
         with self.changed:
             while index not in self.made:
                 if not is_alive():
                     raise RunFailedError(f"the sampling threads ended without making batch {index}")
+                if time.monotonic() > deadline_s:
+                    raise RunFailedError(f"batch {index} was not sampled within {timeout_s:g} s")
                 self.changed.wait(_POLL_S)
             self.num_taken += 1
             self.changed.notify_all()
@@ -72,11 +77,20 @@ class OrderedPipeline(Iterator[T]):
         make: called from several threads at once; it must not refer to the iterator.
         num_threads: at least 1.
         max_in_flight: items that are being made or wait, at least 1.
+        timeout_s: longest wait for an item; a thread that makes one for so long is left behind.
     """
 
-    def __init__(self, make: Callable[[int], T], count: int, *, num_threads: int, max_in_flight: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[int], T],
+        count: int,
+        *,
+        num_threads: int,
+        max_in_flight: int,
+        timeout_s: float = math.inf,
+    ) -> None:
         self._shared: _Shared[T] = _Shared(count, max_in_flight)
-        self._index = 0
+        self._index, self._timeout_s = 0, timeout_s
         # A finalizer may run anywhere, also under the lock: it only sets the flag.
         weakref.finalize(self, self._shared.stopped.set)
         self._threads = [
@@ -93,7 +107,7 @@ class OrderedPipeline(Iterator[T]):
             raise StopIteration
         index = self._index
         try:
-            item, error = self._shared.take(index, lambda: any(thread.is_alive() for thread in self._threads))
+            item, error = self._shared.take(index, self._has_threads, self._timeout_s)
         except BaseException:
             self.close()
             raise
@@ -108,9 +122,13 @@ class OrderedPipeline(Iterator[T]):
         self._shared.stopped.set()
         with self._shared.changed:
             self._shared.changed.notify_all()
+        deadline_s = time.monotonic() + _JOIN_S
         for thread in self._threads:
-            thread.join(_JOIN_S)
+            thread.join(max(0.0, deadline_s - time.monotonic()))
         self._shared.made.clear()
+
+    def _has_threads(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
 
 
 _running: dict[threading.Thread, _Shared] = {}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from planner.minibatch import dispatch as module
 from planner.minibatch.dispatch import dispatch, paper_loop
 from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import simulate
+from planner.minibatch.simulate import simulate, simulate_within
 from planner.minibatch.stages import StageTimes
 from tests.planner.minibatch.test_simulate import TIMES, times
 
@@ -53,6 +53,16 @@ def test_everything_on_the_device_wins_where_it_fits():
     assert slow.route == "collective"
 
 
+def test_a_resident_plan_has_the_bound_of_those_that_could_be():
+    """15 ms a batch from the device alone; with 32 of a hundred by the CPU it could be 13.4, and nothing over PCIe."""
+    stage = times(40, 30, 20, 10, resident_batching_s=5e-3)
+    plan = dispatch(stage, 100)
+    assert plan.route == "resident"
+    assert plan.bound.seconds == pytest.approx((68 * 15 + 32 * 10) / 1e3)
+    assert plan.gap == pytest.approx(1500 / 1340 - 1)
+    assert dispatch(times(1000, 30, 20, 10, resident_batching_s=5e-3), 10).gap == pytest.approx(0)
+
+
 def test_everything_on_the_device_wins_where_it_is_as_good():
     """Where all of the GPU's batches come from there: the same route and time, but for the simulator's rounding."""
     stage = StageTimes(cpu_batching_s=1.0, gpu_batching_s=0.001 / 3, dma_s=1.0, model_s=0.002 / 3)
@@ -69,6 +79,26 @@ def test_plans_are_made_for_the_threads_that_there_are(stage, num_batches, num_c
     assert simulate(stage, plan.buffers, num_batches, num_cpu_threads).epoch_s == plan.epoch_s
     for extreme in (Buffers(0, 1), Buffers(10, 10, 0)):
         assert plan.epoch_s <= simulate(stage, extreme, num_batches, num_cpu_threads).epoch_s * 1.0011
+
+
+@settings(max_examples=12, deadline=None)
+@given(TIMES, st.integers(60, 120), st.sampled_from([7, 15, 31]))
+def test_no_other_split_is_better_with_many_threads(stage, num_batches, num_cpu_threads):
+    """By more than one in a hundred: also where a batch more for the CPU is a whole round of its threads more."""
+    stage = stage.model_copy(update={"cpu_batching_s": stage.cpu_batching_s / 4})  # so that the CPU has its part
+    plan = dispatch(stage, num_batches, num_cpu_threads=num_cpu_threads)
+    limit_s = plan.epoch_s / 1.01
+    for split in range(num_batches + 1):
+        other = simulate_within(limit_s, stage, Buffers(10, 10, split), num_batches, num_cpu_threads)
+        assert other is None or other.epoch_s >= limit_s, split
+    assert plan.gap >= -1e-6
+
+
+def test_threads_are_given_whole_rounds():
+    """The plan of an H200's fifteen threads: within a percent of 55 batches by the GPU, three rounds by the CPU."""
+    stage = times(4, 2.28, 0.5, 1)
+    best_s = simulate(stage, Buffers(10, 10, 55), 100, num_cpu_threads=15).epoch_s
+    assert dispatch(stage, 100, num_cpu_threads=15).epoch_s <= 1.01 * best_s
 
 
 def test_routes_have_names():

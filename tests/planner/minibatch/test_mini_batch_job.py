@@ -92,3 +92,13 @@ def test_the_largest_of_everything_is_taken(folder):
     write(folder, mini_batch=f"[mini_batch]\nfan_outs = [-1, {2**31 - 1}]\nbatch_size = {2**31 - 1}\ndevice_bytes = 1")
     spec = Job.load("job.toml").mini_batch
     assert (spec.fan_outs, spec.batch_size, spec.device_bytes) == ((-1, 2**31 - 1), 2**31 - 1, 1)
+
+
+def test_a_job_file_named_as_the_record_is_not_lost(folder, capsys):
+    """It is refused before the run makes room for its own."""
+    write(folder)
+    text = Job.load("job.toml").model_dump_json()
+    (folder / "mini_batch.json").write_text(text)
+    assert main(["minibatch", "mini_batch.json", "-o", "."]) == 2
+    assert "mini_batch.json: the run writes its own mini_batch.json there" in capsys.readouterr().err
+    assert (folder / "mini_batch.json").read_text() == text

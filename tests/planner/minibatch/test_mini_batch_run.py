@@ -1,11 +1,13 @@
 """Starting a mini-batch job: how many workers with how many threads, and what is refused before any is started."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from planner.job import Job, MiniBatchSpec, PinnedDecisions, SbmGraph
+from planner.job import Job, MiniBatchSpec, NpzGraph, PinnedDecisions, SbmGraph
 from planner.minibatch import run
-from planner.minibatch.run import run_mini_batches
+from planner.minibatch.run import check_apart, run_mini_batches
 from profiles.agents import HostGroup
 from profiles.errors import UserError
 
@@ -22,7 +24,7 @@ def started(monkeypatch):
     asked = {}
 
     def launch(module, arguments, **options):
-        asked.update(options, module=module, arguments=arguments)
+        asked.update(options, module=module, arguments=arguments, job=Job.load(arguments[0]))
         raise StartedError
 
     monkeypatch.setattr(run, "launch", launch)
@@ -49,8 +51,8 @@ def test_workers_share_the_cores(started, monkeypatch, tmp_path, num_devices, nu
     start(tmp_path, monkeypatch, num_devices, num_workers=num_workers, timeout_s=9.0)
     assert started["hosts"] == [expected]
     assert started["module"] == "runtime.mini_batch"
-    assert started["arguments"] == [str(tmp_path / "job.json"), str(tmp_path), "--timeout-s=9.0"]
-    assert Job.load(tmp_path / "job.json") == JOB
+    assert started["arguments"][1:] == [str(tmp_path), "--timeout-s=9.0"]
+    assert started["job"] == JOB
 
 
 @pytest.mark.parametrize(("num_devices", "kind"), [(0, "5 cores"), (2, "2 CUDA devices")])
@@ -82,5 +84,33 @@ def test_an_earlier_runs_record_is_not_taken_for_this_ones_and_its_model_stays(s
     for name in ("mini_batch.json", "model.pt"):
         (tmp_path / name).write_text("{}")
     start(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.json", "model.pt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
     assert (tmp_path / "model.pt").read_text() == "{}"
+
+
+def test_a_job_file_in_the_folder_is_left_alone(started, tmp_path):
+    """It may be the one that is run; the workers' copy lies elsewhere, and goes with the run."""
+    (tmp_path / "job.json").write_text("the user's own")
+    start(tmp_path)
+    assert (tmp_path / "job.json").read_text() == "the user's own"
+    assert [path.name for path in tmp_path.iterdir()] == ["job.json"]
+    assert not Path(started["arguments"][0]).exists()
+
+
+@pytest.mark.parametrize("name", ["mini_batch.json", "model.pt", "workers.log"])
+def test_a_job_file_that_the_run_would_write_over_is_refused(tmp_path, monkeypatch, name):
+    """Also by another path to it; in another folder its name is as good as any."""
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=rf"{name}: the run writes its own {name} there; name another folder with -o"):
+        check_apart(Path("out/../out") / name, tmp_path / "out")
+    check_apart(tmp_path / name, tmp_path / "out")
+
+
+def test_graphs_are_found_from_where_the_run_was_started(started, tmp_path, monkeypatch):
+    """A job made in Python may name them by a relative path; the workers' copy lies elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    relative = JOB.model_copy(update={"graph": NpzGraph(source="npz", path=Path("graph.npz"))})
+    with pytest.raises(StartedError):
+        run_mini_batches(relative, tmp_path / "out")
+    assert started["job"].graph.path == tmp_path / "graph.npz"

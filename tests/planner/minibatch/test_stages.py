@@ -14,7 +14,7 @@ def test_what_does_not_fit_the_device_has_no_time():
     assert StageTimes(**(MEASURED | {"dma_s": 0.0})).dma_s == 0
 
 
-@pytest.mark.parametrize("name", [*MEASURED, "resident_batching_s"])
+@pytest.mark.parametrize("name", [*MEASURED, "resident_batching_s", "model_alone_s"])
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "soon"])
 def test_times_that_cannot_be_are_refused(name, value):
     """Nothing is planned from them."""
@@ -27,3 +27,9 @@ def test_only_a_copy_takes_no_time(name):
     """The relaxed problem divides by the others."""
     with pytest.raises(ValidationError, match=name):
         StageTimes(**(MEASURED | {name: 0.0}))
+
+
+def test_a_step_beside_resting_threads_takes_as_long_as_measured():
+    """And as beside those at work where it was not."""
+    assert StageTimes(**MEASURED).gpu_only_model_s == MEASURED["model_s"]
+    assert StageTimes(**MEASURED, model_alone_s=0.006).gpu_only_model_s == 0.006

@@ -2,6 +2,8 @@
 
 import json
 import weakref
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from torch_geometric.nn.models import GraphSAGE
 
 from profiles.agents import HostGroup
 from profiles.errors import RunFailedError
-from runtime.mini_batch.distributed import emptying_frames, num_batches_of
+from runtime.mini_batch import distributed
+from runtime.mini_batch.distributed import emptying_frames, joined, num_batches_of
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from tests.warm import launch
 
@@ -90,6 +93,19 @@ def test_frames_that_an_error_went_through_hold_nothing():
         fail_again()
     assert [each() for each in held] == [None, None]
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_an_epochs_last_broadcast_is_waited_for(monkeypatch, kind):
+    """The next epoch trains on another stream than the weights came on; a CPU has none."""
+    device, done = torch.device(kind, 0), []
+    model = SimpleNamespace(parameters=lambda: iter([SimpleNamespace(device=device)]))
+    monkeypatch.setattr(distributed, "Join", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(distributed, "_take_state_of_first", lambda _optimizer, where: done.append(("state", where)))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda where: done.append(("waited", where)))
+    with joined(model, SimpleNamespace()):
+        done.append("trained")
+    assert done == ["trained", ("state", device), *([("waited", device)] if kind == "cuda" else [])]
 
 
 @pytest.fixture(scope="module")

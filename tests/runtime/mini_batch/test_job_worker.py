@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from planner.cli import main
 from planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
 from planner.minibatch.record import MiniBatchRun
 from planner.minibatch.run import run_mini_batches
@@ -150,6 +151,17 @@ def test_a_users_mistake_that_a_worker_finds_is_told_as_such(tmp_path):
     with pytest.raises(UserError, match=rf"^{tmp_path}/gone\.npz: no such file"):
         run_mini_batches(gone, tmp_path / "out", timeout_s=60)
     assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.distributed
+def test_a_job_file_survives_a_run_in_its_own_folder(tmp_path, capsys):
+    """Also one that fails over what the user gave it."""
+    path = job(graph=NpzGraph(source="npz", path=tmp_path / "gone.npz")).save(tmp_path / "out" / "job.json")
+    before = path.read_bytes()
+    assert main(["minibatch", str(path), "-o", str(tmp_path / "out")]) == 2
+    assert "gone.npz: no such file" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["job.json"]
 
 
 def test_fewer_batches_than_workers_are_refused():

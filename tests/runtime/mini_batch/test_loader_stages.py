@@ -8,6 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
 from planner.minibatch.policy import Buffers
+from profiles.errors import UserError
 from runtime.mini_batch.executor import Renumbered, run_epoch
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import profile_stages
@@ -23,16 +24,20 @@ def data():
     return Data(x=x, y=y, edge_index=torch.randint(0, 400, (2, 3000), generator=generator))
 
 
-def stages_of(model, *, by_kernels=False):
+CPU = torch.device("cpu")
+
+
+def stages_of(model, *, by_kernels=False, device=CPU):
     """Fresh stages around a copy of the model; `by_kernels` has the GPU's batches made by its own (interpreted)."""
-    model = copy.deepcopy(model)
-    loader = NeighborLoader(data(), [5, 3], batch_size=32, shuffle=True, seed=3)
+    model = copy.deepcopy(model).to(device)
+    loader = NeighborLoader(data(), [5, 3], batch_size=32, shuffle=True, seed=3, pin_memory=device.type == "cuda")
     source = None
     if by_kernels:
         from runtime.sampling.device import DeviceSource
 
-        source = DeviceSource(loader.graph, torch.device("cpu"))
-    return LoaderStages(loader, model, torch.optim.Adam(model.parameters(), lr=0.01), gpu_source=source)
+        source = DeviceSource(loader.graph, device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    return LoaderStages(loader, model, optimizer, device=device, gpu_source=source)
 
 
 @pytest.fixture
@@ -126,3 +131,55 @@ def test_few_batches_are_profiled_again_and_again(model):
         profile_stages(stages, 6, num_distinct=2)
     assert set(asked) == {0, 1}
     assert len(asked) >= 8
+
+
+class FakeStream:
+    """Counts how often it was waited for."""
+
+    def __init__(self):
+        self.waited = 0
+
+    def synchronize(self):
+        self.waited += 1
+
+
+def test_rows_gathered_on_a_device_are_waited_for(model, monkeypatch):
+    """By the stage that gathers them, on whatever stream it does; where all lie in host memory nothing is."""
+    stages, stream, asked = stages_of(model), FakeStream(), []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: asked.append(device) or stream)
+    stages.cpu_batch(0, 0)
+    assert not asked
+    stages._gathers_on = {torch.device("cuda", 0)}
+    stages.cpu_batch(0, 0)
+    assert (asked, stream.waited) == ([torch.device("cuda", 0)], 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_features_on_the_device_are_there_before_they_are_trained_on(model):
+    """With the graph in host memory and the default stream far behind: the losses are those of features there."""
+
+    def losses(x):
+        graph = data()
+        graph.x = x
+        mine = copy.deepcopy(model).cuda()
+        loader = NeighborLoader(graph, [5, 3], batch_size=32, seed=3)
+        stages = LoaderStages(loader, mine, torch.optim.Adam(mine.parameters(), lr=0.01), device=torch.device("cuda"))
+        make = loader.batch
+
+        def make_late(*arguments):
+            torch.cuda._sleep(50_000_000)
+            return make(*arguments)
+
+        loader.batch = make_late
+        return run_epoch(stages, Buffers(2, 2, 0), 13, 0, timeout_s=60).losses
+
+    assert losses(data().x.cuda()) == pytest.approx(losses(data().x), rel=1e-4)
+
+
+def test_a_loader_that_drops_its_only_batch_cannot_be_profiled(model):
+    """One line, where there would be a division by the number of batches."""
+    stages = stages_of(model)
+    stages.loader = NeighborLoader(data(), [5, 3], range(20), batch_size=32, drop_last=True)
+    with pytest.raises(UserError, match="no batch to train: the loader drops its last one"):
+        profile_stages(stages, 6, num_distinct=len(stages.loader))

@@ -2,29 +2,36 @@
 
 import pytest
 
+from planner.minibatch.dispatch import dispatch
 from planner.minibatch.policy import Buffers
+from planner.minibatch.simulate import simulate
 from runtime.mini_batch import profile
 from runtime.mini_batch.executor import Epoch, StageSpan
 from runtime.mini_batch.profile import profile_stages
 from tests.runtime.mini_batch.test_executor import Recorded
 
 SECONDS = {"cpu_batch": 0.08, "transfer": 0.01, "gpu_batch": 0.05, "train": 0.02}
+ALONE = {"train": 0.012}  # while the CPU's threads rest
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """How epochs were asked for. Stages take `SECONDS`, with a batch in two a tenth longer; the first ones a minute."""
+    """How epochs were asked for.
+
+    Stages take `SECONDS` (`ALONE` in the GPU's epoch), with a batch in two a tenth longer; the first ones a minute.
+    """
     calls = []
 
     def run_epoch(stages, buffers, num_batches, epoch, *, num_cpu_threads, timeout_s):
         calls.append((buffers, num_batches))
         names = ("gpu_batch", "train") if buffers.cpu_slots == 0 else ("cpu_batch", "transfer", "train")
         slow = 60.0 if buffers.cpu_slots == 0 else 30.0
+        means = SECONDS | ALONE if buffers.cpu_slots == 0 else SECONDS
         warm_up = 2 * num_cpu_threads
         spans = []
         for batch in range(num_batches):
             for name in names:
-                seconds = slow if batch < warm_up else SECONDS[name] * (1.1 if batch % 2 else 0.9)
+                seconds = slow if batch < warm_up else means[name] * (1.1 if batch % 2 else 0.9)
                 spans.append(StageSpan(name, batch, 1.0, 1.0 + seconds))
         return Epoch(spans=spans)
 
@@ -38,7 +45,7 @@ def test_times_are_means_after_the_warm_up(asked, num_cpu_threads):
     made = profile_stages(Recorded(), 12, num_distinct=5, num_cpu_threads=num_cpu_threads)
     assert made.times.cpu_batching_s == pytest.approx(0.08 / num_cpu_threads)
     assert (made.times.gpu_batching_s, made.times.dma_s) == (pytest.approx(0.05), pytest.approx(0.01))
-    assert made.times.model_s == pytest.approx(0.02)
+    assert (made.times.model_s, made.times.model_alone_s) == (pytest.approx(0.02), pytest.approx(0.012))
     assert made.times.resident_batching_s is None
     assert made.variation == {name: pytest.approx(0.1) for name in SECONDS}
     assert [num_batches for _, num_batches in asked] == [12 + 2 * num_cpu_threads] * 2
@@ -56,3 +63,13 @@ def test_what_the_gpu_makes_from_the_device_alone_is_the_resident_route(asked):
     """Measured, not assumed."""
     times = profile_stages(Recorded(), 4, num_distinct=5, is_resident=True).times
     assert times.resident_batching_s == times.gpu_batching_s == pytest.approx(0.05)
+
+
+def test_plans_without_the_cpu_have_the_steps_measured_without_it(asked):
+    """GPU only, and with everything resident: 12 ms a step; with the CPU's threads beside it 20."""
+    times = profile_stages(Recorded(), 4, num_distinct=5, is_resident=True).times
+    assert simulate(times, Buffers(0, 1), 10).epoch_s == pytest.approx(10 * (0.05 + 0.012))
+    assert simulate(times, Buffers(2, 2, 10), 10).epoch_s == pytest.approx(10 * (0.05 + 0.012))
+    assert simulate(times, Buffers(2, 2, 0), 10).gpu_busy_s == pytest.approx(10 * 0.02)
+    plan = dispatch(times.model_copy(update={"cpu_batching_s": 10.0}), 10)
+    assert (plan.route, plan.epoch_s) == ("resident", pytest.approx(10 * (0.05 + 0.012)))

@@ -25,12 +25,35 @@ def test_every_epoch_trains_every_batch_and_has_its_number():
 
 def test_what_was_measured_moves_the_estimate_half_way():
     """With two threads a CPU batch comes twice as often as one takes; what did not run stays."""
-    epoch = Epoch(spans=[StageSpan("cpu_batch", 0, 0.0, 0.08), StageSpan("train", 0, 0.1, 0.13)])
+    together = [StageSpan("cpu_batch", thread, 0.0, 0.1) for thread in range(2)]
+    epoch = Epoch(spans=[*together, StageSpan("train", 0, 0.1, 0.13)])
     again = updated(TIMES, epoch, num_cpu_threads=2)
-    assert again.cpu_batching_s == pytest.approx(0.04)
+    assert again.cpu_batching_s == pytest.approx(0.045)
     assert again.model_s == pytest.approx(0.02)
     assert (again.gpu_batching_s, again.dma_s) == (TIMES.gpu_batching_s, TIMES.dma_s)
     assert again.resident_batching_s is None
+
+
+def cpu_epoch(num_threads, length_s, num_rounds=1):
+    """So many threads side by side, each one batch after another."""
+    starts_s = [number * length_s for number in range(num_rounds) for _ in range(num_threads)]
+    return Epoch(spans=[StageSpan("cpu_batch", i, at_s, at_s + length_s) for i, at_s in enumerate(starts_s)])
+
+
+def test_few_threads_at_work_do_not_tell_what_all_of_them_take():
+    """Four of fifteen have the memory to themselves: twice as fast is no news, twice as slow is."""
+    times = TIMES.model_copy(update={"cpu_batching_s": 0.004})  # 60 ms a batch with all fifteen
+    assert updated(times, cpu_epoch(4, 0.03), 15).cpu_batching_s == 0.004
+    assert updated(times, cpu_epoch(4, 0.12), 15).cpu_batching_s == pytest.approx(0.006)
+    assert updated(times, cpu_epoch(15, 0.03, num_rounds=2), 15).cpu_batching_s == pytest.approx(0.003)
+
+
+def test_of_an_epoch_the_rounds_count_in_which_most_threads_worked():
+    """Not its last one, with two of five."""
+    spans = cpu_epoch(5, 0.2, num_rounds=3).spans + [StageSpan("cpu_batch", 20 + i, 0.6, 0.7) for i in range(2)]
+    assert updated(TIMES, Epoch(spans=spans), 5).cpu_batching_s == pytest.approx(0.04)
+    early = [StageSpan("cpu_batch", i, 0.1 * i, 0.1 * i + 0.5) for i in range(20)]  # five at work but at both ends
+    assert updated(TIMES, Epoch(spans=early), 5).cpu_batching_s == pytest.approx((0.04 + 0.1) / 2)
 
 
 def test_batches_from_the_device_alone_are_the_gpus_in_every_plan():
@@ -38,6 +61,16 @@ def test_batches_from_the_device_alone_are_the_gpus_in_every_plan():
     epoch = Epoch(spans=[StageSpan("gpu_batch", 0, 0.0, 0.05)])
     again = updated(TIMES.model_copy(update={"resident_batching_s": 0.03}), epoch, num_cpu_threads=1)
     assert again.resident_batching_s == again.gpu_batching_s == pytest.approx(0.04)
+
+
+def test_steps_beside_resting_threads_have_an_estimate_of_their_own():
+    """An epoch without CPU batches moves that one, any other the one beside threads at work."""
+    times = TIMES.model_copy(update={"model_alone_s": 0.006})
+    train_span = StageSpan("train", 0, 0.1, 0.12)
+    alone = updated(times, Epoch(spans=[StageSpan("gpu_batch", 0, 0.0, 0.03), train_span]), num_cpu_threads=1)
+    assert (alone.model_s, alone.model_alone_s) == (0.01, pytest.approx(0.013))
+    beside = updated(times, Epoch(spans=[StageSpan("cpu_batch", 0, 0.0, 0.04), train_span]), num_cpu_threads=1)
+    assert (beside.model_s, beside.model_alone_s) == (pytest.approx(0.015), 0.006)
 
 
 def test_an_epoch_with_everything_on_the_device_is_the_gpus_alone():

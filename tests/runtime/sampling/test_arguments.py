@@ -1,8 +1,9 @@
 """What a loader refuses: each in one clear line."""
 
+import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from profiles.errors import UserError
 from runtime.sampling import NeighborLoader
@@ -28,7 +29,19 @@ def graph(**values):
         ({"num_neighbors": [-2]}, "num_neighbors holds -2"),
         ({"num_neighbors": [10**20]}, "num_neighbors holds 100000000000000000000; give 1 to 2147483647"),
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"num_neighbors": 5}, "num_neighbors must be whole numbers, one a hop, such as [10, 5], found 5"),
+        ({"num_neighbors": [2.7]}, "one a hop, such as [10, 5], found [2.7]"),
+        ({"num_neighbors": torch.tensor([2.7])}, "found tensor([2.7000])"),
+        ({"num_neighbors": {("a", "to", "a"): [2]}}, "one a hop, such as [10, 5], found {('a', 'to', 'a'): [2]}"),
+        ({"num_neighbors": {0: 2}}, "one a hop, such as [10, 5], found {0: 2}"),
+        ({"batch_size": 32.5}, "batch_size is 32.5; give a whole number"),
+        ({"num_workers": None}, "num_workers is None; give a whole number"),
+        ({"data": HeteroData()}, "samples one homogeneous torch_geometric Data, not a HeteroData"),
+        ({"data": (1, 2)}, "samples one homogeneous torch_geometric Data, not a tuple"),
         ({"num_workers": -1}, "num_workers is -1"),
+        ({"timeout": -1}, "timeout is -1; give seconds, or 0 for no limit"),
+        ({"timeout": float("nan")}, "timeout is nan; give seconds"),
+        ({"timeout": "9"}, "timeout is '9'; give seconds"),
         ({"prefetch_factor": 0}, "prefetch_factor is 0"),
         ({"data": Data(x=torch.ones(4, 1))}, "no edge_index"),
         ({"data": graph(edge_index=EDGES.float())}, "edge_index must be int64 or int32"),
@@ -68,3 +81,12 @@ def test_seeds_in_any_integer_form(input_nodes):
     """Lists, tuples and int32 tensors are seeds as int64 tensors are."""
     (batch,) = NeighborLoader(graph(), [1], input_nodes, batch_size=2)
     assert batch.n_id[:2].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("fan_outs", [(2, 1), torch.tensor([2, 1]), [np.int64(2), 1]])
+def test_fan_outs_in_any_integer_form(fan_outs):
+    """And sizes, which are plain integers from there on."""
+    loader = NeighborLoader(graph(), fan_outs, batch_size=np.int64(2))
+    assert loader.num_neighbors == [2, 1]
+    assert type(loader.batch_size) is int
+    assert len(loader) == 2

@@ -91,6 +91,18 @@ def test_sizes_are_those_of_the_attributes():
     assert sizes_of(NeighborLoader(in_order, [1])) == Sizes(index=4, row=8)
 
 
+def test_rows_that_cannot_be_gathered_are_not_planned_for():
+    """`across` lies column by column: its bytes are read like those of any other, and its room is for adjacency."""
+    batches = loader()
+    assert sizes_of(batches, "across") == Sizes(index=4, row=0, edge_id=8, other_rows=(20, 36, 8, 6), other_edges=(8,))
+    budget_bytes = 81 * 8 + 80 * 8 + 900 * (4 + 8)  # pointers, starts, and every list with its ids
+    kept = cached_source(batches, DEVICE, budget_bytes, cached="across")
+    assert len(kept.cache.features) == kept.cache.feature_bytes == 0
+    assert len(kept.cache.adjacency) == np.count_nonzero(np.diff(batches.graph.indptr))
+    assert kept.num_bytes == budget_bytes
+    assert_same_batches(batches, kept.source)
+
+
 def test_batches_from_the_device_alone_are_the_cpus():
     """With everything resident no host memory is locked, for none is read."""
     batches, registrar = large_loader(), FakeRegistrar()

@@ -181,3 +181,27 @@ def test_a_model_learns_from_the_batches(data):
     with torch.no_grad():
         right = model(data.x, data.edge_index).argmax(1) == data.y
     assert right[~is_train].float().mean() > 0.8
+
+
+def test_repeated_seeds_are_known():
+    """Of ids; a mask repeats none, nor do the seeds of another loader on the same graph."""
+    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), num_nodes=4)
+    twice = NeighborLoader(data, [2], torch.tensor([1, 2, 1]))
+    assert twice.repeats_seeds
+    assert not NeighborLoader(data, [2]).repeats_seeds
+    assert not twice.with_seeds(torch.tensor([True, True, False, True])).repeats_seeds
+
+
+def test_a_batch_that_does_not_come_is_not_waited_for_for_ever(monkeypatch):
+    """Of the loader itself, and of one with other seeds."""
+    monkeypatch.setattr("runtime.sampling.pipeline._JOIN_S", 0.1)
+    gate = threading.Event()
+    monkeypatch.setattr(BatchMaker, "make", lambda *_arguments: gate.wait(60))
+    data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), num_nodes=4)
+    loader = NeighborLoader(data, [2], num_workers=1, timeout=0.2)
+    try:
+        for each in (loader, loader.with_seeds([1, 2])):
+            with pytest.raises(RunFailedError, match="batch 0 was not sampled within"):
+                next(iter(each))
+    finally:
+        gate.set()

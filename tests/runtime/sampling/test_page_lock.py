@@ -163,6 +163,7 @@ class FakeRuntime:
 
     def __init__(self, code):
         self.code, self.asked = code, []
+        self.unlocking = 0  # the code of that
 
     def cudaHostRegister(self, *arguments):
         self.asked.append(arguments)
@@ -173,6 +174,7 @@ class FakeRuntime:
 
     def cudaHostUnregister(self, address):
         self.asked.append(address)
+        return self.unlocking
 
 
 @pytest.mark.parametrize(("code", "refusal"), [(0, None), (712, "CUDA says: already mapped")])
@@ -185,6 +187,7 @@ def test_cudas_answers_are_put_in_words(monkeypatch, code, refusal):
         raise RuntimeError("CUDA error: already mapped")
 
     monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     monkeypatch.setattr(torch, "ones", ones)
     assert CudaRegistrar().register(4096, 100) == refusal
     assert runtime.asked == [(4096, 100, 3)]
@@ -192,12 +195,41 @@ def test_cudas_answers_are_put_in_words(monkeypatch, code, refusal):
 
 
 def test_nothing_reads_any_more_what_is_unlocked(monkeypatch):
-    """The device is waited for, then the range is let go."""
+    """The device that was current at first is waited for, from whichever thread, then the range is let go."""
     runtime = FakeRuntime(0)
     monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: runtime.asked.append("waited"))
-    CudaRegistrar().unregister(4096)
-    assert runtime.asked == ["waited", 4096]
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: runtime.asked.append(("waited", device)))
+    registrar = CudaRegistrar()
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    assert registrar.unregister(4096) is None
+    assert runtime.asked == [("waited", torch.device("cuda", 1)), 4096]
+
+
+def test_a_range_that_cannot_be_unlocked_is_said(monkeypatch):
+    """And CUDA's error taken away, as for one that cannot be locked."""
+    runtime, launched = FakeRuntime(0), []
+    runtime.unlocking = 712
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: None)
+    monkeypatch.setattr(torch, "ones", lambda *_, device: launched.append(device))
+    assert CudaRegistrar().unregister(4096) == "CUDA says: already mapped"
+    assert launched == [torch.device("cuda", 1)]
+
+
+def test_memory_that_stays_locked_is_kept(said):
+    """It is said, and who wants it next finds it locked."""
+    registrar, tensor, owner = FakeRegistrar(), large(), Owner()
+    registrar.unregister = lambda _address: "CUDA says: not now"
+    locks = locks_of(registrar, said)
+    locks.locked(tensor, owner)
+    del owner
+    gc.collect()
+    assert said == ["0.4 MiB stay page-locked (CUDA says: not now)"]
+    assert locks.num_bytes() == tensor.nbytes
+    assert locks.locked(tensor, Owner()) is tensor
+    assert [entry[0] for entry in registrar.log] == ["register"]
 
 
 @pytest.mark.gpu

@@ -97,6 +97,21 @@ def test_dead_threads_are_noticed(monkeypatch):
         next(OrderedPipeline(slow_when_even, 3, num_threads=2, max_in_flight=2))
 
 
+def test_an_item_that_does_not_come_in_time_ends_the_iteration(monkeypatch):
+    """Its thread is left behind after a while; nobody waits for ever."""
+    monkeypatch.setattr("runtime.sampling.pipeline._JOIN_S", 0.1)
+    gate = threading.Event()
+    pipeline = OrderedPipeline(lambda index: index or gate.wait(60), 3, num_threads=2, max_in_flight=3, timeout_s=0.2)
+    try:
+        with pytest.raises(RunFailedError, match=r"^batch 0 was not sampled within 0\.2 s$"):
+            next(pipeline)
+        with pytest.raises(StopIteration):
+            next(pipeline)
+    finally:
+        gate.set()
+    assert ended_within(5)
+
+
 def test_process_ends_with_threads_at_work():
     """A script that ends in the middle of an iteration ends at once, without a word and with code 0."""
     script = """

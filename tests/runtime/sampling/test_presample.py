@@ -29,3 +29,15 @@ def test_reads_are_those_of_the_batches():
 def test_an_epoch_with_fewer_batches_is_counted_whole():
     """Three batches, not five."""
     assert presample(loader(), 5).num_batches == 3
+
+
+def test_batches_are_taken_from_all_over_the_epoch():
+    """Seeds in order of two halves that share no neighbour: both are counted, as often."""
+    ring = torch.arange(40)
+    sources = torch.cat([ring.roll(1), ring.roll(1) + 40])
+    data = Data(x=torch.zeros(80, 2), edge_index=torch.stack([sources, torch.arange(80)]))
+    counted = presample(NeighborLoader(data, [1], batch_size=4), 10)
+    assert counted.num_batches == 10
+    first, second = counted.feature_reads[:40].sum(), counted.feature_reads[40:].sum()
+    assert first == second > 0
+    assert counted.edge_reads[:40].sum() == counted.edge_reads[40:].sum() > 0
