@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.job import GraphSpec, NpzGraph
 from profiles.errors import UserError
 from profiles.machine import MachineProfile
 from profiles.profiler import profile_machine
@@ -23,6 +26,22 @@ def dataset(name: str) -> Path:
     if not path.exists():
         raise UserError(f"{path}: this benchmark needs the real graphs, which are not part of the repository")
     return path
+
+
+def why_absent(name: str, graph: GraphSpec) -> str | None:
+    """Why what is called `name` cannot run here (None: its graph is here)."""
+    if isinstance(graph, NpzGraph):
+        try:
+            dataset(graph.path.stem)
+        except UserError as error:
+            return f"{name}: {error}"
+    return None
+
+
+def fingerprint_of(settings: object) -> str:
+    """What results are kept under: they hold as long as the settings they are of."""
+    canonical = json.dumps(settings, sort_keys=True, default=lambda contract: contract.model_dump(mode="json"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def this_machine(num_workers: int, *, quick: bool, folder: Path) -> Cluster:

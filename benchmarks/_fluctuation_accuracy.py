@@ -8,20 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._common import dataset
-from benchmarks._emulated_runs import inside, loaded, without_limits
+from benchmarks._common import DATASETS, fingerprint_of
+from benchmarks._emulated import loaded
 from benchmarks._fluctuation_runs import slug, with_training
-from benchmarks._fluctuation_settings import ALL_COMMUNICATED, HALF, TOTAL, Row
+from benchmarks._fluctuation_settings import ALL_COMMUNICATED, HALF, TOTAL, VARIANTS, Row
+from benchmarks._results import about
 from planner import api
 from planner.cluster import Cluster
 from planner.job import ModelSpec, NpzGraph, TrainingSpec
 from planner.plan import Plan
 from planner.trace import Trace
 from planner.weather.model import SleepWeather
-from profiles.errors import UserError
 
 _EPOCHS, _SEEDS = 200, (0, 1, 2)
 _HIDDEN = 64
+_STALE = (TOTAL, HALF)
 # Five seconds of section 6.1 are about one and a half epochs of the paper's own (its table 2).
 _WEATHERS = {
     "sleep 1.5 epochs": SleepWeather(sleep_epochs=1.5),
@@ -29,19 +30,26 @@ _WEATHERS = {
 }
 
 
-def accuracy_rows(graphs: tuple[str, ...], cluster: Cluster, folder: Path, skipped: list[str]) -> list[dict]:
-    """A row for each graph and weather; what is not yet kept is trained."""
-    rows: list[dict] = []
-    with inside(without_limits(cluster)):
-        for name in graphs:
-            try:
-                graph = NpzGraph(source="npz", path=dataset(name))
-            except UserError as error:
-                skipped.append(f"accuracy on {name}: {error}")
-                continue
-            model = ModelSpec(kind="gcn", hidden_channels=_HIDDEN)
-            rows += _Comparison(Row(name, graph, model, "multiply_first"), cluster, folder / "accuracy").rows()
-    return rows
+def row_of(graph: str) -> Row:
+    """What is trained on a graph."""
+    spec = NpzGraph(source="npz", path=DATASETS / f"{graph}.npz")
+    return Row(graph, spec, ModelSpec(kind="gcn", hidden_channels=_HIDDEN), "multiply_first")
+
+
+def fingerprint(row: Row) -> str:
+    """Of the settings that accuracies are of."""
+    pins = {variant: VARIANTS[variant] for variant in (ALL_COMMUNICATED, *_STALE)}
+    return fingerprint_of([row.settings(), pins, _WEATHERS, _EPOCHS, _SEEDS])
+
+
+def accuracies_of(row: Row, cluster: Cluster, folder: Path) -> dict:
+    """All cases of a graph; what is not yet kept is trained. Hosts must be without limits."""
+    return {
+        "graph": row.name,
+        "settings": fingerprint(row),
+        **about(),
+        "cases": _Comparison(row, cluster, folder / "accuracy").cases(),
+    }
 
 
 @dataclass(frozen=True)
@@ -52,12 +60,12 @@ class _Comparison:
     cluster: Cluster
     folder: Path
 
-    def rows(self) -> list[dict]:
+    def cases(self) -> list[dict]:
         exact = [self._exact(seed) for seed in _SEEDS]
-        cases = product((TOTAL, HALF), _WEATHERS.items())
-        return [self._row(variant, name, weather, exact) for variant, (name, weather) in cases]
+        cases = product(_STALE, _WEATHERS.items())
+        return [self._case(variant, name, weather, exact) for variant, (name, weather) in cases]
 
-    def _row(self, variant: str, name: str, weather: SleepWeather, exact: list[Trace]) -> dict:
+    def _case(self, variant: str, name: str, weather: SleepWeather, exact: list[Trace]) -> dict:
         plan = self._stale_plan(variant, name, weather)
         stale = [self._stale(plan, name, seed, trace) for seed, trace in zip(_SEEDS, exact)]
         exact_shares, stale_shares = ([trace.accuracy["test"] for trace in traces] for traces in (exact, stale))
@@ -65,7 +73,6 @@ class _Comparison:
         partial = plan.decision.partial
         assert partial is not None
         return {
-            "graph": self.row.name,
             "weather": name,
             "variant": plan.job.name,
             "exact": exact_shares,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks._emulated_runs import loaded
+from benchmarks._emulated import loaded
 from benchmarks._fluctuation_runs import Case
 from planner.adjacency import aggregation_matrix
 from planner.cluster import Cluster

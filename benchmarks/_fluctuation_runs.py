@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from benchmarks._emulated_runs import inside, loaded, started_fast, undisturbed
+from benchmarks._emulated import inside, loaded, started_fast, undisturbed
 from benchmarks._fluctuation_settings import CALM, STATIC, Row, RunWeather, Scale, weathers_of
 from planner import api
 from planner.cluster import Cluster, DeviceSpec
@@ -135,16 +135,16 @@ def _planned(job: Job, cluster: Cluster, path: Path) -> Plan:
 
 
 def _plan_under(case: Case, calm: Plan, cluster: Cluster, scale: Scale) -> None:
-    """The calm's decisions for a weather; how partial reduce waits is decided again where the job names sleeps."""
+    """The calm's decisions for a weather; how partial reduce waits is decided again for what is told of it."""
     weather = case.weather
+    told = weather.sleeps or weather.told
+    epochs = scale.sleep_epochs if weather.sleeps else _num_epochs(calm, weather, scale)
+    under = with_training(calm, epochs=epochs, weather=told)
+    if told and calm.decision.partial:
+        under = _planned(under.job, cluster, case.plan_path)
     if weather.sleeps is None:
-        with_training(calm, epochs=_num_epochs(calm, weather, scale)).save(case.plan_path)
-        return
-    under = with_training(calm, epochs=scale.sleep_epochs, weather=weather.sleeps)
-    if calm.decision.partial is None:
-        under.save(case.plan_path)
-    else:
-        _planned(under.job, cluster, case.plan_path)
+        under = with_training(under, epochs=_num_epochs(under, weather, scale))
+    under.save(case.plan_path)
 
 
 def _num_epochs(plan: Plan, weather: RunWeather, scale: Scale) -> int:

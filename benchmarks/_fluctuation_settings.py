@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import PositiveFloat
 
-from benchmarks._common import dataset
-from benchmarks._emulated_runs import MAX_TRIES
-from benchmarks._emulated_settings import MBIT
+from benchmarks._common import DATASETS, fingerprint_of
+from benchmarks._emulated import MAX_TRIES, MBIT
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.emulation.weather import Spell, Weather
 from planner.job import Job, ModelSpec, NpzGraph, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
 from planner.partial.rule import WARM_UP_EPOCHS
-from planner.weather.model import SleepWeather
+from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
 from profiles.machine import Link
 
 CALM, SLEEP_5_S, SLEEP_2_EPOCHS, CHANGES = "calm", "sleep 5 s", "sleep 2 epochs", "links and processors"
@@ -72,6 +71,11 @@ class Row:
             pin=pin,
         )
 
+    def settings(self) -> list[object]:
+        """All that the row is but its variants; which graph it is counts, not where it lies."""
+        graph, model = (spec.model_dump(mode="json", exclude={"path"}) for spec in (self.graph, self.model))
+        return [self.name, graph, model, self.op_order, self.precompute]
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -104,6 +108,14 @@ class Scale:
     pause_s: tuple[float, float]
     accuracy_graphs: tuple[str, ...]
     tries: int
+
+    def fingerprint(self, row: Row) -> str:
+        """Of the settings that a row's figures are of."""
+        pins = {variant: VARIANTS[variant] for variant in self.variants}
+        lengths = [self.calm_epochs, self.sleep_epochs, self.most_epochs, self.window_s, self.spell_s, self.pause_s]
+        hosts = [self.num_hosts, self.cores, self.link_mbit, self.is_profiled]
+        weathers = [self.weathers, _SEED, _LINK_SHARES, _CPU_SHARES, _CALM_EPOCHS, told_weather(self)]
+        return fingerprint_of([row.settings(), pins, hosts, lengths, weathers])
 
     def cluster(self) -> Cluster:
         """Equal hosts; the catalog device stands in until they are profiled."""
@@ -163,17 +175,19 @@ class RunWeather:
     """What a run meets: sleeps that the runtime injects, changes of its hosts' rates, or neither.
 
     Args:
+        told: what the planner is told of the changes: how they are on average, not when they come.
         until_s: after the weather's begin; epochs that end later are left out, so that all variants meet the same.
     """
 
     name: str
     sleeps: SleepWeather | None = None
     changes: Weather | None = None
+    told: MarkovWeather | None = None
     until_s: float = math.inf
 
 
 def row_of(name: str) -> Row:
-    """A row by its name; `UserError` where its graph is not here."""
+    """A row by its name, whether its graph is here or not."""
     kind, _, graph = name.partition(" ")
     if graph == "small":
         spec = SbmGraph(source="sbm", num_nodes=600, average_degree=8, num_features=16, num_classes=4)
@@ -185,7 +199,7 @@ def row_of(name: str) -> Row:
         # Rows of SAGE's halos can be made only where no layer but the last multiplies first (planner.hybrid.levels).
         model = ModelSpec(kind=kind, num_layers=3, hidden_channels=128)
         return Row(name, spec, model, "aggregate_first", precompute=True)
-    real = NpzGraph(source="npz", path=dataset(graph))
+    real = NpzGraph(source="npz", path=DATASETS / f"{graph}.npz")
     return Row(name, real, ModelSpec(kind=kind, hidden_channels=256), "multiply_first")
 
 
@@ -204,9 +218,27 @@ def weathers_of(scale: Scale, epoch_s: float, slowest_s: float) -> list[RunWeath
             SLEEP_2_EPOCHS,
             sleeps=SleepWeather(sleep_s=PositiveFloat(2 * epoch_s), duration_epochs=5, seed=_SEED),
         ),
-        CHANGES: RunWeather(CHANGES, changes=drawn_weather(hosts, scale, begin_s), until_s=begin_s + scale.window_s),
+        CHANGES: RunWeather(
+            CHANGES,
+            changes=drawn_weather(hosts, scale, begin_s),
+            told=told_weather(scale),
+            until_s=begin_s + scale.window_s,
+        ),
     }
     return [RunWeather(CALM), *(made[name] for name in scale.weathers)]
+
+
+def told_weather(scale: Scale) -> MarkovWeather:
+    """The mean of what `drawn_weather` draws: two of three spells are of a host's link, two of three of its processor.
+
+    Its spells are of one host after another; here they are of each by itself.
+    """
+    spell_s, pause_s = float(np.mean(scale.spell_s)), float(np.mean(scale.pause_s))
+    fair_s = scale.num_hosts * (spell_s + pause_s) * 3 / 2 - spell_s
+    link, compute = (
+        TwoState(share=float(np.mean(shares)), fair_s=fair_s, slow_s=spell_s) for shares in (_LINK_SHARES, _CPU_SHARES)
+    )
+    return MarkovWeather(workers=(WorkerWeather(compute=compute, link=link),) * scale.num_hosts, seed=_SEED)
 
 
 def drawn_weather(hosts: Sequence[str], scale: Scale, begin_s: float) -> Weather:

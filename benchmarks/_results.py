@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from profiles.contract import read_mapping, replacing
 
 RESULTS = Path(__file__).parent / "results"
+_ROOT = Path(__file__).parents[1]
+_CODE = ("planner", "profiles", "runtime")
 
 
 def today() -> str:
@@ -23,6 +27,18 @@ def machine() -> str:
     return f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores"
 
 
+def about() -> dict[str, str]:
+    """What a part of a result says of itself: day, machine, and a digest of the code that planned and predicted it."""
+    return {"date": today(), "machine": machine(), "code": _code()}
+
+
+def _code() -> str:
+    found = hashlib.sha256()
+    for path in sorted(path for folder in _CODE for path in (_ROOT / folder).rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:12]
+
+
 def record_of(name: str, result: dict, *, quick: bool = False) -> dict:
     """A benchmark's result, with what it is of."""
     command = f"python -m benchmarks {name}{' --quick' if quick else ''}"
@@ -33,6 +49,17 @@ def keep(file: str, record: dict) -> None:
     """Writes a record in place of the last one."""
     with replacing(RESULTS / f"{file}.json") as temporary:
         temporary.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def kept_parts(file: str, parts: str, key: str, settings: Mapping[str, str]) -> dict[str, dict]:
+    """Of the parts of a result that were kept, those of the settings that they have now, by name.
+
+    Args:
+        parts: the result's list of them; key: of a part's name.
+        settings: fingerprints, by name.
+    """
+    found = kept(file).get(parts, [])
+    return {part[key]: part for part in found if settings.get(part[key], "") == part.get("settings")}
 
 
 def kept(file: str) -> dict:

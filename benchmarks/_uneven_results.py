@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks._results import keep, kept, machine, record_of, today
+from benchmarks._results import about, keep, kept_parts, record_of, today
 from benchmarks._uneven_runs import Timed, Trained, epoch_s, groups_s
 from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, Row
 from planner.plan import WorkerLoad
@@ -31,8 +31,7 @@ def row_result(row: Row, timed: Mapping[str, Timed]) -> dict:
     return {
         "row": row.name,
         "settings": row.fingerprint(),
-        "date": today(),
-        "machine": machine(),
+        **about(),
         "pace_s": float(np.median([seconds for each in timed.values() for seconds in each.pace_s])),
         "epochs": timed[BASE].plan.job.training.epochs,
         "exact_speedup": speedups[ALL_EXACT],
@@ -124,9 +123,7 @@ def summary(rows: Sequence[Row], results: Mapping[str, dict], skipped: list[str]
 
 def kept_results(rows: Sequence[Row]) -> dict[str, dict]:
     """What was written of these rows under the settings they have now, by name; some may lack their accuracies."""
-    settings = {row.name: row.fingerprint() for row in rows}
-    found = kept(_FILE).get("rows", [])
-    return {result["row"]: result for result in found if settings.get(result["row"]) == result["settings"]}
+    return kept_parts(_FILE, "rows", "row", {row.name: row.fingerprint() for row in rows})
 
 
 def keep_results(rows: Sequence[Row], results: Mapping[str, dict], skipped: list[str]) -> None:

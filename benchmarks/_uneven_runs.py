@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._emulated_runs import loaded, started_fast, undisturbed
+from benchmarks._emulated import loaded, started_fast, undisturbed
 from benchmarks._uneven_settings import (
     ALL,
     APPROXIMATE,

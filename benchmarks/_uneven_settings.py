@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 
 from pydantic import PositiveFloat
 
-from benchmarks._common import DATASETS, dataset
-from benchmarks._emulated_settings import MBIT
+from benchmarks._common import DATASETS, fingerprint_of
+from benchmarks._emulated import MBIT
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
-from profiles.errors import UserError
 from profiles.machine import Link
 
 _HOSTS = ((0.8, 1000), (0.4, 1000), (0.4, 200), (0.2, 200))  # cores, Mbit/s
@@ -80,8 +77,7 @@ class Row:
         """Of the settings that its figures are of; where a graph lies is not one of them, which one is in the name."""
         jobs = {name: job.model_dump(mode="json", exclude={"graph": {"path"}}) for name, job in self.jobs.items()}
         timing = [NUM_ROUNDS, RUN_S, MIN_GROUPS, MAX_GROUPS, INTERVAL, WARM_UP, ACCURACY_EPOCHS]
-        canonical = json.dumps([self.name, jobs, _HOSTS, timing], sort_keys=True)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return fingerprint_of([self.name, jobs, _HOSTS, timing])
 
 
 def rows_of(quick: bool) -> list[Row]:
@@ -89,16 +85,6 @@ def rows_of(quick: bool) -> list[Row]:
     names = ("small",) if quick else ("coauthor_physics", "fb100_cornell5", "reddit-shaped")
     kinds: tuple[ModelKind, ...] = ("gcn",) if quick else ("gcn", "sage")
     return [_row(kind, name, 16 if quick else _HIDDEN) for kind in kinds for name in names]
-
-
-def why_not(row: Row) -> str | None:
-    """Why a row cannot be run here (None: it can)."""
-    if isinstance(row.graph, NpzGraph):
-        try:
-            dataset(row.graph.path.stem)
-        except UserError as error:
-            return f"{row.name}: {error}"
-    return None
 
 
 def _row(kind: ModelKind, name: str, hidden: int) -> Row:

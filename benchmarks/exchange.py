@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT, ROOT
-from benchmarks._emulated_runs import inside
-from benchmarks._emulated_settings import clusters
+from benchmarks._emulated import inside
+from benchmarks._prediction_settings import clusters
 from profiles.launch import hosts_here, launch
 
 CLUSTERS = ("two uneven", "three uneven", "four uneven")

@@ -1,4 +1,4 @@
-"""The pool of CPU buffers against torch's own allocation: epoch time, page faults and memory, same losses."""
+"""The pool of CPU buffers against torch's own allocation: epoch time and page faults, with the same losses."""
 
 from __future__ import annotations
 

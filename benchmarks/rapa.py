@@ -27,12 +27,11 @@ from planner.job import Job, ModelSpec, RmatGraph, SbmGraph
 from planner.loaders import load_graph
 from planner.partition import partition
 from planner.program import LayerDecision
-from planner.rapa.adjust_halos import adjust_halos
-from planner.rapa.give_back import give_back
 from planner.rapa.linear import LinearCost
 from planner.rapa.optimum import HeuristicGap, heuristic_gap
 from planner.rapa.pairs import HaloPairs
 from planner.rapa.paper import paper_cost
+from planner.rapa.prune import kept_halos
 from planner.rapa.seconds import Cost, SecondsCost
 from planner.strategies.base import Problem
 from planner.strategies.trial import Trial
@@ -131,7 +130,7 @@ def _compared(num_nodes: int, num_edges: int, groups: tuple[str, ...]) -> Iterat
         costs: dict[str, Cost] = {"seconds": seconds, "paper": _paper_cost(trial)}
         whole_s = trial.epoch_s(_LAYERS)
         for name, cost in costs.items():
-            kept = give_back(pairs, cost, seconds.fits, adjust_halos(pairs, cost, seconds.fits))
+            kept = kept_halos(pairs, cost, seconds.fits)
             less = replace(trial, halo=prune_halo(trial.halo, pairs.pruned(kept)), _caches={})
             yield {
                 "graph": graph.name,

@@ -134,7 +134,7 @@ class _Runs:
         if self.resident is not None:
             resident = self._stages(kind, self.resident)
             times = self._profile(resident).times
-            predicted_resident_s = self.setting.num_batches * (times.gpu_batching_s + times.model_s)
+            predicted_resident_s = self.setting.num_batches * (times.gpu_batching_s + times.gpu_only_model_s)
             timed["resident"] = lambda epoch: self._epoch(resident, Buffers(0, 1), epoch)
         if pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE:
             timed["PyG"] = self._pyg_epoch(stages)

@@ -31,11 +31,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import OUT
-from benchmarks._emulated_runs import MAX_TRIES, inside, without_limits
+from benchmarks._common import OUT, why_absent
+from benchmarks._emulated import MAX_TRIES, inside, without_limits
 from benchmarks._uneven_results import is_complete, keep_results, kept_results, row_result, summary, with_accuracy
 from benchmarks._uneven_runs import time_row, train_row
-from benchmarks._uneven_settings import ACCURACY_EPOCHS, NUM_ROUNDS, Row, rows_of, uneven_cluster, why_not
+from benchmarks._uneven_settings import ACCURACY_EPOCHS, NUM_ROUNDS, Row, rows_of, uneven_cluster
 from planner import api
 from planner.cluster import Cluster
 
@@ -45,14 +45,14 @@ def main(quick: bool) -> dict:
     rows = rows_of(quick)
     results = {} if quick else kept_results(rows)
     missing = [row for row in rows if not is_complete(results.get(row.name))]
-    skipped = [reason for row in missing if (reason := why_not(row))]
+    skipped = [reason for row in missing if (reason := why_absent(row.name, row.graph))]
 
     def keep(name: str, result: dict) -> None:
         results[name] = result
         if not quick:
             keep_results(rows, results, skipped)
 
-    if here := [row for row in missing if not why_not(row)]:
+    if here := [row for row in missing if not why_absent(row.name, row.graph)]:
         _measure(here, results, keep, quick)
     _show([results[row.name] for row in rows if row.name in results])
     return summary(rows, results, skipped)

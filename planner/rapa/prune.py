@@ -12,7 +12,7 @@ from planner.program import LayerDecision
 from planner.rapa.adjust_halos import adjust_halos
 from planner.rapa.give_back import give_back
 from planner.rapa.pairs import HaloPairs
-from planner.rapa.seconds import SecondsCost
+from planner.rapa.seconds import Cost, Fits, SecondsCost
 from planner.strategies.trial import Trial
 
 
@@ -42,14 +42,14 @@ def prune_halos(
     cache: CacheDecision = NO_CACHE,
     at_work: np.ndarray | None = None,
 ) -> Pruning:
-    """Algorithms 2 and 3 on a partition whose halos are still whole, less what they prune for nothing.
+    """`kept_halos` on a partition whose halos are still whole, by its predicted seconds.
 
     Args:
         cache: rows that will be kept between epochs, so that they travel in few.
         at_work: bool [W], workers that have a share of the graph (None: all).
     """
     pairs, cost = HaloPairs.of(trial.problem.graph, trial.halo), SecondsCost(trial, layers, cache)
-    kept = give_back(pairs, cost, cost.fits, adjust_halos(pairs, cost, cost.fits, at_work))
+    kept = kept_halos(pairs, cost, cost.fits, at_work)
     num_edges = sum(shape.num_edges for shape in trial.shapes)
     return Pruning(
         pruned=pairs.pruned(kept),
@@ -59,6 +59,15 @@ def prune_halos(
         before_s=cost(pairs.loads(pairs.everything)),
         after_s=cost(pairs.loads(kept)),
     )
+
+
+def kept_halos(pairs: HaloPairs, cost: Cost, fits: Fits, at_work: np.ndarray | None = None) -> np.ndarray:
+    """bool [K]: what algorithms 2 and 3 keep, and what they prune for nothing.
+
+    Args:
+        at_work: bool [W], workers that have a share of the graph (None: all).
+    """
+    return give_back(pairs, cost, fits, adjust_halos(pairs, cost, fits, at_work))
 
 
 def balance_rows(prunings: Mapping[str, Pruning]) -> list[dict[str, float | str]]:

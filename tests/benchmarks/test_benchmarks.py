@@ -101,6 +101,7 @@ def test_quick_dispatch_is_near_the_optimum(benchmark):
     assert 0 <= result["mean_gap_to_found"] <= result["mean_gap"] <= 0.02
     assert result["worst_gap_to_found"] <= result["worst_gap"] <= 0.1
     assert result["mean_bound_gap"] < result["paper_mean_bound_gap"]
+    assert result["mean_regret_with_threads"] <= result["worst_regret_with_threads"] <= 0.01
 
 
 def test_quick_routes_run(benchmark, monkeypatch):
@@ -210,9 +211,14 @@ def test_quick_fluctuation_runs_in_weather(benchmark):
     """Both variants run in calm and in changing weather; every figure is there, none is judged."""
     result = benchmark("fluctuation", "--quick")
     (row,) = result["rows"]
-    base, ours = row["variants"]
-    assert (row["row"], row["weather"], row["best_static"]) == ("gcn small", "links and processors", base["variant"])
-    assert [variant["variant"] for variant in row["variants"]] == ["all communicated", "hybrid, online"]
+    (weather,) = row["weathers"]
+    base, ours = weather["variants"]
+    assert (row["row"], weather["weather"], weather["best_static"]) == (
+        "gcn small",
+        "links and processors",
+        base["variant"],
+    )
+    assert [variant["variant"] for variant in weather["variants"]] == ["all communicated", "hybrid, online"]
     assert base["least_cut"] == 1.0
     assert result["delay_cut_adjustment"] == pytest.approx(ours["least_cut"])
     assert result["delay_cut_total"] is result["worst_accuracy_gap_pct"] is None

@@ -1,15 +1,20 @@
 """The benchmark of fluctuating hosts: what is looked at and how delays are compared."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from timed_traces import measured
 
+from benchmarks import _fluctuation_accuracy as accuracy
+from benchmarks import _results, fluctuation
 from benchmarks._fluctuation_costs import deciding_share
+from benchmarks._fluctuation_results import cut_of_sums, cuts, errors, mean_cut
 from benchmarks._fluctuation_runs import counted_s, measured_lengths_s
-from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, weathers_of
-from benchmarks.fluctuation import _cut_of_sums, _errors, _mean_cut, cuts
+from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, row_of, told_weather, weathers_of
 from planner.trace import Adjusted
 
 HOSTS = [host.name for host in FULL.cluster().hosts]
@@ -68,9 +73,9 @@ def test_one_large_cut_counts_little_in_that_of_all_delays():
         ours = epochs(mean_s, 1.0)
         variants = [each | cuts(each, best) for each in (best, ours)]
         results.append({"best_static": "all communicated", "variants": variants})
-    assert _mean_cut(results, "ours") == pytest.approx(20.0)
-    assert _cut_of_sums(results, "ours") == pytest.approx(8 / 4.01)
-    assert _cut_of_sums(results, "theirs") is None
+    assert mean_cut(results, "ours") == pytest.approx(20.0)
+    assert cut_of_sums(results, "ours") == pytest.approx(8 / 4.01)
+    assert cut_of_sums(results, "theirs") is None
 
 
 def test_about_one_host_is_affected_at_any_time():
@@ -85,6 +90,19 @@ def test_about_one_host_is_affected_at_any_time():
         assert FULL.spell_s[0] <= spell.to_s - spell.from_s <= FULL.spell_s[1]
         assert 0.1 <= min(spell.link, spell.cpu) <= 0.5
     assert {spell.host for spell in spells} == set(HOSTS)
+
+
+def test_the_planner_is_told_what_weather_is_on_average():
+    """The share of time that a host's link is slow, and how slow, is what many drawn spells have."""
+    told = told_weather(FULL)
+    assert len(told.workers) == FULL.num_hosts
+    state = told.workers[0].link
+    spells = drawn_weather(HOSTS, replace(FULL, window_s=10_000.0), 0.0).spells
+    whole_s, slow = spells[-1].to_s, [spell for spell in spells if spell.link < 1]
+    slow_s = sum(spell.to_s - spell.from_s for spell in slow) / FULL.num_hosts
+    assert state.slow_s / (state.slow_s + state.fair_s) == pytest.approx(slow_s / whole_s, rel=0.1)
+    assert state.share == pytest.approx(np.mean([spell.link for spell in slow]), rel=0.1)
+    assert state.slow_s == pytest.approx(np.mean([spell.to_s - spell.from_s for spell in slow]), rel=0.1)
 
 
 def test_all_variants_of_a_row_meet_the_same_weathers():
@@ -117,7 +135,85 @@ def test_errors_of_those_that_adjust_stand_apart():
         {"mean_error": error, "p95_error": 2 * error, "is_simulated_as_run": as_run}
         for error, as_run in ((-0.1, True), (0.05, True), (0.4, False))
     ]
-    found = _errors([{"variants": variants}])
+    found = errors([{"variants": variants}])
     assert found["worst_simulated_mean_error"] == 0.1
     assert found["worst_simulated_p95_error_of_adjusting"] == 0.8
-    assert _errors([{"variants": variants[:2]}])["worst_simulated_mean_error_of_adjusting"] is None
+    assert errors([{"variants": variants[:2]}])["worst_simulated_mean_error_of_adjusting"] is None
+
+
+def known(row):
+    """What is known of a row that has run, where nothing of it is looked at."""
+    return {
+        "row": row.name,
+        "settings": FULL.fingerprint(row),
+        "preprocessing_share": 0.01,
+        "weathers": [],
+    }
+
+
+def trained(row):
+    """The same of a graph."""
+    return {"graph": row.name, "settings": accuracy.fingerprint(row), "cases": []}
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    """Runs the whole benchmark with nothing measured; gives its result and what it did."""
+    done = []
+
+    def measured_row(_, row, cluster):
+        done.append(row.name)
+        return known(row)
+
+    def trained_graph(row, cluster, folder):
+        done.append(row.name)
+        return trained(row)
+
+    monkeypatch.setattr(_results, "RESULTS", tmp_path)
+    monkeypatch.setattr(fluctuation, "why_absent", lambda name, _: None)
+    monkeypatch.setattr(fluctuation, "profiled", lambda scale, folder: scale.cluster())
+    monkeypatch.setattr(fluctuation, "inside", lambda cluster: nullcontext())
+    monkeypatch.setattr(fluctuation.accuracy, "accuracies_of", trained_graph)
+    monkeypatch.setattr(fluctuation._Results, "_measured", measured_row)
+
+    def run():
+        done.clear()
+        return fluctuation.main(quick=False), list(done)
+
+    return run
+
+
+def test_what_has_run_is_not_run_again(session):
+    """Rows and graphs are written as soon as they are known, and read in the next session."""
+    result, done = session()
+    assert done == [*FULL.rows, *FULL.accuracy_graphs]
+    assert result["missing"] == result["skipped"] == []
+    again, done = session()
+    assert done == []
+    assert again == result
+
+
+def test_other_settings_are_run_again(session, monkeypatch):
+    """They may make other figures."""
+    session()
+    longer = replace(FULL, window_s=2 * FULL.window_s)
+    monkeypatch.setattr(fluctuation, "FULL", longer)
+    assert session()[1] == list(FULL.rows)
+
+
+def test_graphs_that_are_not_here_are_missing_and_said(session, monkeypatch):
+    """The others are run."""
+    absent = {FULL.rows[0], FULL.accuracy_graphs[0]}
+    monkeypatch.setattr(fluctuation, "why_absent", lambda name, _: f"{name}: not here" if name in absent else None)
+    result, done = session()
+    assert done == [*FULL.rows[1:], *FULL.accuracy_graphs[1:]]
+    assert result["missing"] == [FULL.rows[0], FULL.accuracy_graphs[0]]
+    assert result["skipped"] == [f"{name}: not here" for name in result["missing"]]
+
+
+def test_a_graph_may_lie_elsewhere_but_not_be_another():
+    """Figures are of a graph, wherever it lies."""
+    row = row_of(FULL.rows[0])
+    moved = replace(row, graph=row.graph.model_copy(update={"path": Path("elsewhere.npz")}))
+    assert FULL.fingerprint(moved) == FULL.fingerprint(row)
+    assert FULL.fingerprint(replace(row, name="another")) != FULL.fingerprint(row)

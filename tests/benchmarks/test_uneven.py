@@ -233,7 +233,7 @@ def test_it_is_said_whether_the_timed_plans_were_trained():
 
 def test_a_graph_that_is_not_here_is_missing_and_said(sessions, monkeypatch):
     """The other rows are run."""
-    monkeypatch.setattr(uneven, "why_not", lambda row: "second: not here" if row.name == "second" else None)
+    monkeypatch.setattr(uneven, "why_absent", lambda name, _: "second: not here" if name == "second" else None)
     result, done = sessions()
     assert done == ["timed first", "trained first"]
     assert (result["missing_rows"], result["skipped"]) == (["second"], ["second: not here"])

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import PositiveFloat
 
-from benchmarks._common import dataset
+from benchmarks._common import DATASETS, fingerprint_of
+from benchmarks._emulated import MBIT
 from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
 from profiles.machine import Link
 
-MBIT = 125e3  # bytes a second
 UNLIMITED = None
 UNPINNED = "metis"  # nothing but that every worker has its share
-_CLUSTERS: dict[str, list[tuple[float, float | None]]] = {  # cores and Mbit/s of every host
-    "two even": [(0.8, UNLIMITED)] * 2,
-    "two uneven": [(0.9, 1000), (0.45, 500)],
-    "two far": [(0.7, 100)] * 2,
-    "three even": [(0.55, 500)] * 3,
-    "three uneven": [(0.8, 1000), (0.4, 200), (0.4, 200)],
-    "three unlimited": [(0.7, UNLIMITED), (0.5, UNLIMITED), (0.35, UNLIMITED)],
-    "four even": [(0.4, 1000)] * 4,
-    "four uneven": [(0.7, 1000), (0.4, 1000), (0.4, 200), (0.25, 200)],
+_CLUSTERS: dict[str, list[tuple[float, float | None, int]]] = {  # of every host: cores, Mbit/s, workers
+    "two even": [(0.8, UNLIMITED, 1)] * 2,
+    "two uneven": [(0.9, 1000, 1), (0.45, 500, 1)],
+    "two far": [(0.7, 100, 1)] * 2,
+    "two shared": [(0.8, 500, 2)] * 2,
+    "three even": [(0.55, 500, 1)] * 3,
+    "three uneven": [(0.8, 1000, 1), (0.4, 200, 1), (0.4, 200, 1)],
+    "three unlimited": [(0.7, UNLIMITED, 1), (0.5, UNLIMITED, 1), (0.35, UNLIMITED, 1)],
+    "four even": [(0.4, 1000, 1)] * 4,
+    "four uneven": [(0.7, 1000, 1), (0.4, 1000, 1), (0.4, 200, 1), (0.25, 200, 1)],
 }
 GROUPS_PER_CLUSTER = 2
+TRAINING_S = 3.0  # of one round
+MIN_EPOCHS, MAX_EPOCHS = 8, 160
+NUM_ROUNDS = 3
 _KINDS = ("gcn", "sage", "gcn", "sage", "gat")
 _WIDTHS = (64, 128, 256, 512)
 
@@ -47,15 +52,30 @@ def clusters() -> dict[str, Cluster]:
             hosts=tuple(
                 HostSpec(
                     name=f"h{index}",
-                    devices=(DeviceSpec(catalog="t4"),),
+                    devices=(DeviceSpec(catalog="t4", count=num_workers),),
                     cpu_cores=PositiveFloat(cores),
                     link=Link(bytes_per_s=PositiveFloat(rate * MBIT)) if rate else None,
                 )
-                for index, (cores, rate) in enumerate(hosts)
+                for index, (cores, rate, num_workers) in enumerate(hosts)
             ),
         )
         for name, hosts in _CLUSTERS.items()
     }
+
+
+def groups_of(cluster: str) -> list[Group]:
+    """The benchmark's groups on one cluster."""
+    return [group for group in groups() if group.cluster == cluster]
+
+
+def fingerprint(cluster: str, its_groups: Sequence[Group]) -> str:
+    """Of the settings that a cluster's figures are of; where a graph lies is not one of them."""
+    jobs = [
+        (group.name, job.model_dump(mode="json", exclude={"graph": {"path"}}))
+        for group in its_groups
+        for job in group.jobs
+    ]
+    return fingerprint_of([cluster, _CLUSTERS[cluster], jobs, TRAINING_S, MIN_EPOCHS, MAX_EPOCHS, NUM_ROUNDS])
 
 
 def groups(shift: int = 0) -> list[Group]:
@@ -84,7 +104,7 @@ def _graphs(seed: int) -> list[tuple[str, SbmGraph | RmatGraph | NpzGraph]]:
         source="sbm", num_nodes=16_000, average_degree=16, num_features=128, num_classes=16, homophily=0.8, seed=seed
     )
     rmat = RmatGraph(source="rmat", num_nodes=20_000, num_edges=240_000, num_features=96, seed=seed)
-    return [("sbm", sbm), ("photo", NpzGraph(source="npz", path=dataset("amazon_photo"))), ("rmat", rmat)]
+    return [("sbm", sbm), ("photo", NpzGraph(source="npz", path=DATASETS / "amazon_photo.npz")), ("rmat", rmat)]
 
 
 def _pins(kind: str) -> dict[str, PinnedDecisions]:
