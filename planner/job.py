@@ -218,6 +218,8 @@ class PartialReducePin(Contract):
             behind at once, and their gradients stand for more vertices that are not theirs.
         absent: `scale` up the gradients of who is there (as the paper does), or `reuse` the last of who is not.
         closing_epochs: last ones, in which all wait for all again; their exact steps undo what groups' steps were off.
+        average_epochs: last ones, the mean of whose weights the run ends with: steps of few workers jump about, and
+            their mean costs no waiting (0: the last weights).
     """
 
     alpha: Annotated[float, Field(ge=0)] | None = None
@@ -225,6 +227,13 @@ class PartialReducePin(Contract):
     min_group: PositiveInt | None = None
     absent: Absent = "scale"
     closing_epochs: PositiveInt | None = None
+    average_epochs: NonNegativeInt = 0
+
+    @model_validator(mode="after")
+    def _averages_what_is_stale(self) -> Self:
+        if self.average_epochs and self.max_staleness == 0:
+            raise ValueError("average_epochs is for steps that are not exact; leave it out where max_staleness is 0")
+        return self
 
 
 class PinnedDecisions(Contract):

@@ -69,6 +69,7 @@ def choose_partial_reduce(
         max_staleness=max_staleness,
         min_group=min_group,
         closing_epochs=closing_epochs,
+        average_epochs=pin.average_epochs,
         absent=pin.absent,
         contributing=tuple(map(tuple, contributing.tolist())),
     )

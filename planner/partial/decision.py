@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from profiles.contract import Contract
 
@@ -21,6 +21,7 @@ class PartialReduceDecision(Contract):
             than K steps on end; 0: all wait for all, which is exact.
         min_group: fewest workers that may step without the others.
         closing_epochs: last ones, in which all wait for all again: exact steps that undo what groups' steps were off.
+        average_epochs: last ones, the mean of whose weights the run ends with (0: the last weights).
         absent: `scale` up the gradients of who is there (equations 13 and 14), or `reuse` the last of who is not.
         contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
     """
@@ -29,8 +30,15 @@ class PartialReduceDecision(Contract):
     max_staleness: NonNegativeInt = 3
     min_group: PositiveInt
     closing_epochs: PositiveInt = 1
+    average_epochs: NonNegativeInt = 0
     absent: Absent = "scale"
     contributing: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _averages_what_is_stale(self) -> Self:
+        if self.average_epochs and not self.is_stale:
+            raise ValueError("average_epochs with max_staleness 0: the mean of exact training's weights is not exact")
+        return self
 
     @property
     def is_stale(self) -> bool:

@@ -39,6 +39,11 @@ def sums_bytes(program: Program, max_staleness: int, num_epochs: int) -> int:
     return 2 * min(max_staleness, num_epochs) * FLOAT_BYTES * (program.num_parameters + 1)
 
 
+def mean_bytes(program: Program, average_epochs: int) -> int:
+    """Device bytes of the mean of the weights, where one is made."""
+    return FLOAT_BYTES * program.num_parameters if average_epochs else 0
+
+
 def on_device(num_bytes: int, placement: Placement, rank: int) -> int:
     """Of a worker's mailbox what its device has to hold: none on CUDA, where it lies in the host's memory."""
     return 0 if placement.profile_of(rank).device_kind == "cuda" else num_bytes

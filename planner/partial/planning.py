@@ -9,7 +9,7 @@ from planner.job import Job
 from planner.partial.contributing import contributing_vertices
 from planner.partial.decide import choose_partial_reduce
 from planner.partial.decision import PartialReduceDecision
-from planner.partial.memory import mailbox_bytes_of, on_device
+from planner.partial.memory import mailbox_bytes_of, mean_bytes, on_device
 from planner.plan import Plan, WorkerLoad
 from planner.schedule import Schedule
 from planner.weather.model import WeatherFigures
@@ -51,10 +51,12 @@ def with_mailboxes(plan: Plan) -> Plan:
     """The plan with what partial reduce holds in host memory, for which its choice has left room."""
     if plan.decision.partial is None:
         return plan
-    loads = tuple(_with_mailbox(plan, rank, mailbox_bytes_of(plan, rank)) for rank in range(plan.num_workers))
+    mean = mean_bytes(plan.program(), plan.decision.partial.average_epochs)
+    loads = tuple(_with_mailbox(plan, rank, mailbox_bytes_of(plan, rank), mean) for rank in range(plan.num_workers))
     return plan.model_copy(update={"prediction": plan.prediction.model_copy(update={"workers": loads})})
 
 
-def _with_mailbox(plan: Plan, rank: int, num_bytes: int) -> WorkerLoad:
+def _with_mailbox(plan: Plan, rank: int, num_bytes: int, mean: int) -> WorkerLoad:
     load = plan.prediction.workers[rank]
-    return load.model_copy(update={"peak_bytes": load.peak_bytes + on_device(num_bytes, plan.placement, rank)})
+    held = on_device(num_bytes, plan.placement, rank) + mean
+    return load.model_copy(update={"peak_bytes": load.peak_bytes + held})

@@ -17,7 +17,7 @@ from planner.joint_cache.decision import NO_CACHE, CacheDecision
 from planner.lowering import FullBatchLowering
 from planner.memory import MemoryEstimate, estimate_memory
 from planner.partial.decide import most_staleness
-from planner.partial.memory import mailbox_bytes, on_device, sums_bytes
+from planner.partial.memory import mailbox_bytes, mean_bytes, on_device, sums_bytes
 from planner.program import LayerDecision, Program, build_program, num_hops
 from planner.shapes import WorkerShape, worker_shapes
 from planner.simulator.steady import play_epochs
@@ -205,9 +205,10 @@ class Trial:
         # Where it is decided again online which rows are made, any of them may travel.
         replicas = self.replicated.replicas if self.replicated and job.pin.adjust == "none" else None
         sums = sums_bytes(program, most_staleness(job), job.training.epochs)
+        mean = mean_bytes(program, job.pin.partial_reduce.average_epochs)
         for rank, shape in enumerate(self.shapes):
             num_bytes = mailbox_bytes(program, shape, rank, replicas) + sums
-            needs[rank] += on_device(num_bytes, self.problem.placement, rank)
+            needs[rank] += on_device(num_bytes, self.problem.placement, rank) + mean
         return needs
 
     def shortfall(self, layers: tuple[LayerDecision, ...], cache: CacheDecision = NO_CACHE) -> tuple[int, int]:

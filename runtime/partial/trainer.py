@@ -16,6 +16,7 @@ from planner.shard import Shard
 from profiles.roll_call import answer, answering
 from runtime.full_batch import EpochRecord, FullBatchTrainer
 from runtime.model import WorkerModel
+from runtime.partial.averaging import WeightMean
 from runtime.partial.exchange import PartialExchanger
 from runtime.partial.gradients import GroupGradient
 from runtime.partial.lateness import Lateness
@@ -60,6 +61,8 @@ class PartialReduceTrainer(FullBatchTrainer):
         self._exchange_by_mailbox()
         store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())
         self.rounds = Rounds(self.mailbox, decision, store, model.job.training.epochs, timeout_s)
+        num_epochs = model.job.training.epochs
+        self.mean = WeightMean(self.parameters, num_epochs - decision.average_epochs, num_epochs - 1)
         self.mesh = Mesh(connect_all(timeout_s), self.mailbox)
         self.mailbox.open(self.mesh)
 
@@ -82,6 +85,7 @@ class PartialReduceTrainer(FullBatchTrainer):
         record = super().train_epoch(epoch, traced=traced)
         self.lateness.pace.end_epoch()
         number = self.rounds.number if self.decision.is_stale else epoch
+        self.mean.after(number)
         oldest = max(self.lateness.oldest, number - epoch)
         num_members = len(self.rounds.group.members)
         return replace(record, epoch=number, begun=epoch, num_members=num_members, oldest=oldest)
@@ -126,6 +130,7 @@ class PartialReduceTrainer(FullBatchTrainer):
             total = self.gradient.of_sum(summed, members, self.num_workers)
             self._unflattened(total.to(self.recorder.device, copy=True))
             self.optimizer.step()
+            self.mean.after(number)
 
 
 def _layers_of(program: Program, names: list[str]) -> list[int]:

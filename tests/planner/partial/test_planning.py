@@ -136,6 +136,21 @@ def test_the_least_group_is_a_majority_or_what_is_pinned():
     assert least == [2, 1, 3]
 
 
+def test_the_mean_of_the_weights_is_pinned_and_counted():
+    """On every worker's device as many bytes as the weights; not beside exact training."""
+    plain, averaged = (plan_of(pin=PartialReducePin(average_epochs=count)) for count in (0, 20))
+    assert averaged.decision.partial.average_epochs == 20
+    weights = 4 * averaged.program().num_parameters
+    for before, after in zip(plain.prediction.workers, averaged.prediction.workers, strict=True):
+        assert after.peak_bytes - before.peak_bytes == weights
+    with pytest.raises(ValidationError, match="leave it out where max_staleness is 0"):
+        PartialReducePin(max_staleness=0, average_epochs=1)
+    raw = json.loads(averaged.model_dump_json())
+    raw["decision"]["partial"]["max_staleness"] = 0
+    with pytest.raises(UserError, match="is not exact"):
+        Plan.parse(raw, where="plan.json")
+
+
 def test_a_plan_predicts_its_weather():
     """Also from the file alone; sleeps cost less where workers go on without the sleeper."""
     plain, partial = (plan_of(pin=pin, weather=SLEEPS) for pin in (None, PartialReducePin(alpha=0.1, max_staleness=3)))

@@ -86,7 +86,7 @@ with reporting_errors(folder, rank):
         train(case)
     dist.destroy_process_group()
 """
-NUM_WORKERS, K, EPOCHS, EVENT_EPOCH, CLOSING = 3, 3, 14, 3, 4
+NUM_WORKERS, K, EPOCHS, EVENT_EPOCH, CLOSING, AVERAGED = 3, 3, 14, 3, 4, 5
 SMALL = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 NOISY = SbmGraph(
     source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=24, feature_signal=1.0, seed=4
@@ -105,6 +105,7 @@ LATE = [
     "alone-scaled",
     "late-at-the-end",
     "closing",
+    "late-averaged",
     "stopped",
     "learning-stale",
 ]
@@ -123,6 +124,7 @@ class Case:
         absent="reuse",
         min_group=None,
         closing_epochs=1,
+        average_epochs=0,
         sleeps=None,
         **training,
     ):
@@ -143,7 +145,7 @@ class Case:
             counts = contributing_vertices(self.halo, graph.train_mask, model)
             decided = PartialReduceDecision(
                 alpha=alpha, max_staleness=max_staleness, min_group=min_group or majority(NUM_WORKERS),
-                absent=absent, closing_epochs=closing_epochs,
+                absent=absent, closing_epochs=closing_epochs, average_epochs=average_epochs,
                 contributing=tuple(map(tuple, counts.tolist())),
             )  # fmt: skip
         self.decision = FullBatchDecision(
@@ -189,6 +191,9 @@ def cases(tmp_path_factory):
     for kind, order in MODELS:
         made[f"resting-{kind}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, **resting)
     made["patient"] = Case(SMALL, partial=(1e6, K))
+    made["patient-averaged"] = Case(SMALL, partial=(1e6, K), average_epochs=AVERAGED)
+    lates = {(2, EVENT_EPOCH): 2.0, (1, EPOCHS - AVERAGED): 1.0}
+    made["late-averaged"] = Case(SMALL, partial=(0.5, K), average_epochs=AVERAGED, sleeps=lates)
     made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0})
     made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0}, optimizer="sgd")
     made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 2.0})
@@ -266,6 +271,16 @@ def test_a_worker_alone_goes_on_where_it_may(cases, name):
     first = cases[name].results[0]
     assert first["members"][first["epoch"] == EVENT_EPOCH].tolist() == [1]
     assert first["members"][-1] == NUM_WORKERS
+
+
+def test_a_run_ends_with_the_mean_of_its_last_weights(cases):
+    """Where every step is everybody's: with that of halo exchange, whose weights it had until then."""
+    for ours, theirs in zip(cases["patient-averaged"].results, cases["exact-gcn"].results, strict=True):
+        num_weights = ours["grad"].shape[1]
+        weights, expected = ours["state"][:, :num_weights], theirs["state"][:, :num_weights]
+        np.testing.assert_allclose(weights[:-1], expected[:-1], rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(weights[-1], expected[-AVERAGED:].mean(0), rtol=1e-3, atol=1e-5)
+        assert np.abs(weights[-1] - expected[-1]).max() > 1e-3
 
 
 def test_in_the_closing_all_wait_for_all(cases):
