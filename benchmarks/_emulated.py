@@ -17,6 +17,8 @@ from planner.job import GraphSpec
 from planner.loaders import load_graph
 from profiles.steal import TOLERATED_SHARE
 
+Emulation = tuple[str, Sequence[EmulatedHost]]
+"""Its identity and its hosts, as `inside` yields them."""
 MBIT = 125e3  # bytes a second
 MAX_TRIES = 4
 _PAUSE_S = 10.0  # longer after every try

@@ -43,7 +43,7 @@ from rich.table import Table
 
 from benchmarks import _fluctuation_accuracy as accuracy
 from benchmarks._common import OUT, why_absent
-from benchmarks._emulated import inside, without_limits
+from benchmarks._emulated import inside
 from benchmarks._fluctuation_results import FILE, kept_accuracies, kept_rows, row_result, summary
 from benchmarks._fluctuation_runs import plan_row, profiled, run_case
 from benchmarks._fluctuation_settings import FULL, QUICK, Row, Scale, row_of
@@ -94,9 +94,9 @@ class _Results:
         return row_result(row, self._scale, cases, left_out, cluster)
 
     def _train(self, graphs: Sequence[Row], cluster: Cluster) -> None:
-        with inside(without_limits(cluster)):
+        with inside(cluster) as emulation:
             for row in graphs:
-                self._of_graph[row.name] = accuracy.accuracies_of(row, cluster, self._folder)
+                self._of_graph[row.name] = accuracy.accuracies_of(row, cluster, self._folder, emulation)
                 self._keep()
 
     def _keep(self) -> None:

@@ -165,7 +165,7 @@ def session(tmp_path, monkeypatch):
         done.append(row.name)
         return known(row)
 
-    def trained_graph(row, cluster, folder):
+    def trained_graph(row, cluster, folder, emulation):
         done.append(row.name)
         return trained(row)
 
