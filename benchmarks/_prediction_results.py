@@ -10,7 +10,7 @@ from benchmarks._prediction_runs import Run
 from benchmarks._prediction_settings import UNPINNED, Group, fingerprint
 from benchmarks._results import about
 from planner.calibrate import calibrate
-from planner.plan import Plan
+from planner.calibration.observe import with_profiles
 from planner.search import simulate_plan
 from profiles.machine import MachineProfile
 
@@ -49,7 +49,7 @@ def _row(run: Run, half: dict[str, MachineProfile], others: dict[str, MachinePro
     before = simulate_plan(run.plan, _NUM_REPLICAS)
     assert before.fluctuating
     after_s, after_others_s = (
-        simulate_plan(_with_profiles(run.plan, fitted), _NUM_REPLICAS).expected_epoch_s for fitted in (half, others)
+        simulate_plan(with_profiles(run.plan, fitted), _NUM_REPLICAS).expected_epoch_s for fitted in (half, others)
     )
     rounds_s = [trace.median_epoch_s for trace in run.measured]
     measured_s = float(np.median(rounds_s))
@@ -72,12 +72,6 @@ def _row(run: Run, half: dict[str, MachineProfile], others: dict[str, MachinePro
         "error_after_others": after_others_s / measured_s - 1 if others else None,
         "memory_errors": _memory_errors(run),
     }
-
-
-def _with_profiles(plan: Plan, fitted: dict[str, MachineProfile]) -> Plan:
-    """The same plan, predicted by other profiles of the same names."""
-    profiles = {key: fitted.get(profile.name, profile) for key, profile in plan.placement.profiles.items()}
-    return plan.model_copy(update={"placement": plan.placement.model_copy(update={"profiles": profiles})})
 
 
 def _memory_errors(run: Run) -> list[float]:

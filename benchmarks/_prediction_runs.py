@@ -24,11 +24,6 @@ class Run:
     plan: Plan
     measured: tuple[Trace, ...]
 
-    @property
-    def name(self) -> str:
-        """Cluster, group and plan."""
-        return f"{self.group.cluster}: {self.group.name}, {self.plan.job.name}"
-
 
 def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: bool) -> list[Run]:
     """Profiles a cluster's hosts where they run, then plans every job of its groups and runs them in rounds.

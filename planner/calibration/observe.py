@@ -62,7 +62,7 @@ def observe(plan: Plan, trace: Trace, corrected: Mapping[str, MachineProfile]) -
         corrected: profiles by name, as they are corrected so far. Samples are made of what the plan's own profiles say,
             at the pace of a simulation under these.
     """
-    tasks, schedule = lower_plan(plan).tasks, lower_plan(_under(plan, corrected))
+    tasks, schedule = lower_plan(plan).tasks, lower_plan(with_profiles(plan, corrected))
     spans = tuple(span for span in trace.spans if plan.decision.cache.refreshes(span.epoch))
     trace = trace.model_copy(update={"spans": spans})
     pace = _pace(schedule)
@@ -84,7 +84,7 @@ def observe(plan: Plan, trace: Trace, corrected: Mapping[str, MachineProfile]) -
     return seen
 
 
-def _under(plan: Plan, profiles: Mapping[str, MachineProfile]) -> Plan:
+def with_profiles(plan: Plan, profiles: Mapping[str, MachineProfile]) -> Plan:
     """The same plan predicted by other profiles of the same names."""
     placement = plan.placement
     by_key = {key: profiles.get(profile.name, profile) for key, profile in placement.profiles.items()}

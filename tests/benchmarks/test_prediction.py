@@ -103,7 +103,7 @@ def test_a_run_is_judged_by_what_others_calibrated(monkeypatch):
 
     monkeypatch.setattr(_prediction_results, "calibrate", calibrated)
     monkeypatch.setattr(_prediction_results, "simulate_plan", simulated)
-    monkeypatch.setattr(_prediction_results, "_with_profiles", with_profiles)
+    monkeypatch.setattr(_prediction_results, "with_profiles", with_profiles)
     found = cluster_result("two even", groups, runs)
     for at, (group, index) in enumerate(settings):
         by_half, by_others = judged[f"{group.name} {index}"]

@@ -275,26 +275,15 @@ emit({"files": [m.__file__ for m in (planner.job, runtime, profiles.machine)], "
     assert not any(file.startswith(str(here)) for file in event["files"])
 
 
-def test_a_users_mistake_stays_one(run, tmp_path):
-    """What a worker finds wrong with its input is told in its own words, which are all there is to look up."""
-    body = """
-from profiles.errors import UserError
+@pytest.mark.parametrize("kind", [UserError, NoPlanFitsError])
+def test_a_users_mistake_or_want_of_memory_stays_one(run, tmp_path, kind):
+    """What a worker finds wrong with its input, or too large, is told in its own words, which are all there is."""
+    body = f"""
+from profiles.errors import {kind.__name__}
 with reporting_errors(folder, rank):
-    raise UserError("graph.npz: no such file")
+    raise {kind.__name__}("graph.npz: no such file")
 """
-    with pytest.raises(UserError, match=r"^graph\.npz: no such file$"):
-        run(body)
-    assert not list((tmp_path / "run").iterdir())
-
-
-def test_what_does_not_fit_a_worker_is_told_as_such(run, tmp_path):
-    """As the planner tells it, so that the command line ends as where no plan fits."""
-    body = """
-from profiles.errors import NoPlanFitsError
-with reporting_errors(folder, rank):
-    raise NoPlanFitsError("batches need 7 bytes")
-"""
-    with pytest.raises(NoPlanFitsError, match=r"^batches need 7 bytes$"):
+    with pytest.raises(kind, match=r"^graph\.npz: no such file$"):
         run(body)
     assert not list((tmp_path / "run").iterdir())
 
