@@ -28,11 +28,12 @@ def machine() -> str:
 
 
 def about() -> dict[str, str]:
-    """What a part of a result says of itself: day, machine, and a digest of the code that planned and predicted it."""
-    return {"date": today(), "machine": machine(), "code": _code()}
+    """What a part of a result says of itself: day, machine, and the code that planned and predicted it."""
+    return {"date": today(), "machine": machine(), "code": code()}
 
 
-def _code() -> str:
+def code() -> str:
+    """A digest of the code that plans, predicts and runs."""
     found = hashlib.sha256()
     for path in sorted(path for folder in _CODE for path in (_ROOT / folder).rglob("*.py")):
         found.update(path.read_bytes())

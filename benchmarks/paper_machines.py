@@ -7,12 +7,15 @@ for one host whose devices exchange rows through its memory; the paper's are sec
 be compared, seconds cannot: rows travel at the pace of a group's slowest device on all ways, so communication does
 not tell devices apart as in equation 13; the graphs are partly stand-ins (`stands_for` says of what), and the paper's
 baseline exchanges input features in every epoch.
+
+A row is kept as soon as it is planned, and not planned again by the same code: a run may be cut short and go on later.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
@@ -20,13 +23,15 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from benchmarks._capgnn import GROUPS, speedup
-from benchmarks._common import DATASETS
+from benchmarks._common import DATASETS, fingerprint_of, why_absent
+from benchmarks._results import about, code, keep, kept_parts, record_of
 from planner.graph import Graph
 from planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
 from planner.loaders import load_graph
 from planner.rapa.prune import balance_rows
 from planner.what_if import Variant, one_host, plan_variants, prune_partition
 
+_FILE = "paper_machines"
 _HIDDEN, _NUM_LAYERS, _INTERVAL = 256, 3, 4  # as the paper's section 5.1; r is the issue's
 BASE, ALL = "equal parts", "by speed, pruned, r = 4"
 VARIANTS: dict[str, dict] = {
@@ -36,16 +41,43 @@ VARIANTS: dict[str, dict] = {
 }
 
 
+@dataclass(frozen=True)
+class _Of:
+    """What a row is of: a model and a graph (by the paper's label) on a group of devices."""
+
+    kind: ModelKind
+    label: str
+    group: str
+
+    @property
+    def name(self) -> str:
+        """As results have it."""
+        return f"{self.kind} {self.label} {self.group}"
+
+
 def main(quick: bool) -> dict:
-    """Plans every row in all variants."""
-    skipped: list[str] = []
-    rows = [
-        row
-        for label, graph, stands_for in _graphs(quick, skipped)
-        for kind in _kinds(quick)
-        for row in _rows(graph, label, stands_for, kind, quick)
-    ]
+    """Plans every row in all variants; the quick form keeps none."""
+    specs = {"Fr": _SMALL} if quick else {label: found for label, found in _SPECS.items() if not _why_absent(label)}
+    kinds: tuple[ModelKind, ...] = ("gcn",) if quick else ("gcn", "sage")
+    groups = ("x2", "x5", "x8") if quick else tuple(GROUPS)
+    wanted = [_Of(kind, label, group) for label in specs for kind in kinds for group in groups]
+    settings = {row.name: _fingerprint(row, specs[row.label][0]) for row in wanted}
+    found = {} if quick else kept_parts(_FILE, "rows", "row", settings)
+    for label, (spec, stands_for) in specs.items():
+        missing = [row for row in wanted if row.label == label and row.name not in found]
+        graph = load_graph(spec) if missing else None  # one at a time: the largest take a gigabyte
+        for row in missing:
+            assert graph is not None
+            of = {"row": row.name, "settings": settings[row.name], **about(), "stands_for": stands_for}
+            found[row.name] = of | _planned(row, graph)
+            if not quick:
+                keep(_FILE, record_of(_FILE, _summary(list(found.values()))))
+    rows = [found[row.name] for row in wanted]
     _show(rows)
+    return _summary(rows)
+
+
+def _summary(rows: Sequence[dict]) -> dict:
     fitting = [row for row in rows if ALL in row["speedups"]]
     return {
         "rank_correlation": _rank_correlation(fitting),
@@ -53,82 +85,68 @@ def main(quick: bool) -> dict:
         "rank_correlation_over_graphs": _over(fitting, ("model", "group")),
         "speedup": _geometric_mean([row["speedups"][ALL] for row in fitting]),
         "paper_speedup": _geometric_mean([row["paper_speedup"] for row in fitting]),
-        "skipped": skipped,
-        "rows": rows,
+        "skipped": [reason for label in _SPECS if (reason := _why_absent(label))],
+        "rows": list(rows),
     }
 
 
-def _kinds(quick: bool) -> tuple[ModelKind, ...]:
-    return ("gcn",) if quick else ("gcn", "sage")
+def _fingerprint(row: _Of, spec: GraphSpec) -> str:
+    """Of all that its figures are of; they are predictions, so the code is part of it."""
+    graph = spec.model_dump(mode="json", exclude={"path"})
+    return fingerprint_of([row.name, graph, GROUPS[row.group], VARIANTS, _HIDDEN, _NUM_LAYERS, code()])
 
 
-def _graphs(quick: bool, skipped: list[str]) -> Iterator[tuple[str, Graph, str]]:
-    """(the paper's label, graph, what it stands for), one at a time: the largest take a gigabyte."""
-    if quick:
-        small = SbmGraph(source="sbm", num_nodes=2000, average_degree=10.0, num_features=64, num_classes=7)
-        yield "Fr", load_graph(small), "Flickr, a generated graph of a fortieth of its size"
-        return
-    for label, spec, stands_for in _SPECS:
-        if isinstance(spec, NpzGraph) and not spec.path.exists():
-            skipped.append(f"{label}: {spec.path.name} is not part of the repository")
-            continue
-        yield label, load_graph(spec), stands_for
+def _why_absent(label: str) -> str | None:
+    return why_absent(label, _SPECS[label][0])
 
 
-_SPECS: tuple[tuple[str, GraphSpec, str], ...] = (
-    (
-        "Cl",
+_SMALL: tuple[GraphSpec, str] = (
+    SbmGraph(source="sbm", num_nodes=2000, average_degree=10.0, num_features=64, num_classes=7),
+    "Flickr, a generated graph of a fortieth of its size",
+)
+_SPECS: dict[str, tuple[GraphSpec, str]] = {
+    "Cl": (
         NpzGraph(source="npz", path=DATASETS / "cora_full.npz", split="random", synthetic_feature_width=8710),
         "CoraFull itself, with drawn features of its width",
     ),
-    (
-        "Cs",
+    "Cs": (
         NpzGraph(source="npz", path=DATASETS / "coauthor_physics.npz", split="random"),
         "CoauthorPhysics itself",
     ),
-    (
-        "Fr",
+    "Fr": (
         SbmGraph(source="sbm", num_nodes=89_250, average_degree=10.08, num_features=500, num_classes=7),
         "Flickr, a generated graph of its size",
     ),
-    (
-        "Rt",
+    "Rt": (
         SbmGraph(source="sbm", num_nodes=60_000, average_degree=100, num_features=602, num_classes=41, homophily=0.78),
         "Reddit, a generated graph of a quarter of its vertices and a twentieth of its edges",
     ),
-)
+}
 
 
-def _rows(graph: Graph, label: str, stands_for: str, kind: ModelKind, quick: bool) -> Iterator[dict]:
-    for group, devices in GROUPS.items():
-        if quick and group not in ("x2", "x5", "x8"):
-            continue
-        yield _row(graph, label, kind, group, devices) | {"stands_for": stands_for}
-
-
-def _row(graph: Graph, label: str, kind: ModelKind, group: str, devices: tuple[str, ...]) -> dict:
-    cluster = one_host(group, devices)
-    base = plan_variants({BASE: _job(kind, balance="equal", overlap=False)}, cluster, graph)[BASE]
-    row = {
-        "model": kind,
-        "dataset": label,
+def _planned(row: _Of, graph: Graph) -> dict:
+    cluster = one_host(row.group, GROUPS[row.group])
+    base = plan_variants({BASE: _job(row.kind, balance="equal", overlap=False)}, cluster, graph)[BASE]
+    result = {
+        "model": row.kind,
+        "dataset": row.label,
         "graph": graph.name,
-        "group": group,
-        "paper_speedup": speedup(kind, label, group),
+        "group": row.group,
+        "paper_speedup": speedup(row.kind, row.label, row.group),
         "speedups": {},
     }
     if base.plan is None or base.partition is None:
-        return row | {"does_not_fit": {BASE: base.reason}}
+        return result | {"does_not_fit": {BASE: base.reason}}
     sparse = base.plan.decision.sparse_features
-    jobs = {name: _job(kind, sparse_features=sparse, **pins) for name, pins in VARIANTS.items()}
+    jobs = {name: _job(row.kind, sparse_features=sparse, **pins) for name, pins in VARIANTS.items()}
     variants = plan_variants(jobs, cluster, graph)
     prunings = {
-        f"{group}, {name}": prune_partition(found.plan, found.partition, graph)
+        f"{row.group}, {name}": prune_partition(found.plan, found.partition, graph)
         for name, found in {BASE: base, "by speed": variants["by speed"]}.items()
         if found.plan and found.partition
     }
-    print(f"{kind} {graph.name} {group}: planned", flush=True)
-    return row | {
+    print(f"{row.kind} {graph.name} {row.group}: planned", flush=True)
+    return result | {
         "base_epoch_s": base.epoch_s,
         "speedups": {name: _gain(base, found) for name, found in variants.items() if found.plan},
         "fidelity": {name: found.plan.fidelity for name, found in variants.items() if found.plan},
@@ -150,7 +168,7 @@ def _job(kind: ModelKind, **pins) -> Job:
     return Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, fidelity=pin.needs, pin=pin)
 
 
-def _rank_correlation(rows: list[dict]) -> float | None:
+def _rank_correlation(rows: Sequence[dict]) -> float | None:
     """Spearman's, of the paper's speed-ups and ours; None where one side is all alike or there are under three."""
     pairs = np.array([(row["paper_speedup"], row["speedups"][ALL]) for row in rows])
     if len(pairs) < 3 or (np.ptp(pairs, axis=0) == 0).any():
@@ -158,7 +176,7 @@ def _rank_correlation(rows: list[dict]) -> float | None:
     return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)
 
 
-def _over(rows: list[dict], keys: tuple[str, str]) -> dict[str, float | None]:
+def _over(rows: Sequence[dict], keys: tuple[str, str]) -> dict[str, float | None]:
     """The correlation within every set of rows that agree in these keys."""
     names = sorted({tuple(row[key] for key in keys) for row in rows})
     return {
@@ -167,11 +185,11 @@ def _over(rows: list[dict], keys: tuple[str, str]) -> dict[str, float | None]:
     }
 
 
-def _geometric_mean(values: list[float]) -> float:
-    return math.exp(float(np.mean(np.log(values))))
+def _geometric_mean(values: list[float]) -> float | None:
+    return math.exp(float(np.mean(np.log(values)))) if values else None
 
 
-def _show(rows: list[dict]) -> None:
+def _show(rows: Sequence[dict]) -> None:
     table = Table(title="predicted on CaPGNN's machines: largest lambda over the mean, and speed-ups over equal parts")
     columns = ("row", "group", "max/mean", "pruned", "max/mean by speed", "pruned", *VARIANTS, "the paper")
     for column in columns:

@@ -7,7 +7,8 @@ neither regret nor gain. The planner's seconds include planning. Without CUDA a 
 batches are made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch that is timed.
 They are profiled, and the cache is presampled, on batches of another epoch than those timed, which have another order
 and other draws; what the cache saves is counted on such. To see how the number of cores matters, run it under
-`taskset`: every device and number of cores has a result of its own.
+`taskset`: every device and number of cores has a result of its own. A model's row is written there as soon as it is
+known, with its date, and not taken again under the same settings: a run may be cut short and go on later.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -25,8 +26,9 @@ from rich.table import Table
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 
-from benchmarks._common import median_and_spread
+from benchmarks._common import fingerprint_of, median_and_spread
 from benchmarks._mini_batch import MODELS, ON_CPU, ON_CUDA, QUICK, Setting, data_of, seeds_of, stages_of
+from benchmarks._results import about, keep, kept_parts, record_of
 from planner.minibatch.dispatch import Dispatch, dispatch
 from planner.minibatch.policy import Buffers
 from profiles.profiler import num_usable_cores
@@ -44,35 +46,49 @@ _RESIDENT_SHARE = 0.5  # of the device's free memory; the rest is for batches of
 
 
 def main(quick: bool) -> dict:
-    """Every model over every route."""
+    """The models that are missing, over every route; the quick form keeps nothing."""
     has_cuda = torch.cuda.is_available()
     setting = QUICK if quick else ON_CUDA if has_cuda else ON_CPU
-    num_threads = max(1, num_usable_cores() - 1)
-    torch.set_num_threads(1)
-    data = data_of(setting)
-    runs = _Runs(data, setting, torch.device("cuda" if has_cuda else "cpu"), num_threads)
-    rows = [runs.of(kind) for kind in (["sage"] if quick else MODELS)]
-    _show(rows)
     device = torch.cuda.get_device_name() if has_cuda else "cpu"
-    return {
-        "file": file_of(device, num_usable_cores()),
+    file = file_of(device, num_usable_cores())
+    settings = {kind: fingerprint_of([kind, vars(setting)]) for kind in (["sage"] if quick else MODELS)}
+    rows = {} if quick else kept_parts(file, "rows", "model", settings)
+    summary = {
         "device": device if has_cuda else "none: the CPU made the GPU's batches",
         "cores": num_usable_cores(),
         "num_vertices": setting.graph.num_nodes,
-        "num_edges": data.num_edges,
         "fan_outs": setting.fan_outs,
         "batches_an_epoch": setting.num_batches,
         "repeats": setting.repeats,
+    }
+    if missing := [kind for kind in settings if kind not in rows]:
+        runs = _runs(setting, torch.device("cuda" if has_cuda else "cpu"))
+        for kind in missing:
+            rows[kind] = {"model": kind, "settings": settings[kind], **about(), **runs.of(kind)}
+            if not quick:
+                keep(file, record_of("routes", summary | _over(list(rows.values()))))
+    ordered = [rows[kind] for kind in settings]
+    _show(ordered)
+    return {"file": file, **summary, **_over(ordered)}
+
+
+def _over(rows: Sequence[dict]) -> dict:
+    return {
         "worst_regret": max(row["regret"] for row in rows),
         "worst_prediction_error": max(abs(row["prediction_error"]) for row in rows),
         "gain_over_better_extreme": math.exp(float(np.mean([math.log(row["gain_over_extremes"]) for row in rows]))),
-        "rows": rows,
+        "rows": list(rows),
     }
 
 
 def file_of(device: str, num_cores: int) -> str:
     """The name of a result's file, without its end."""
     return f"routes_{re.sub('[^a-z0-9]+', '-', device.lower()).strip('-')}_{num_cores}_cores"
+
+
+def _runs(setting: Setting, device: torch.device) -> _Runs:
+    torch.set_num_threads(1)
+    return _Runs(data_of(setting), setting, device, max(1, num_usable_cores() - 1))
 
 
 class _Runs:
@@ -139,7 +155,7 @@ class _Runs:
         if pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE:
             timed["PyG"] = self._pyg_epoch(stages)
         seconds, epochs = self._in_turns(timed)
-        return self._row(kind, plan.epoch_s, seconds, epochs["planner"]) | {
+        return self._row(plan, seconds, epochs) | {
             "route": plan.route,
             "gap_to_bound": plan.gap,
             "times_s": profile.times.model_dump(exclude_none=True),
@@ -193,19 +209,20 @@ class _Runs:
                     seconds[name].append(time.perf_counter() - start_s)
         return seconds, last
 
-    def _row(self, kind: str, predicted_s: float, seconds: dict[str, list[float]], epoch: Epoch | None) -> dict:
+    def _row(self, plan: Dispatch, seconds: dict[str, list[float]], epochs: dict[str, Epoch | None]) -> dict:
         medians = {name: median_and_spread(values)[0] for name, values in seconds.items()}
         ours = medians["planner"]
         extremes = [medians[name] for name in ("CPU only", *self.sources)]
         grid = [value for name, value in medians.items() if name.startswith("grid")]
-        assert epoch is not None
+        routes = ((name, epoch) for name, epoch in epochs.items() if epoch and not name.startswith("grid"))
         return {
-            "model": kind,
+            "num_edges": self.data.num_edges,
             "seconds": {name: median_and_spread(values) for name, values in seconds.items()},
             "regret": ours / min(ours, *extremes, *grid) - 1,
             "gain_over_extremes": min(extremes) / ours,
-            "prediction_error": predicted_s / ours - 1,
-            "busy": _busy_shares(epoch, self.num_threads),
+            "gain_that_the_bound_allows": min(extremes) / plan.bound.seconds,
+            "prediction_error": plan.epoch_s / ours - 1,
+            "busy": {name: _busy_shares(epoch, self.num_threads) for name, epoch in routes},
         }
 
 
@@ -216,7 +233,10 @@ def _grid(num_batches: int) -> list[Buffers]:
 
 
 def _busy_shares(epoch: Epoch, num_threads: int) -> dict[str, float]:
-    """Of the epoch, how long CPU threads, PCIe and GPU were at work (MorphGL, table 5)."""
+    """Of the epoch, how long CPU threads, PCIe and GPU were at work (MorphGL, table 5).
+
+    A batch that the GPU makes counts as PCIe's work from begin to end, though it draws neighbours meanwhile too.
+    """
     end_s = max(span.end_s for span in epoch.spans)
 
     def share(stages: tuple[str, ...], lanes: int) -> float:

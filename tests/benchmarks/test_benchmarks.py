@@ -11,7 +11,7 @@ import torch
 import torch_geometric.typing as pyg_typing
 from emulating import needs_emulation
 
-from benchmarks import _common, exactness, one_device, routes
+from benchmarks import _common, exactness, one_device, paper_machines, routes
 from benchmarks.__main__ import main
 from benchmarks.sampling import uniformity
 from profiles.catalog import catalog_profile
@@ -118,7 +118,9 @@ def test_quick_routes_run(benchmark, monkeypatch):
     assert epochs.count(1) == epochs.count(2) == len(row["seconds"].keys() - {"PyG"})
     assert {"planner", "CPU only", "GPU only"} <= set(row["seconds"])
     assert all(median > 0 for median, _ in row["seconds"].values())
-    assert 0 < row["busy"]["gpu"] <= 1
+    assert row["busy"].keys() == {"planner", "CPU only", "GPU only"}
+    assert all(0 < busy["gpu"] <= 1 for busy in row["busy"].values())
+    assert row["gain_that_the_bound_allows"] > 0
 
 
 def test_every_machine_has_a_result_of_its_own(benchmark, monkeypatch, tmp_path):
@@ -253,6 +255,7 @@ def test_quick_loader_is_compared_with_pyg(benchmark):
     """Both loaders give batches of the same shapes, with and without workers, and are timed."""
     result = benchmark("loader", "--quick")
     assert [row["num_workers"] for row in result["rows"]] == [0, 2]
+    assert [(row["batches"], row["fan_outs"]) for row in result["rows"]] == [(8, [10, 5])] * 2
     assert result["speedup_over_pyg"] > 0
     assert all(row["size_difference"] < 0.02 and row["edges_a_batch"] > 1000 for row in result["rows"])
 
@@ -263,3 +266,48 @@ def test_loader_benchmark_says_what_is_missing(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "loader", "--quick"])
     assert main() == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("benchmarks: PyG's NeighborLoader cannot sample here")
+
+
+def test_routes_go_on_where_they_were_cut_short(monkeypatch, tmp_path):
+    """A model's row is kept before the next model begins, and is not taken again."""
+    asked: list[str] = []
+
+    class Runs:
+        def of(self, kind: str) -> dict:
+            asked.append(kind)
+            if asked == ["gcn", "sage"]:
+                raise KeyboardInterrupt
+            return {"regret": 0.01, "prediction_error": -0.02, "gain_over_extremes": 1.5, "times_s": {"of": kind}}
+
+    monkeypatch.setattr("benchmarks._results.RESULTS", tmp_path)
+    monkeypatch.setattr(routes, "_runs", lambda *_: Runs())
+    monkeypatch.setattr(routes, "_show", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        routes.main(quick=False)
+    result = routes.main(quick=False)
+    assert asked == ["gcn", "sage", "sage", "gat"]
+    assert [row["model"] for row in result["rows"]] == ["gcn", "sage", "gat"]
+    assert result["gain_over_better_extreme"] == pytest.approx(1.5)
+
+
+def test_paper_machines_go_on_where_they_were_cut_short(monkeypatch, tmp_path):
+    """A row is kept before the next is planned, and is not planned again by the same code, but by another."""
+    planned: list[str] = []
+
+    def plan(row, _graph):
+        planned.append(row.name)
+        if len(planned) == 2:
+            raise KeyboardInterrupt
+        return {"model": row.kind, "dataset": row.label, "group": row.group, "paper_speedup": 2.0, "speedups": {}}
+
+    monkeypatch.setattr("benchmarks._results.RESULTS", tmp_path)
+    monkeypatch.setattr(paper_machines, "_SPECS", {"Fr": paper_machines._SMALL})
+    monkeypatch.setattr(paper_machines, "GROUPS", {"x2": ("t4", "t4")})
+    monkeypatch.setattr(paper_machines, "_planned", plan)
+    with pytest.raises(KeyboardInterrupt):
+        paper_machines.main(quick=False)
+    assert [row["row"] for row in paper_machines.main(quick=False)["rows"]] == ["gcn Fr x2", "sage Fr x2"]
+    assert planned == ["gcn Fr x2", "sage Fr x2", "sage Fr x2"]
+    monkeypatch.setattr(paper_machines, "code", lambda: "another")
+    paper_machines.main(quick=False)
+    assert planned[3:] == ["gcn Fr x2", "sage Fr x2"]
