@@ -30,6 +30,7 @@ def start_worker(parser: argparse.ArgumentParser, run: Callable[[argparse.Namesp
     parser.add_argument("folder", type=Path, help="folder of the run, which receives error reports")
     parser.add_argument("--timeout-s", type=float, default=300.0, help="longest wait for another worker, seconds")
     arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     with reporting_errors(arguments.folder, int(os.environ["RANK"])):
         run(arguments)
 

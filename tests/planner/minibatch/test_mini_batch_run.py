@@ -1,15 +1,18 @@
 """Starting a mini-batch job: how many workers with how many threads, and what is refused before any is started."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
+from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.job import Job, MiniBatchSpec, NpzGraph, PinnedDecisions, SbmGraph
 from planner.minibatch import run
 from planner.minibatch.run import check_apart, run_mini_batches
 from profiles.agents import HostGroup
 from profiles.errors import UserError
+from profiles.launch import HOSTS_VARIABLE
 
 JOB = Job(schema_version=1, graph=SbmGraph(source="sbm"), mini_batch=MiniBatchSpec(fan_outs=(10, 5)))
 
@@ -53,6 +56,45 @@ def test_workers_share_the_cores(started, monkeypatch, tmp_path, num_devices, nu
     assert started["module"] == "runtime.mini_batch"
     assert started["arguments"][1:] == [str(tmp_path), "--timeout-s=9.0"]
     assert started["job"] == JOB
+
+
+TWO_HOSTS = Cluster(
+    schema_version=1,
+    hosts=(
+        HostSpec(name="slow", devices=(DeviceSpec(catalog="t4"),), cpu_cores=0.5),
+        HostSpec(name="fast", devices=(DeviceSpec(catalog="t4", count=2),)),
+    ),
+)
+
+
+def test_every_device_of_an_emulated_cluster_is_a_worker_on_its_host(started, monkeypatch, tmp_path):
+    """Workers share what cores their host has, of the machine's five; one with half a core has a thread still."""
+    reached = [
+        {"name": host.name, "address": f"10.0.0.{index}", "interface": "eth0", "prefix": ["in", host.name]}
+        for index, host in enumerate(TWO_HOSTS.hosts)
+    ]
+    (tmp_path / "hosts.json").write_text(json.dumps(reached))
+    monkeypatch.setenv(HOSTS_VARIABLE, str(tmp_path / "hosts.json"))
+    start(tmp_path / "out", cluster=TWO_HOSTS)
+    assert started["hosts"] == [
+        HostGroup(1, 1, ("in", "slow"), "10.0.0.0", "eth0"),
+        HostGroup(2, 2, ("in", "fast"), "10.0.0.1", "eth0"),
+    ]
+
+
+def test_hosts_that_cannot_be_reached_are_refused(started, monkeypatch, tmp_path):
+    """By name, with what to do, and no file."""
+    monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
+    with pytest.raises(UserError, match="slow, fast cannot be reached from here: use `gnnplan emulate`"):
+        run_mini_batches(JOB, tmp_path, cluster=TWO_HOSTS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_emulated_hosts_have_no_cuda_devices(started, monkeypatch, tmp_path):
+    """Two of them would train on one device."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(UserError, match="hide this machine's CUDA devices"):
+        run_mini_batches(JOB, tmp_path, cluster=TWO_HOSTS)
 
 
 @pytest.mark.parametrize(("num_devices", "kind"), [(0, "5 cores"), (2, "2 CUDA devices")])

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from emulating import cluster, host, needs_emulation, remains
 
 from planner.cli import main
 from planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
@@ -16,7 +17,7 @@ from profiles.errors import RunFailedError, UserError
 from runtime.mini_batch import job_worker
 from runtime.mini_batch.job_worker import _Worker, run_worker
 from runtime.reference import build_pyg_model
-from tests.runtime.partial.faulty import EARLIER_MODEL, Once, processes_of, send
+from tests.runtime.partial.faulty import EARLIER_MODEL, Once, hosts_up, processes_of, send
 
 TWO_DEVICES = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="2 workers need as many CUDA devices")
 ENDLESS = TrainingSpec(epochs=1_000_000, learning_rate=1e-3)
@@ -101,6 +102,21 @@ def test_a_job_is_trained_by_two_workers(tmp_path):
     record = run_mini_batches(job(), tmp_path, num_workers=2, timeout_s=60, on_event=heard.append)
     assert [event["epoch"] for event in heard if event["event"] == "epoch"] == [0, 1, 2, 3]
     check(record, tmp_path, 2, num_batches=4)
+
+
+@pytest.mark.distributed
+@needs_emulation
+@pytest.mark.skipif(torch.cuda.is_available(), reason="emulated hosts have CPU workers")
+def test_hosts_of_an_emulated_cluster_train_what_this_machine_does(tmp_path, monkeypatch):
+    """A worker on each, over its own link: to rounding the weights of two workers that share this machine."""
+    hosts = cluster(host("h0", cpu_cores=0.8), host("h1", cpu_cores=0.8))
+    with hosts_up(hosts, monkeypatch) as identity:
+        record = run_mini_batches(job(), tmp_path / "hosts", cluster=hosts, timeout_s=60)
+    check(record, tmp_path / "hosts", 2, num_batches=4)
+    assert remains(identity) == []
+    run_mini_batches(job(), tmp_path / "here", num_workers=2, timeout_s=60)
+    there, here = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("hosts", "here"))
+    torch.testing.assert_close(there, here, rtol=1e-4, atol=1e-5)
 
 
 def kill(folder):
