@@ -22,9 +22,11 @@ class StageFailedError(RunFailedError):
 class Ended:
     """A stage that has ended.
 
+    What handing over takes is part of it: threads wake each other, and queue for the interpreter.
+
     Args:
         result: what its call returned.
-        start_s, end_s: on the monotonic clock.
+        start_s, end_s: on the monotonic clock, from the end of the stage that let it begin to when its own is known.
     """
 
     stage: str
@@ -39,6 +41,7 @@ class _Order:
     stage: str
     batch: int
     call: Callable[[], object]
+    start_s: float
 
 
 class Lanes:
@@ -50,13 +53,15 @@ class Lanes:
     """
 
     def __init__(self, names: tuple[str, ...], timeout_s: float) -> None:
-        self._ended: SimpleQueue[Ended | tuple[_Order, BaseException]] = SimpleQueue()
+        self._ended: SimpleQueue[tuple[_Order, object, BaseException | None]] = SimpleQueue()
         self._orders: Mapping[str, Queue[_Order | None]] = {name: Queue() for name in names}
         self._threads = [Thread(target=self._work, args=(name,), name=name, daemon=True) for name in names]
         self._timeout_s = timeout_s
         self._under_way: set[tuple[str, int]] = set()
+        self._known_s = 0.0  # when the last end became known
 
     def __enter__(self) -> Lanes:
+        self._known_s = time.monotonic()
         for thread in self._threads:
             thread.start()
         return self
@@ -76,7 +81,7 @@ class Lanes:
     def begin(self, lane: str, stage: str, batch: int, call: Callable[[], object]) -> None:
         """Has the lane run a stage of batch number `batch`, after those it was given before."""
         self._under_way.add((stage, batch))
-        self._orders[lane].put(_Order(stage, batch, call))
+        self._orders[lane].put(_Order(stage, batch, call, self._known_s))
 
     def wait(self) -> Ended:
         """The next stage to end.
@@ -87,19 +92,19 @@ class Lanes:
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:
-                ended = self._ended.get(timeout=min(_LOOK_S, self._timeout_s))
+                order, result, error = self._ended.get(timeout=min(_LOOK_S, self._timeout_s))
                 break
             except Empty:
                 if time.monotonic() > deadline_s:
                     waiting = ", ".join(f"{stage} of batch {batch}" for stage, batch in sorted(self._under_way))
                     raise StageFailedError(f"nothing ended in {self._timeout_s:.0f} s; under way: {waiting}") from None
-        if isinstance(ended, tuple):
-            order, error = ended
+        if error is not None:
             raise StageFailedError(
                 f"{order.stage} of batch {order.batch} failed: {type(error).__name__}: {error}"
             ) from error
-        self._under_way.remove((ended.stage, ended.batch))
-        return ended
+        self._under_way.remove((order.stage, order.batch))
+        self._known_s = time.monotonic()
+        return Ended(order.stage, order.batch, result, order.start_s, self._known_s)
 
     def _work(self, lane: str) -> None:
         while self._run_one(lane):
@@ -110,11 +115,10 @@ class Lanes:
         order = self._orders[lane].get()
         if order is None:
             return False
-        start_s = time.monotonic()
         try:
             result = order.call()
         except BaseException as error:  # whatever it is, the one who waits must learn of it
-            self._ended.put((order, error))
+            self._ended.put((order, None, error))
             return False
-        self._ended.put(Ended(order.stage, order.batch, result, start_s, time.monotonic()))
+        self._ended.put((order, result, None))
         return True

@@ -1,6 +1,7 @@
 """Lanes run what they are given, one after another, and tell of every end."""
 
 import threading
+import time
 
 import pytest
 
@@ -25,6 +26,19 @@ def test_a_lane_keeps_its_order_and_lanes_run_side_by_side():
         assert (first.stage, first.batch, first.result) == ("first", 2, "x")
         assert first.start_s <= first.end_s
     assert not alive()
+
+
+def test_handing_over_is_part_of_a_stage():
+    """One begins when the end that let it begin is known, and ends when its own is, though threads dawdle."""
+    with Lanes(("a", "b"), 20) as lanes:
+        lanes.begin("a", "first", 0, lambda: None)
+        first = lanes.wait()
+        time.sleep(0.05)
+        lanes.begin("a", "second", 1, lambda: None)
+        time.sleep(0.05)
+        second = lanes.wait()
+    assert second.start_s == first.end_s
+    assert second.end_s - second.start_s >= 0.1
 
 
 def run(stage, batch, call, timeout_s):
