@@ -61,19 +61,29 @@ def _needed_s(
     batch of the GPU's, and after the last one its batches, which come together, still have to be.
     """
     num_cpu = num_batches - num_gpu
-    round_s = num_cpu_threads * times.cpu_batching_s
+    cpu_batching_s, gpu_batching_s, dma_s, train_s = _stages_s(times, (num_cpu > 0) & (num_gpu > 0))
+    round_s = num_cpu_threads * cpu_batching_s
     num_rounds = -(-num_cpu // num_cpu_threads)
     last = num_cpu - (num_rounds - 1) * num_cpu_threads  # batches that no thread can have made before the last round
-    # A plan that leaves it open who makes what may end as GPU only with steps as long as beside the threads.
-    least_model_s = min(times.gpu_only_model_s, times.model_s)
-    model_s = np.where(num_cpu > 0, times.model_s, least_model_s)
-    after_s = np.maximum(last * times.dma_s + model_s, times.dma_s + last * model_s)
+    model_s = np.where(num_cpu > 0, train_s, np.minimum(times.gpu_only_model_s, train_s))
+    after_s = np.maximum(last * dma_s + model_s, dma_s + last * model_s)
     first_s = np.where(num_cpu > 0, round_s, 0.0)
-    batching_s = num_gpu * (times.gpu_batching_s if over_pcie else 0.0)
-    pcie_s = np.maximum(batching_s, first_s) + num_cpu * times.dma_s + model_s
-    arrived_s = np.where(num_cpu > 0, round_s + times.dma_s, 0.0)
-    gpu_s = np.maximum(num_gpu * (times.gpu_batching_s + model_s), arrived_s) + num_cpu * model_s
+    batching_s = num_gpu * (gpu_batching_s if over_pcie else 0.0)
+    pcie_s = np.maximum(batching_s, first_s) + num_cpu * dma_s + model_s
+    arrived_s = np.where(num_cpu > 0, round_s + dma_s, 0.0)
+    gpu_s = np.maximum(num_gpu * (gpu_batching_s + model_s), arrived_s) + num_cpu * model_s
     return {"CPU": np.where(num_cpu > 0, num_rounds * round_s + after_s, 0.0), "PCIe": pcie_s, "GPU": gpu_s}
+
+
+def _stages_s(times: StageTimes, both_make: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Seconds of CPU batching, GPU batching, copy and training step, [S] each.
+
+    A plan that leaves it open who makes what may end with one making all, at the times of both.
+    """
+    both = times.where_both_make
+    fields = ("cpu_batching_s", "gpu_batching_s", "dma_s", "model_s")
+    pairs = [(getattr(both, field), getattr(times, field)) for field in fields]
+    return tuple(np.where(both_make, both_s, min(both_s, alone_s)) for both_s, alone_s in pairs)
 
 
 def relaxed_epoch_s(times: StageTimes, ratio: float, num_batches: int) -> float:

@@ -177,7 +177,7 @@ def paper_loop(
     From the relaxed ratio, `cbs` goes up by one where the CPU was blocked for longer than the GPU waited,
     and down by one where not, until a plan comes again. Plans are compared by the time of a whole epoch.
     """
-    ratio = relaxed_ratio(times)
+    ratio = relaxed_ratio(times.where_both_make)
     slots = cpu_slots if ratio == 0 else min(max(1, int(gpu_slots / ratio)), cpu_slots)
     visited: dict[int, float] = {}
     while 1 <= slots <= cpu_slots and slots not in visited:

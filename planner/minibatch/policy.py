@@ -45,6 +45,10 @@ class Buffers:
         """
         return replace(self, cpu_slots=self.cpu_slots + num_cpu_threads - 1) if self.cpu_slots else self
 
+    def both_make(self, num_batches: int) -> bool:
+        """Whether CPU and GPU may each make some of so many batches."""
+        return self.cpu_slots > 0 and (self.num_gpu_batches is None or 0 < self.num_gpu_batches < num_batches)
+
 
 @dataclass
 class DualBufferPolicy:

@@ -50,6 +50,7 @@ def simulate_within(
 ) -> Played | None:
     """As `simulate`; None where it shows before the end that the epoch takes longer than `limit_s`."""
     policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
+    times = times.where_both_make if buffers.both_make(num_batches) else times
     return _Player(times, policy, num_cpu_threads).play(limit_s)
 
 

@@ -7,6 +7,15 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from profiles.contract import Contract
 
 
+class SideBySide(Contract):
+    """Stages while both CPU and GPU make batches: they read the same memory, over the same PCIe. As in `StageTimes`."""
+
+    cpu_batching_s: PositiveFloat
+    gpu_batching_s: PositiveFloat
+    dma_s: NonNegativeFloat
+    model_s: PositiveFloat
+
+
 class StageTimes(Contract):
     """Mean seconds of each stage of one mini-batch (MorphGL, section 4.2.1).
 
@@ -21,6 +30,7 @@ class StageTimes(Contract):
         resident_batching_s: GPU batching with graph and features in device memory, which leaves PCIe alone;
             None: they do not fit.
         model_alone_s: a step while these threads rest, as they do where the GPU makes all batches; None: as `model_s`.
+        together: where both make batches; None: as where one makes all.
     """
 
     cpu_batching_s: PositiveFloat
@@ -29,8 +39,16 @@ class StageTimes(Contract):
     model_s: PositiveFloat
     resident_batching_s: PositiveFloat | None = None
     model_alone_s: PositiveFloat | None = None
+    together: SideBySide | None = None
 
     @property
     def gpu_only_model_s(self) -> float:
         """A training step in plans in which the GPU makes all batches."""
         return self.model_s if self.model_alone_s is None else self.model_alone_s
+
+    @property
+    def where_both_make(self) -> StageTimes:
+        """The times of plans in which CPU and GPU both make batches."""
+        if self.together is None:
+            return self
+        return self.model_copy(update={**self.together.model_dump(), "together": None})

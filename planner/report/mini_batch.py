@@ -36,11 +36,13 @@ def mini_batch_table(run: MiniBatchRun) -> RenderableType:
 
 
 def _stages_table(run: MiniBatchRun) -> Table:
-    table = Table(title="stages, measured side by side", title_justify="left")
-    for column in ("stage", "mean", "variation"):
+    table = Table(title="stages of a batch, those of each route beside one another", title_justify="left")
+    both = run.times.together
+    for column in ("stage", "mean", "variation", *(["CPU and GPU side by side"] if both else [])):
         table.add_column(column, justify="left" if column == "stage" else "right")
     for stage, (words, field) in _STAGES.items():
-        table.add_row(words, seconds(getattr(run.times, field)), f"{run.variation[stage]:.0%}")
+        beside = [seconds(getattr(both, field))] if both else []
+        table.add_row(words, seconds(getattr(run.times, field)), f"{run.variation[stage]:.0%}", *beside)
     if run.times.model_alone_s is not None:
         table.add_row("training step, GPU only", seconds(run.times.model_alone_s), "")
     if run.device == "cpu":

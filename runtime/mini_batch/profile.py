@@ -1,4 +1,4 @@
-"""Measures the stages of a mini-batch, those of each route side by side."""
+"""Measures the stages of a mini-batch, those of each route side by side, and both routes beside one another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.minibatch.policy import Buffers
-from planner.minibatch.stages import StageTimes
+from planner.minibatch.stages import SideBySide, StageTimes
 from runtime.mini_batch.executor import Epoch, Stages, coming_again, run_epoch
 
 _WARM_UP = 2  # batches a thread: compilation, allocators, first touch of the data
@@ -16,7 +16,7 @@ _SLOTS = 2
 
 @dataclass(frozen=True)
 class StageProfile:
-    """Stage times and, for each stage, the standard deviation of its batches over their mean.
+    """Stage times and, for each stage of a route alone, the standard deviation of its batches over their mean.
 
     Small variations are what makes means a good model (MorphGL, section 4.2.1).
     """
@@ -35,11 +35,10 @@ def profile_stages(
     is_resident: bool = False,
     timeout_s: float = 300.0,
 ) -> StageProfile:
-    """Runs two short epochs, one with every batch made by the CPU, one with every batch made by the GPU.
+    """Runs three short epochs: every batch made by the CPU, every batch made by the GPU, and each by who is free first.
 
-    In each the stages of its route run beside one another, so what these take from each other is in the
-    means; what those of one route take from the other's is not. A training step is measured in both. Batches are
-    trained: give stages whose model may change, or undo it (`LoaderStages.undone`).
+    In each its stages run beside one another, so what they take from each other (memory, PCIe, cores) is in the
+    means. Batches are trained: give stages whose model may change, or undo it (`LoaderStages.undone`).
 
     Args:
         num_batches: of each epoch, at least two a thread, beside as many to warm up.
@@ -51,11 +50,11 @@ def profile_stages(
         UserError: there are no batches.
     """
     warm_up = _WARM_UP * num_cpu_threads
-    num_batches = max(num_batches, warm_up)
+    num_batches, slots = max(num_batches, warm_up), min(_SLOTS, gpu_slots)
     again = coming_again(stages, num_distinct)
     epochs = [
         run_epoch(again, buffers, num_batches + warm_up, 0, num_cpu_threads=num_cpu_threads, timeout_s=timeout_s)
-        for buffers in (Buffers(_SLOTS, min(_SLOTS, gpu_slots), 0), Buffers(0, 1))
+        for buffers in (Buffers(_SLOTS, slots, 0), Buffers(0, 1), Buffers(_SLOTS, slots))
     ]
     seconds = {
         "cpu_batch": _seconds(epochs[0], "cpu_batch", warm_up) / num_cpu_threads,
@@ -72,8 +71,21 @@ def profile_stages(
             model_s=means["train"],
             resident_batching_s=means["gpu_batch"] if is_resident else None,
             model_alone_s=float(_seconds(epochs[1], "train", warm_up).mean()),
+            together=_together(epochs[2], warm_up, num_cpu_threads),
         ),
         {stage: float(values.std() / means[stage]) for stage, values in seconds.items()},
+    )
+
+
+def _together(epoch: Epoch, warm_up: int, num_cpu_threads: int) -> SideBySide | None:
+    """None where one of the two was so much faster that it made all."""
+    stages = ("cpu_batch", "gpu_batch", "transfer", "train")
+    seconds = [_seconds(epoch, stage, warm_up) for stage in stages]
+    if not all(map(len, seconds)):
+        return None
+    cpu_batching_s, gpu_batching_s, dma_s, model_s = (float(values.mean()) for values in seconds)
+    return SideBySide(
+        cpu_batching_s=cpu_batching_s / num_cpu_threads, gpu_batching_s=gpu_batching_s, dma_s=dma_s, model_s=model_s
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.minibatch.dispatch import Dispatch, dispatch
 from planner.minibatch.policy import Buffers
-from planner.minibatch.stages import StageTimes
+from planner.minibatch.stages import SideBySide, StageTimes
 from runtime.mini_batch.executor import Epoch, Stages, run_epoch
 
 _FRESH = 0.5  # weight of the last epoch's mean beside what was known before
@@ -72,17 +72,27 @@ def train(
 
 def has_moved(before: StageTimes, now: StageTimes) -> bool:
     """Whether a stage takes longer or shorter than before, by so much that another plan may be better."""
-    pairs = zip(*(times.model_dump(exclude_none=True).values() for times in (before, now)), strict=True)
+    pairs = zip(*(_all_s(times) for times in (before, now)), strict=True)
     return any(abs(now_s - before_s) > _MOVED * before_s for before_s, now_s in pairs)
+
+
+def _all_s(times: StageTimes) -> list[float]:
+    known = times.model_dump(exclude_none=True)
+    together = known.pop("together", {})
+    return [*known.values(), *together.values()]
 
 
 def updated(times: StageTimes, epoch: Epoch, num_cpu_threads: int) -> StageTimes:
     """Stage times half as they were known, half as the epoch has them.
 
     A CPU batch takes one thread its whole time, so with several a batch comes so many times as often; where few worked,
-    the estimate never falls. Steps of an epoch without CPU batches are those of such epochs. Where everything is on the
-    device, the GPU makes its batches from there in any plan.
+    the estimate never falls. Steps of an epoch without CPU batches are those of such epochs, and where both make
+    batches, all stages are. Where everything is on the device, the GPU makes its batches from there in any plan.
     """
+    if times.together is not None and None not in (epoch.mean_s("cpu_batch"), epoch.mean_s("gpu_batch")):
+        now = updated(times.where_both_make, epoch, num_cpu_threads)
+        together = {name: getattr(now, name) for name in SideBySide.model_fields}
+        return times.model_copy(update={"together": SideBySide(**together)})
     fields = dict(_FIELD_OF)
     if times.model_alone_s is not None and epoch.mean_s("cpu_batch") is None:
         fields["train"] = "model_alone_s"

@@ -117,3 +117,10 @@ def test_every_thread_has_a_slot_to_work_in():
     assert Buffers(3, 2, 4).for_threads(4) == Buffers(6, 2, 4)
     assert Buffers(3, 2).for_threads(1) == Buffers(3, 2)
     assert Buffers(0, 1).for_threads(4) == Buffers(0, 1)
+
+
+def test_both_make_batches_where_neither_has_none():
+    """Or where each takes the next one left."""
+    assert Buffers(3, 2, 4).both_make(10)
+    assert Buffers(3, 2).both_make(10)
+    assert not any(buffers.both_make(10) for buffers in (Buffers(3, 2, 0), Buffers(3, 2, 10), Buffers(0, 1)))

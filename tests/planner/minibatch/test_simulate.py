@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from planner.minibatch.bound import epoch_bound
 from planner.minibatch.policy import Buffers, DualBufferPolicy
 from planner.minibatch.simulate import simulate, simulate_within
-from planner.minibatch.stages import StageTimes
+from planner.minibatch.stages import SideBySide, StageTimes
 
 
 def times(cpu, gpu, dma, model, **more):
@@ -17,11 +17,15 @@ def times(cpu, gpu, dma, model, **more):
 
 MS = st.integers(1, 60)
 TIMES = st.builds(times, MS, MS, MS, MS)
+SECONDS = MS.map(lambda ms: ms / 1e3)
+FIELDS = ("cpu_batching_s", "gpu_batching_s", "dma_s", "model_s")
+BOTH = st.builds(SideBySide, **dict.fromkeys(FIELDS, SECONDS))
+WITH_BOTH = st.builds(times, MS, MS, MS, MS, together=BOTH)
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    TIMES,
+    TIMES | WITH_BOTH,
     st.integers(1, 5),
     st.integers(1, 5),
     st.none() | st.integers(0, 20),
@@ -32,14 +36,28 @@ TIMES = st.builds(times, MS, MS, MS, MS)
 def test_no_epoch_is_shorter_than_the_bound_nor_a_resource_busier_than_the_epoch(
     stage, cpu_slots, gpu_slots, num_gpu, phased, hold, num_batches
 ):
-    """Whatever the policy."""
-    played = simulate(stage, Buffers(cpu_slots, gpu_slots, num_gpu, phased, hold), num_batches)
+    """Whatever the policy, also where stages take longer or shorter beside the other side's."""
+    buffers = Buffers(cpu_slots, gpu_slots, num_gpu, phased, hold)
+    played = simulate(stage, buffers, num_batches)
     assert played.epoch_s >= epoch_bound(stage, num_batches).seconds - 1e-6
+    stage = stage.where_both_make if buffers.both_make(num_batches) else stage
     assert max(played.cpu_busy_s, played.pcie_busy_s, played.gpu_busy_s) <= played.epoch_s + 1e-9
     assert played.gpu_busy_s + played.gpu_waiting_s == pytest.approx(played.epoch_s)
     made = played.num_gpu_made
     assert played.cpu_busy_s == pytest.approx((num_batches - made) * stage.cpu_batching_s)
     assert played.gpu_busy_s == pytest.approx(num_batches * stage.model_s + made * stage.gpu_batching_s)
+
+
+def test_both_sides_take_from_each_other_what_was_measured():
+    """Not where one makes all."""
+    stage = times(40, 30, 20, 10).model_copy(
+        update={"together": SideBySide(cpu_batching_s=0.08, gpu_batching_s=0.06, dma_s=0.03, model_s=0.015)}
+    )
+    mixed = simulate(stage, Buffers(2, 2, 4), 10)
+    assert mixed == simulate(stage.where_both_make, Buffers(2, 2, 4), 10)
+    assert mixed.cpu_busy_s == pytest.approx(6 * 0.08)
+    for extreme in (Buffers(2, 2, 0), Buffers(2, 2, 10), Buffers(0, 1)):
+        assert simulate(stage, extreme, 10) == simulate(times(40, 30, 20, 10), extreme, 10)
 
 
 def test_the_gpu_alone_does_one_thing_after_another():

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from planner.minibatch.stages import StageTimes
+from planner.minibatch.stages import SideBySide, StageTimes
 
 MEASURED = {"cpu_batching_s": 0.04, "gpu_batching_s": 0.03, "dma_s": 0.02, "model_s": 0.01}
 
@@ -12,6 +12,15 @@ def test_what_does_not_fit_the_device_has_no_time():
     """Unless it was measured; copies may take no time, as without a device."""
     assert StageTimes(**MEASURED).resident_batching_s is None
     assert StageTimes(**(MEASURED | {"dma_s": 0.0})).dma_s == 0
+
+
+def test_where_both_make_batches_their_own_times_count():
+    """And where these were not measured, each route's."""
+    alone = StageTimes(**MEASURED, model_alone_s=0.006)
+    assert alone.where_both_make == alone
+    both = {name: 1.5 * seconds for name, seconds in MEASURED.items()}
+    measured = alone.model_copy(update={"together": SideBySide(**both)})
+    assert measured.where_both_make == StageTimes(**both, model_alone_s=0.006)
 
 
 @pytest.mark.parametrize("name", [*MEASURED, "resident_batching_s", "model_alone_s"])

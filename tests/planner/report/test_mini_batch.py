@@ -4,7 +4,7 @@ from rich.console import Console
 
 from planner.job import Job, MiniBatchSpec, SbmGraph
 from planner.minibatch.record import MiniBatchEpoch, MiniBatchRun
-from planner.minibatch.stages import StageTimes
+from planner.minibatch.stages import SideBySide, StageTimes
 from planner.report.mini_batch import mini_batch_table
 
 
@@ -64,6 +64,16 @@ def test_steps_of_gpu_only_epochs_are_shown_where_they_were_measured():
     times = StageTimes(cpu_batching_s=0.02, gpu_batching_s=0.03, dma_s=0.001, model_s=0.004, model_alone_s=0.0072)
     assert "training step, GPU only" in shown(1, times=times)
     assert "7.2 ms" in shown(1, times=times)
+
+
+def test_what_stages_take_beside_the_other_sides_is_shown_where_it_was_measured():
+    """In a column of its own."""
+    both = SideBySide(cpu_batching_s=0.0333, gpu_batching_s=0.0444, dma_s=0.0011, model_s=0.0055)
+    times = StageTimes(cpu_batching_s=0.02, gpu_batching_s=0.03, dma_s=0.001, model_s=0.004, together=both)
+    text = shown(2, times=times)
+    assert "CPU and GPU side by side" in text
+    assert all(words in text for words in ("33.3 ms", "44.4 ms", "1.1 ms", "5.5 ms"))
+    assert "side by side" not in shown(2)
 
 
 def test_a_limit_without_a_device_is_said_to_be_of_no_effect():

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from planner.minibatch.dispatch import dispatch
-from planner.minibatch.stages import StageTimes
+from planner.minibatch.stages import SideBySide, StageTimes
 from runtime.mini_batch import train as module
 from runtime.mini_batch.executor import Epoch, StageSpan
 from runtime.mini_batch.train import has_moved, train, updated
@@ -71,6 +71,25 @@ def test_steps_beside_resting_threads_have_an_estimate_of_their_own():
     assert (alone.model_s, alone.model_alone_s) == (0.01, pytest.approx(0.013))
     beside = updated(times, Epoch(spans=[StageSpan("cpu_batch", 0, 0.0, 0.04), train_span]), num_cpu_threads=1)
     assert (beside.model_s, beside.model_alone_s) == (pytest.approx(0.015), 0.006)
+
+
+def test_stages_beside_the_other_sides_have_estimates_of_their_own():
+    """An epoch of which both made batches moves those, and only those; it is planned again then."""
+    both = SideBySide(cpu_batching_s=0.06, gpu_batching_s=0.05, dma_s=0.04, model_s=0.03)
+    times = TIMES.model_copy(update={"together": both})
+    spans = [StageSpan("cpu_batch", 0, 0.0, 0.08), StageSpan("gpu_batch", 1, 0.0, 0.03)]
+    mixed = updated(times, Epoch(spans=spans), num_cpu_threads=1)
+    assert mixed.together is not None
+    assert mixed.together.model_dump() == {
+        "cpu_batching_s": pytest.approx(0.07),
+        "gpu_batching_s": pytest.approx(0.04),
+        "dma_s": 0.04,
+        "model_s": 0.03,
+    }
+    assert mixed.model_copy(update={"together": both}) == times
+    assert has_moved(times, mixed)
+    alone = updated(times, Epoch(spans=spans[:1]), num_cpu_threads=1)
+    assert (alone.cpu_batching_s, alone.together) == (pytest.approx(0.06), both)
 
 
 def test_an_epoch_with_everything_on_the_device_is_the_gpus_alone():
