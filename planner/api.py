@@ -4,7 +4,7 @@ from planner import api
 profile = api.profile_machine(quick=True)
 plan = api.plan(job, cluster, Path("plan.json"))
 predicted = api.simulate(plan, num_replicas=1000)
-measured = api.run(Path("plan.json"), Path("run"))
+measured = api.run(Path("plan.json"), Path("run"))  # or api.prepare_run, for hosts of your own
 comparison = api.compare(predicted, measured)
 better = api.calibrate([(plan, measured)]).profiles
 record = api.minibatch(mini_batch_job, Path("run"))
@@ -23,6 +23,7 @@ from planner.job import Job
 from planner.loaders import load_graph
 from planner.minibatch.run import run_mini_batches as minibatch
 from planner.plan import Plan, save_plan
+from planner.run import prepare_run
 from planner.run import run_plan as run
 from planner.search import make_plan, named
 from planner.search import simulate_plan as simulate
@@ -42,6 +43,7 @@ __all__ = [
     "load_graph",
     "minibatch",
     "plan",
+    "prepare_run",
     "profile_cluster",
     "profile_machine",
     "run",

@@ -93,6 +93,9 @@ def _add_run(verbs: _Verbs) -> None:
     run.add_argument("plan", type=Path)
     run.add_argument("-o", "--output", type=Path, default=Path("run"), help="folder for the trace and the model")
     run.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait in a collective, seconds")
+    run.add_argument(
+        "--prepare", action="store_true", help="do not run: write a folder with a torchrun script for every host"
+    )
 
 
 def _add_compare(verbs: _Verbs) -> None:
@@ -147,12 +150,14 @@ def _add_minibatch(verbs: _Verbs) -> None:
     minibatch = _verb(
         verbs,
         "minibatch",
-        "measure, plan and train a job with sampled mini-batches on this machine",
+        "measure, plan and train a job with sampled mini-batches, on this machine or on emulated hosts",
         "gnnplan minibatch examples/mini_batch.toml -o out/mini_batch",
     )
     minibatch.add_argument("job", type=Path, help="job file with a [mini_batch] section")
     minibatch.add_argument("-o", "--output", type=Path, default=Path("mini_batch"), help="folder for record and model")
-    minibatch.add_argument("--workers", type=_count, default=0, help="workers (default: CUDA devices, or 1 on a CPU)")
+    where = minibatch.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=_count, default=0, help="workers (default: CUDA devices, or 1 on a CPU)")
+    where.add_argument("--cluster", type=Path, help="one on every device of this cluster, inside `gnnplan emulate`")
     minibatch.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait for a stage, seconds")
 
 

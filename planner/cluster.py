@@ -130,6 +130,22 @@ class Placement(Contract):
         """Of each host, by its index: memory for the halo rows that its workers keep together."""
         return tuple({worker.host_index: worker.region_bytes for worker in self.workers}.values())
 
+    @property
+    def workers_by_host(self) -> dict[str, int]:
+        """How many workers each host has, in the order of ranks."""
+        return dict(Counter(worker.host for worker in self.workers))
+
+    @property
+    def threads_by_host(self) -> dict[str, int]:
+        """Threads of each host's workers, as they were profiled.
+
+        One agent starts all workers of a host, with one number for all: that of its first worker's profile.
+        """
+        found: dict[str, int] = {}
+        for rank, worker in enumerate(self.workers):
+            found.setdefault(worker.host, self.profile_of(rank).num_threads)
+        return found
+
     def profile_of(self, worker: int) -> MachineProfile:
         """The profile of a worker by its rank."""
         return self.profiles[self.workers[worker].profile]

@@ -103,6 +103,12 @@ def simulate(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """`gnnplan run`."""
     check_writable(arguments.output / "measured.json")
+    if arguments.prepare:
+        scripts = api.prepare_run(arguments.plan, arguments.output)
+        facts = {"folder": str(arguments.output), "scripts": {host: str(path) for host, path in scripts.items()}}
+        _show(arguments, facts, f"copy {arguments.output} to every host, and there run its script:")
+        _wrote(arguments, *scripts.values())
+        return
     with epochs_bar() as on_event:
         trace = api.run(arguments.plan, arguments.output, timeout_s=arguments.timeout, on_event=on_event)
     facts = {
@@ -167,7 +173,12 @@ def minibatch(arguments: argparse.Namespace) -> None:
     check_writable(arguments.output / RUN_FILE)
     with epochs_bar() as on_event:
         record = api.minibatch(
-            job, arguments.output, num_workers=arguments.workers, timeout_s=arguments.timeout, on_event=on_event
+            job,
+            arguments.output,
+            num_workers=arguments.workers,
+            cluster=Cluster.load(arguments.cluster) if arguments.cluster else None,
+            timeout_s=arguments.timeout,
+            on_event=on_event,
         )
     _show(arguments, _facts(record), mini_batch_table(record))
     _wrote(arguments, arguments.output / RUN_FILE, arguments.output / "model.pt")

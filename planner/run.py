@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from planner.adjacency import aggregation_matrix
-from planner.cluster import Placement
 from planner.graph import Graph
 from planner.halo import build_halo, prune_halo
 from planner.hybrid.staging import write_staged
@@ -17,6 +15,7 @@ from planner.joint_cache.region import is_kept_as_decided
 from planner.loaders import load_graph
 from planner.plan import Partition, Plan, load_partition
 from planner.shard import cut_shard
+from planner.start_scripts import write_start_scripts
 from planner.trace import Trace
 from profiles.contract import replacing
 from profiles.errors import UserError
@@ -50,16 +49,8 @@ def run_plan(
     """
     plan = Plan.load(plan_path)
     _check_devices(plan)
-    workers_by_host = Counter(worker.host for worker in plan.placement.workers)
-    hosts = hosts_here(workers_by_host, threads_by_host(plan.placement))
-    graph = graph or load_graph(plan.job.graph)
-    plan.check_graph(graph)
-    partition = load_partition(plan, plan_path)
-    (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
-    write_shards(plan, graph, partition, folder / "shards")
-    for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
-        with replacing(folder / name) as temporary:  # together, so that the folder can be run again
-            temporary.write_bytes(source.read_bytes())
+    hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
+    _fill(folder, plan, plan_path, graph)
     launch(
         "runtime",
         [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
@@ -68,6 +59,32 @@ def run_plan(
         on_event=on_event,
     )
     return Trace.load(folder / MEASURED_FILE)
+
+
+def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) -> dict[str, Path]:
+    """Writes what the plan's hosts need to run it, wherever they are; returns each one's script, by its name.
+
+    Args:
+        plan_path, graph: as in `run_plan`.
+        folder: receives `shards/`, the plan with its partition, and `start_HOST.sh` for every host.
+
+    Raises:
+        UserError: the plan does not belong to this graph.
+    """
+    plan = Plan.load(plan_path)
+    _fill(folder, plan, plan_path, graph)
+    return write_start_scripts(plan, folder)
+
+
+def _fill(folder: Path, plan: Plan, plan_path: Path, graph: Graph | None) -> None:
+    graph = graph or load_graph(plan.job.graph)
+    plan.check_graph(graph)
+    partition = load_partition(plan, plan_path)
+    (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
+    write_shards(plan, graph, partition, folder / "shards")
+    for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
+        with replacing(folder / name) as temporary:  # together, so that the folder can be run again
+            temporary.write_bytes(source.read_bytes())
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
@@ -95,17 +112,6 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
         )
         shard.save(folder / f"worker_{rank}.npz")
     write_staged(plan, graph, matrix, halo, partition, folder)
-
-
-def threads_by_host(placement: Placement) -> dict[str, int]:
-    """Threads of each host's workers, as they were profiled.
-
-    One agent starts all workers of a host, with one number for all: that of its first worker's profile.
-    """
-    found: dict[str, int] = {}
-    for rank, worker in enumerate(placement.workers):
-        found.setdefault(worker.host, placement.profile_of(rank).num_threads)
-    return found
 
 
 def _check_devices(plan: Plan) -> None:

@@ -58,7 +58,9 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "no_plan_fits": str(error) if isinstance(error, NoPlanFitsError) else None,
             "traceback": traceback.format_exc(),
         }
-        (folder / f"worker_{rank}.error.json").write_text(json.dumps(report))
+        path = folder / f"worker_{rank}.error.json"
+        path.write_text(json.dumps(report))
+        print(f"worker {rank}: {report['error']} (its traceback is in {path})", file=sys.stderr, flush=True)
         raise SystemExit(1) from error
 
 

@@ -224,3 +224,18 @@ def test_two_hosts_never_carry_one_name(name, count, tmp_path):
         f"[[hosts]]\nname = '{name}'\ncount = {count}\n[[hosts.devices]]\ncatalog = 't4'\n" for name, count in hosts
     )
     assert "two hosts are called" in fault_of(write(tmp_path, text))
+
+
+def test_every_host_has_the_workers_of_its_devices_and_the_threads_it_was_profiled_with(tmp_path):
+    """Not the threads of the first host; within a host, those of its first worker."""
+    for threads in (1, 2, 4):
+        catalog_profile("t4").model_copy(update={"num_threads": threads}).save(tmp_path / f"{threads}.json")
+    devices = {threads: DeviceSpec(profile=tmp_path / f"{threads}.json", count=2) for threads in (1, 2, 4)}
+    hosts = (
+        HostSpec(name="many", devices=(devices[4],)),
+        HostSpec(name="one", devices=(devices[1],)),
+        HostSpec(name="both", count=2, devices=(devices[2], devices[1])),
+    )
+    placement = resolve(Cluster(hosts=hosts))
+    assert placement.threads_by_host == {"many": 4, "one": 1, "both-0": 2, "both-1": 2}
+    assert list(placement.workers_by_host.items()) == [("many", 2), ("one", 2), ("both-0", 4), ("both-1", 4)]

@@ -1,18 +1,47 @@
-"""Starting a plan's workers: with what their hosts' profiles say."""
+"""What a run's folder holds before its workers are started, here or elsewhere."""
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.run import threads_by_host
-from profiles.catalog import catalog_profile
+import pytest
+
+from planner import api
+from planner.cluster import Cluster, DeviceSpec, HostSpec
+from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from planner.plan import Plan, load_partition
+from planner.run import prepare_run
+from planner.shard import Shard
+from profiles.errors import UserError
+
+GRAPH = SbmGraph(source="sbm", num_nodes=60, average_degree=6, num_classes=3, num_features=8)
 
 
-def test_every_host_has_the_threads_it_was_profiled_with(tmp_path):
-    """Not those of the first host; within a host, those of its first worker."""
-    for threads in (1, 2, 4):
-        catalog_profile("t4").model_copy(update={"num_threads": threads}).save(tmp_path / f"{threads}.json")
-    devices = {threads: DeviceSpec(profile=tmp_path / f"{threads}.json", count=2) for threads in (1, 2, 4)}
-    hosts = (
-        HostSpec(name="many", devices=(devices[4],)),
-        HostSpec(name="one", devices=(devices[1],)),
-        HostSpec(name="both", count=2, devices=(devices[2], devices[1])),
-    )
-    assert threads_by_host(resolve(Cluster(hosts=hosts))) == {"many": 4, "one": 1, "both-0": 2, "both-1": 2}
+@pytest.fixture
+def plan_path(tmp_path):
+    """Two workers on each of two hosts."""
+    device = DeviceSpec(catalog="t4", count=2)
+    cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=(device,)) for name in ("left", "right")))
+    job = Job(graph=GRAPH, model=ModelSpec(hidden_channels=8), training=TrainingSpec(epochs=2))
+    api.plan(job, cluster, tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+def test_a_prepared_folder_is_all_that_workers_need(plan_path, tmp_path):
+    """Every worker's share, the plan with its partition, a script for every host; an earlier run's trace is gone."""
+    (tmp_path / "run").mkdir()
+    for name in ("measured.json", "model.pt"):
+        (tmp_path / "run" / name).write_text("of an earlier run")
+    scripts = prepare_run(plan_path, tmp_path / "run")
+    plan = Plan.load(tmp_path / "run" / "plan.json")
+    assert plan == Plan.load(plan_path)
+    partition = load_partition(plan, tmp_path / "run" / "plan.json")
+    shards = [Shard.load(tmp_path / "run" / "shards" / f"worker_{rank}.npz") for rank in range(4)]
+    assert [len(shard.vertices) for shard in shards] == [int((partition.part == rank).sum()) for rank in range(4)]
+    assert {host: path.name for host, path in scripts.items()} == {"left": "start_left.sh", "right": "start_right.sh"}
+    assert (tmp_path / "run" / "model.pt").exists()
+    assert not (tmp_path / "run" / "measured.json").exists()
+
+
+def test_a_plan_of_another_graph_is_not_prepared(plan_path, tmp_path):
+    """Nor are shards written."""
+    other = api.load_graph(GRAPH.model_copy(update={"seed": 5}))
+    with pytest.raises(UserError, match="graph"):
+        prepare_run(plan_path, tmp_path / "run", graph=other)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,53 @@
+"""What starts a plan's workers on machines that this one does not reach: a script for each host, for torchrun."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from planner.plan import Plan
+from profiles.contract import replacing
+
+_PORT = 29500  # torchrun's own
+_SCRIPT = """\
+#!/bin/sh
+# Starts {num_workers} of the plan's {all_workers} workers on {host}. Copy this folder to every host of the plan,
+# and run each host's own script there, all within a few minutes; {first} then has measured.json and model.pt.
+# MASTER_ADDR is where {first} is reached from the others, GLOO_SOCKET_IFNAME the interface by which hosts
+# reach one another (NCCL_SOCKET_IFNAME where workers have CUDA devices), PYTHON one that has gnnplan.
+cd "$(dirname "$0")" || exit 1
+export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME:-eth0}}" PYTHONSAFEPATH=1
+export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}
+exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
+    --nnodes={num_hosts} --node-rank={rank} --nproc-per-node={num_workers} \\
+    --master-addr="${{MASTER_ADDR:-{first}}}" --master-port="${{MASTER_PORT:-{port}}}" \\
+    -m runtime plan.json . "$@"
+"""
+
+
+def write_start_scripts(plan: Plan, folder: Path) -> dict[str, Path]:
+    """Writes `start_HOST.sh` for every host of a plan whose shards lie in `folder`; by host, in the order of ranks."""
+    workers, threads = plan.placement.workers_by_host, plan.placement.threads_by_host
+    first = _word(next(iter(workers)))
+    scripts = {}
+    for rank, (host, num_workers) in enumerate(workers.items()):
+        path = scripts[host] = folder / f"start_{_word(host)}.sh"
+        with replacing(path) as temporary:
+            temporary.write_text(
+                _SCRIPT.format(
+                    host=_word(host),
+                    first=first,
+                    port=_PORT,
+                    rank=rank,
+                    num_hosts=len(workers),
+                    num_workers=num_workers,
+                    all_workers=plan.num_workers,
+                    threads=threads[host],
+                )
+            )
+    return scripts
+
+
+def _word(host: str) -> str:
+    """A host's name without what a shell would read as more than a name."""
+    return re.sub(r"[^\w.:-]", "_", host)
