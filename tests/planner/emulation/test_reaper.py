@@ -1,4 +1,4 @@
-"""An emulation is taken down when its owner is gone, and not before; `test_emulate.py` has it killed for real."""
+"""An emulation is taken down when its owner is gone, and not before; in `test_emulate.py` owners are really killed."""
 
 import os
 import signal
