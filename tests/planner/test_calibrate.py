@@ -1,8 +1,6 @@
 """Calibration finds hidden factors in measured traces, and changes nothing that went as predicted."""
 
 import io
-from functools import lru_cache
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -12,24 +10,28 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from planner.calibrate import HOST_OVERHEAD, calibrate, load_run
-from planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
-from planner.cluster import Cluster, DeviceSpec, HostSpec
 from planner.costs import STEP_OVERHEAD
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from planner.job import TrainingSpec
 from planner.lowering import lower_plan
 from planner.report.tables import calibration_table
-from planner.search import make_plan
 from planner.simulator.steady import play_epochs
-from planner.trace import Span, Trace
 from planner.weather.model import SleepWeather
 from profiles.catalog import catalog_profile
 from profiles.errors import UserError
-from profiles.machine import CollectiveTable, CpuQuota, MachineProfile, OperatorTable, Point
+from profiles.machine import CpuQuota, MachineProfile
+from tests.planner.calibration.runs import (
+    COLLECTIVES,
+    OVERHEAD_S,
+    collective_tables,
+    corrections,
+    cpu_profile,
+    factors_of,
+    measured,
+    plan_of,
+    profiles_in,
+)
 
 KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
-COLLECTIVES = {"all_reduce": 2e-5, "all_to_all": 3e-5, "all_to_all_port": 1e-5}
-OVERHEAD_S = 5e-6
 # Every model at widths of its own: operators then meet in different proportions.
 SHOWN = [(kind, 16 * (2 + place), 12 + 20 * place) for place, kind in enumerate(KINDS)]
 NEVER_MUCH = ("add",)  # at most 4% of any task of these, too little to be told from noise
@@ -37,113 +39,10 @@ ONE_TASK = ("optimizer_step", STEP_OVERHEAD)  # always together: only their sum 
 HELD_OUT = [("sage", 96, 64), ("gcn", 48, 24)]
 
 
-def collective_tables(*, charged=False):
-    """Collectives between two workers, latency and bandwidth; `charged` ones work on a processor all the time."""
-    made = []
-    for name, latency_s in COLLECTIVES.items():
-        points = tuple(Point(shape=(b,), median_s=latency_s + b / 1e9, spread_s=1e-6) for b in (1e2, 1e5, 1e8))
-        table = OperatorTable(axes=("num_bytes",), points=points)
-        processor = table if charged else None
-        made.append(CollectiveTable(collective=name, backend="gloo", num_workers=2, table=table, processor=processor))
-    return tuple(made)
-
-
-def cpu_profile(**changes):
-    """A device of the catalog as if it were a CPU shared by two workers."""
-    fields = {"device_kind": "cpu", "host_overhead_s": OVERHEAD_S, "collectives": collective_tables(), "name": "here"}
-    return catalog_profile("t4").model_copy(update=fields | changes)
-
-
-@lru_cache(maxsize=64)
-def plan_of(folder, kind, hidden=32, num_features=12, hosts=(("here", 2),), interval=1, overlap=None):
-    """A plan on the profiles `folder/NAME.json`, for hosts of (name, devices)."""
-    spec = SbmGraph(source="sbm", num_nodes=1500, average_degree=10, num_classes=5, num_features=num_features)
-    devices = {name: (DeviceSpec(profile=folder / f"{name}.json", count=count),) for name, count in hosts}
-    cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=device) for name, device in devices.items()))
-    model = ModelSpec(kind=kind, hidden_channels=hidden, dropout=0.5 if kind == "gin" else 0.0)
-    pin = {"num_workers": sum(count for _, count in hosts), "refresh_interval": interval, "balance": "speed"}
-    pin["overlap"] = overlap
-    fidelity = "stale" if interval > 1 else "exact"
-    return make_plan(Job(graph=spec, model=model, fidelity=fidelity, pin=pin), cluster, generate_sbm(spec))[0]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with two profiles, `here` and `there`."""
-    made = tmp_path_factory.mktemp("profiles")
-    cpu_profile().save(made / "here.json")
-    cpu_profile(name="there", host_overhead_s=2 * OVERHEAD_S).save(made / "there.json")
-    return made
-
-
-def takes(plan, task, factors):
-    """Seconds of a task when operators take `factors` times their prediction."""
-    if not task.parts:
-        return task.seconds if task.category != "compute" else 0.0
-    profile = plan.placement.profile_of(task.worker).name
-    return sum(s * factors.get((profile, o), factors.get(o, 1.0)) for o, s in task.parts)
-
-
-def tasks_of(plan, epoch):
-    """What is run in an epoch."""
-    return lower_plan(plan, refresh=plan.decision.cache.refreshes(epoch)).tasks
-
-
-def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S, epochs=7, seed=0, pace=None):
-    """A trace in which every operator takes `factor` times the prediction.
-
-    Args:
-        factors: by operator, or by (profile name, operator).
-        noise: standard deviation of a task's logarithm in one epoch.
-        wait_s: workers begin an epoch up to so far apart, and wait for one another in its first collective.
-        overhead_s: between the tasks.
-        pace: by (key, worker), what a quota makes of a task and its overhead.
-    """
-    factors, rng, pace = factors or {}, np.random.default_rng(seed), pace or {}
-    spans, longest_s = [], 0.0
-    for epoch in range(epochs):
-        clock_s = wait_s * rng.random(plan.num_workers)
-        for _, group in groupby(tasks_of(plan, epoch), key=lambda task: task.key):
-            tasks = list(group)
-            noisy = np.exp(noise * rng.standard_normal(len(tasks)))
-            paces = [pace.get((task.key, task.worker), 1.0) for task in tasks]
-            takes_s = [takes(plan, task, factors) * slower * p for task, slower, p in zip(tasks, noisy, paces)]
-            gaps_s = [overhead_s * p if t.category == "compute" else 0.0 for t, p in zip(tasks, paces)]
-            starts_s = [clock_s[t.worker] + gap_s for t, gap_s in zip(tasks, gaps_s)]
-            ends_s = [start + seconds for start, seconds in zip(starts_s, takes_s)]
-            if tasks[0].category == "communicate":  # nobody is done before the last to come
-                ends_s = [max(starts_s) + takes_s[0]] * len(tasks)
-            for task, start_s, end_s in zip(tasks, starts_s, ends_s):
-                clock_s[task.worker] = end_s
-                spans.append(
-                    Span(
-                        task=task.key,
-                        worker=task.worker,
-                        epoch=epoch,
-                        category=task.category,
-                        start_s=start_s,
-                        end_s=end_s,
-                    )
-                )
-        longest_s = max(longest_s, clock_s.max())
-    return Trace(
-        origin="measured",
-        plan_fingerprint=plan.fingerprint(),
-        num_workers=plan.num_workers,
-        spans=tuple(spans),
-        epoch_s=(longest_s,),
-        peak_bytes=(1,) * plan.num_workers,
-    )
-
-
-def corrections(profile):
-    """What changed, by operator."""
-    return {correction.operator: correction for correction in profile.corrections}
-
-
-def factors_of(profile):
-    """The factors by operator."""
-    return {name: correction.factor for name, correction in corrections(profile).items()}
+    return profiles_in(tmp_path_factory.mktemp("profiles"))
 
 
 def median_s(profile, operator, point=0):
@@ -248,16 +147,6 @@ def test_an_overhead_of_nothing_can_be_calibrated(folder, tmp_path):
     assert calibrate([(plan, measured(plan))]).profiles["here"].host_overhead_s == pytest.approx(OVERHEAD_S, rel=1e-3)
     plan = plan_of(folder, "gcn")
     assert calibrate([(plan, measured(plan, overhead_s=0.0))]).profiles["here"].host_overhead_s <= 1e-9
-
-
-@pytest.mark.parametrize("wait_s", [0.0, 1e-4, 1e-1])
-def test_waiting_in_a_collective_is_not_counted(wait_s, folder):
-    """However long the others wait for the last one, its own span is what the collective takes."""
-    plan = plan_of(folder, "sage")
-    factors = {"all_reduce": 1.5, "all_to_all": 0.7, "all_to_all_port": 0.7}
-    found = calibrate([(plan, measured(plan, factors, wait_s=wait_s))]).profiles["here"]
-    assert factors_of(found)["all_reduce"] == pytest.approx(1.5, rel=0.02)
-    assert factors_of(found)["all_to_all"] == pytest.approx(0.7, rel=0.02)
 
 
 def test_all_tables_of_a_collective_are_scaled(folder):
@@ -391,54 +280,6 @@ def test_residuals_are_the_errors_that_remain(folder):
     assert set(residuals) == set(factors_of(calibration.profiles["here"]))
 
 
-def test_gpus_keep_their_overhead_and_short_tasks_say_nothing(tmp_path):
-    """Launches run ahead, so gaps are not launches; what is shorter than its launch lasts as long as that."""
-    cpu_profile(device_kind="cuda", host_overhead_s=1.0).save(tmp_path / "here.json")
-    plan = plan_of(tmp_path, "gcn")
-    profile = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
-    assert set(factors_of(profile)) == {"all_reduce", "all_to_all"}
-    assert profile.host_overhead_s == 1.0
-
-
-def samples_of(shares, truth, *, noise=0.0, seed=0):
-    """Samples whose parts are `shares` [S, O] and whose seconds the factors `truth` [O] give."""
-    rng = np.random.default_rng(seed)
-    return [
-        Sample({f"o{i}": s for i, s in enumerate(row) if s}, float(row @ truth) * np.exp(noise * rng.normal()), 0.1)
-        for row in shares
-    ]
-
-
-@given(
-    shares=st.lists(st.lists(st.floats(0.1, 1.0), min_size=3, max_size=3), min_size=1, max_size=12),
-    truth=st.lists(st.floats(0.01, 100), min_size=3, max_size=3),
-)
-def test_factors_stay_in_bounds(shares, truth):
-    """Whatever was measured: beyond them, it is the wrong task that was measured, not a slow machine."""
-    found = fit(samples_of(np.array(shares), np.array(truth)))
-    assert all(LEAST_FACTOR <= factor <= MOST_FACTOR for factor in found.values())
-
-
-def test_operators_seen_only_together_move_alike():
-    """Nothing says which of two is slow, so neither is blamed alone."""
-    found = fit(samples_of(np.array([[1.0, 1.0]] * 20), np.array([1.0, 2.0])))
-    assert found["o0"] == pytest.approx(found["o1"])
-    assert found["o0"] == pytest.approx(1.5, rel=0.01)
-
-
-@pytest.mark.parametrize("outlier", [0.05, 20.0])
-def test_one_task_that_went_wrong_moves_little(outlier):
-    """A task twenty times as long or as short as its operator changes the factor by a few percent."""
-    samples = samples_of(np.full((12, 1), 1.0), np.array([1.5]), noise=0.02)
-    samples[3] = Sample(samples[3].parts, 1.5 * outlier, samples[3].weight)
-    assert fit(samples)["o0"] == pytest.approx(1.5, rel=0.06)
-
-
-def test_nothing_seen_has_no_factors():
-    """No samples, no fit."""
-    assert fit([]) == {}
-
-
 def test_bad_input_is_named(folder, tmp_path):
     """Which run, and what is wrong with it."""
     plan = plan_of(folder, "gcn")
@@ -489,13 +330,3 @@ def test_the_table_begins_with_the_largest_change(folder):
     assert "calibrated on 1 run" in text
     places = [text.index(f" {name} ") for name in ("loss", "spmm", "matmul_forward")]
     assert places == sorted(places)
-
-
-def test_epochs_that_reuse_halo_rows_do_not_mislead(folder):
-    """A stale plan's run, as predicted but for one slower operator, gives that factor alone, and the same overhead."""
-    plan = plan_of(folder, "gcn", interval=3)
-    assert plan.decision.fidelity == "stale(3)"
-    profile = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
-    found = {name: correction.factor for name, correction in corrections(profile).items()}
-    assert found.pop("spmm") == pytest.approx(2.0, rel=0.05)
-    assert found == pytest.approx(dict.fromkeys(found, 1.0), rel=0.05)

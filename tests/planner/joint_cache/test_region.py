@@ -7,25 +7,9 @@ from hypothesis import strategies as st
 
 from planner.adjacency import aggregation_matrix
 from planner.halo import build_halo
-from planner.job import ModelSpec
-from planner.joint_cache.decision import NO_CACHE
-from planner.joint_cache.layout import RegionLayout, shared_widths
 from planner.joint_cache.overlap import as_sent, overlap_ratio
 from planner.joint_cache.region import decide_rows, is_kept_as_decided, keep_rows, kept_halo
-from planner.program import LayerDecision, build_program
-
-
-@st.composite
-def cases(draw):
-    """(halo of a random graph over up to four workers, their hosts, capacities of devices, of regions)."""
-    n, num_workers = draw(st.integers(1, 25)), draw(st.integers(1, 4))
-    rng = np.random.default_rng(draw(st.integers(0, 999)))
-    matrix = aggregation_matrix(n, rng.integers(0, n, (2, 3 * n)), "gcn")
-    halo = build_halo(matrix, rng.integers(0, num_workers, n), num_workers)
-    num_hosts = draw(st.integers(1, num_workers))
-    hosts = sorted([*range(num_hosts), *(draw(st.integers(0, num_hosts - 1)) for _ in range(num_workers - num_hosts))])
-    device, region = (draw(st.lists(st.integers(0, 12), min_size=k, max_size=k)) for k in (num_workers, num_hosts))
-    return halo, hosts, device, region
+from tests.planner.joint_cache.cases import cases
 
 
 def owner_of(halo, vertex):
@@ -148,36 +132,6 @@ def test_rows_of_a_worker_of_the_host_are_not_sent_at_all():
     cache = decide_rows(halo, [0, 0, 0], [0, 0, 0], [2])
     assert cache.region.sent_counts == ((0,) * 3,) * 3
     assert cache.region.written_rows == (1, 1, 0)
-
-
-def program_of():
-    """A GCN that aggregates its features in every epoch, and then products."""
-    layers = (LayerDecision(op_order="aggregate_first"), LayerDecision(op_order="multiply_first"))
-    return build_program(ModelSpec(hidden_channels=8), layers, num_features=5, num_classes=3, sparse_input=False)
-
-
-EDGES = np.array([[0, 0, 1], [1, 2, 2]])
-STAR = build_halo(aggregation_matrix(3, EDGES, "sage"), np.array([0, 1, 2]), 3)
-
-
-@pytest.mark.parametrize(("interval", "widths"), [(1, [5]), (4, [5, 3])])
-def test_a_layout_has_what_is_kept(interval, widths):
-    """Features always, embeddings where they are reused; nothing overlaps, and it ends where it says."""
-    cache = decide_rows(STAR, [0, 0, 0], [0, 0, 1], [2, 1], refresh_interval=interval)
-    layout = RegionLayout.of(program_of(), cache, [0, 0, 1], 0)
-    assert (layout.num_rows, [*layout.widths.values()], layout.num_workers) == (cache.region.num_rows[0], widths, 2)
-    ends = [8 * len(widths) * 2]
-    for number, width in enumerate(widths):
-        assert layout.offset(number) >= ends[-1]
-        assert layout.offset(number) % 64 == 0
-        ends.append(layout.offset(number) + 4 * layout.num_rows * width)
-    assert ends[-1] <= layout.num_bytes < ends[-1] + 64
-
-
-def test_no_cache_lays_nothing_out():
-    """No rows, no steps."""
-    assert shared_widths(program_of(), NO_CACHE) == {}
-    assert RegionLayout.of(program_of(), NO_CACHE, [0, 0], 0).num_rows == 0
 
 
 @pytest.mark.parametrize("room", [3, 6, 9, 12])
