@@ -29,8 +29,8 @@ class ArrayFile:
                 arrays[f"{field.name}.shape"] = np.array(value.shape)
             else:
                 arrays[field.name] = np.asarray(value)
-        with replacing(path) as temporary:
-            np.savez(temporary, **arrays)  # type: ignore[arg-type]
+        with replacing(path) as temporary, temporary.open("wb") as sink:  # by its name it would be given a suffix
+            np.savez(sink, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 def seconds(value: float) -> str:
-    """Seconds in the unit one reads best."""
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if value * scale >= 1 or unit == "µs":
-            return f"{value * scale:.3g} {unit}" if value * scale < 1000 else f"{value * scale:,.0f} {unit}"
-    return f"{value} s"
+    """Seconds in the unit one reads best, to three digits; from 1,000 s on to the second."""
+    rounded = float(f"{value:.3g}")
+    units = (("s", 1.0), ("ms", 1e3))
+    unit, scale = next(((unit, scale) for unit, scale in units if abs(rounded) * scale >= 1), ("µs", 1e6))
+    return f"{value:,.0f} {unit}" if abs(rounded) >= 1000 else f"{rounded * scale:.3g} {unit}"
 
 
 def size(num_bytes: float) -> str:
     """Bytes in the unit one reads best."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(num_bytes) < 1024 or unit == "GiB":
+    for unit in ("B", "KiB", "MiB"):
+        if abs(num_bytes) < 1024:
             return f"{num_bytes:.4g} {unit}"
         num_bytes /= 1024
-    return f"{num_bytes} B"
+    return f"{num_bytes:,.0f} GiB" if abs(num_bytes) >= 1000 else f"{num_bytes:.4g} GiB"

@@ -103,3 +103,10 @@ def test_nothing_is_unpickled(tmp_path):
     np.savez(path, count=1, rows=np.array([{}], object))
     with pytest.raises(UserError, match=r"not a record, or damaged \(Object arrays cannot be loaded"):
         Record.load(path)
+
+
+def test_any_name_will_do(tmp_path):
+    """It is not given another suffix."""
+    record_of().save(tmp_path / "record")
+    assert_equal(Record.load(tmp_path / "record"), record_of())
+    assert [path.name for path in tmp_path.iterdir()] == ["record"]
