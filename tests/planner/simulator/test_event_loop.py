@@ -81,9 +81,7 @@ def by_stepping(works, quota_ns, phase_ns):
     return ends
 
 
-@given(
-    st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(1, PERIOD_NS), st.integers(0, PERIOD_NS - 1)
-)
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(1, PERIOD_NS), st.integers(0, PERIOD_NS - 1))
 def test_periods_that_have_begun_before_end_sooner(works, quota_ns, phase_ns):
     """The jump over whole periods ends where a nanosecond at a time ends."""
     compiled = compile_schedule(schedule_of(*[(0, 0)] * len(works)))
