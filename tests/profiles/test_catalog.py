@@ -1,4 +1,4 @@
-"""The catalog: every device loads, table 1 comes back, and nothing beats its own peak."""
+"""The catalog: every device loads, tables 1 and 3 come back, and more work never takes less time."""
 
 import csv
 from pathlib import Path
@@ -7,12 +7,11 @@ from statistics import median
 import pytest
 
 import profiles.catalog as catalog
-from profiles.catalog import catalog_names, catalog_profile, traffic
+from profiles.catalog import catalog_names, catalog_profile
 from profiles.catalog.devices import device_file, rates
 from profiles.catalog.roofline import AXES, PUBLISHED, roofline_seconds
 from profiles.curves import Curve
 from profiles.errors import UserError
-from profiles.operators import OPERATORS
 
 REPO = Path(__file__).resolve().parents[2]
 TABLES = REPO.parent / "shared" / "papers" / "tables"
@@ -38,10 +37,6 @@ def read_csv(name):
 def test_the_names_the_design_asks_for_are_there():
     asked = {*PUBLISHED_NAMES.values(), "t4", "a10", "a30", "v100", "a100-40gb", "a100-80gb", "h100-sxm", "h200", "l4"}
     assert asked <= set(catalog_names())
-
-
-def test_operators_and_axes_are_those_the_profiler_measures():
-    assert {name: operator.axes for name, operator in OPERATORS.items() if not operator.peer_only} == AXES
 
 
 @pytest.mark.parametrize("name", catalog_names())
@@ -94,25 +89,6 @@ def test_table_3_comes_back():
         assert device.fp32_flops.value == pytest.approx(float(row["fp32_tflops"]) * 1e12)
         assert device.memory_bytes_per_s.value == pytest.approx(float(row["bandwidth_gb_per_s"]) * 1e9)
         assert device.memory_bytes.value == float(row["memory_gb"]) * 1e9
-
-
-@pytest.mark.parametrize("name", DEVICES)
-def test_no_achieved_rate_beats_its_peak(name):
-    device, achieved = device_file().device[name], rates(name)
-    assert achieved.matmul_flops < device.fp32_flops.value
-    assert achieved.spmm_bytes_per_s < achieved.memory_bytes_per_s < device.memory_bytes_per_s.value
-    assert achieved.h2d_pageable_bytes_per_s < achieved.h2d_pinned_bytes_per_s < device.pcie_bytes_per_s.value
-
-
-@pytest.mark.parametrize("gpu", PUBLISHED_NAMES.values())
-def test_table_1_cannot_hold_for_matrices_of_16384(gpu):
-    """Why `PAPER_EXTENT` is 11585: with 16384 products, copies and transfers all beat the hardware."""
-    device = device_file().device[gpu]
-    assert device.table1 is not None
-    assert 2 * 16384**3 / device.table1.mm_s > 1.5 * device.fp32_flops.value
-    assert 8 * 16384**2 / device.table1.idt_s > 1.3 * device.memory_bytes_per_s.value
-    assert 4 * 16384**2 / device.table1.h2d_s > device.pcie_bytes_per_s.value
-    assert 4 * traffic.PAPER_EXTENT**2 / device.table1.h2d_s < device.pcie_bytes_per_s.value
 
 
 def test_only_measured_shapes_are_called_published():

@@ -1,20 +1,12 @@
-"""Two-state models: found in what was measured where they are there, and not where they are not."""
+"""A measured trace shows whose processor and whose link was slow, and is refused where it could not."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from planner.trace import Adjusted, Span, Trace
 from planner.weather.fit import fit_weather
-from planner.weather.model import TwoState
-from planner.weather.two_state import durations, split
 from profiles.errors import UserError
-
-
-def series(is_slow, slowdown, noise, seed):
-    rng = np.random.default_rng(seed)
-    return 0.2 * np.where(is_slow, slowdown, 1.0) * np.exp(rng.normal(0, noise, len(is_slow)))
+from tests.planner.weather.test_two_state import series
 
 
 def spells(num_epochs, *slow):
@@ -22,34 +14,6 @@ def spells(num_epochs, *slow):
     for begin, end in slow:
         is_slow[begin:end] = True
     return is_slow
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.floats(1.5, 10), st.floats(0.0, 0.05), st.integers(1, 40), st.integers(0, 9))
-def test_two_states_that_are_apart_are_told_apart(slowdown, noise, num_slow, seed):
-    """Every epoch's state and the share of the rate, whatever the share of slow ones and the noise."""
-    is_slow = np.random.default_rng(seed).permutation(np.arange(100) < num_slow)
-    found, share = split(series(is_slow, slowdown, noise, seed))
-    assert np.array_equal(found, is_slow)
-    assert share == pytest.approx(1 / slowdown, rel=0.1)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.floats(0.0, 0.3), st.integers(20, 200), st.integers(0, 9))
-def test_one_state_is_not_split(noise, num_epochs, seed):
-    """Noise alone, however much of it, is one state: a second one would not explain it better."""
-    found = split(series(np.zeros(num_epochs, bool), 1.0, noise, seed))
-    assert found is None or found[0].mean() < 0.1
-
-
-def test_durations_are_time_in_a_state_by_how_often_it_was_left():
-    """Spells cut short by the run's ends count with their time; what was never left, as left once."""
-    lengths_s = np.array([1.0, 1, 3, 3, 1, 1, 1, 3, 1, 1])
-    is_slow = np.array([0, 0, 1, 1, 0, 0, 0, 1, 0, 0], bool)
-    assert durations(is_slow, lengths_s, 0.3) == TwoState(share=0.3, fair_s=7 / 2, slow_s=9 / 2)
-    assert durations(is_slow[:4], lengths_s[:4], 0.3) == TwoState(share=0.3, fair_s=2, slow_s=6)
-    assert durations(np.zeros(10, bool), lengths_s, 0.3) is None
-    assert durations(np.ones(10, bool), lengths_s, 0.3) is None
 
 
 def trace_of(compute_s, transfer_s, late_port):
@@ -109,3 +73,20 @@ def test_a_trace_whose_epochs_are_not_alike_is_refused(changes):
     fit_weather(many)
     with pytest.raises(UserError, match=r"leave out pin\.partial_reduce and pin\.adjust"):
         fit_weather(many.model_copy(update=changes))
+
+
+def test_one_worker_has_a_processor_and_no_link():
+    """Nobody's rows are late where none travel."""
+    slow = spells(40, (10, 20))
+    compute_s = series(slow, 3.0, 0.01, 1)
+    (found,) = fit_weather(trace_of(compute_s[None], np.zeros(40), np.zeros(40))).workers
+    assert found.compute.share == pytest.approx(1 / 3, rel=0.05)
+    assert found.compute.slow_s == pytest.approx(compute_s[slow].sum())
+    assert found.link is None
+
+
+def test_a_predicted_trace_is_refused():
+    """Nothing fluctuates in it but what was put in."""
+    many = trace_of(np.ones((2, 60)), np.ones(60), np.zeros(60))
+    with pytest.raises(UserError, match="fitted from a measured trace"):
+        fit_weather(many.model_copy(update={"origin": "predicted"}))

@@ -5,6 +5,7 @@ import pytest
 from planner.minibatch.dispatch import dispatch
 from planner.minibatch.policy import Buffers
 from planner.minibatch.simulate import simulate
+from profiles.errors import UserError
 from runtime.mini_batch import profile
 from runtime.mini_batch.executor import Epoch, StageSpan
 from runtime.mini_batch.profile import profile_stages
@@ -96,3 +97,10 @@ def test_plans_without_the_cpu_have_the_steps_measured_without_it(asked):
     assert simulate(times, Buffers(2, 2, 5), 10).gpu_busy_s == pytest.approx(10 * 0.025 + 5 * 0.07)
     plan = dispatch(times.model_copy(update={"cpu_batching_s": 10.0, "together": None}), 10)
     assert (plan.route, plan.epoch_s) == ("resident", pytest.approx(10 * (0.05 + 0.012)))
+
+
+def test_without_a_batch_there_is_nothing_to_measure(asked):
+    """Said in one line before any epoch is run."""
+    with pytest.raises(UserError, match="there is no batch to train"):
+        profile_stages(Recorded(), 4, num_distinct=0)
+    assert not asked
