@@ -73,7 +73,7 @@ def test_a_full_disk_leaves_the_record_before(tmp_path, monkeypatch):
     record_of(1).save(path)
 
     def fill(file, **_):
-        file.write_bytes(b"half")
+        file.write(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", fill)

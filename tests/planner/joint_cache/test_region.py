@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from planner.adjacency import aggregation_matrix
 from planner.halo import build_halo

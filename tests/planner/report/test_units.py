@@ -28,7 +28,15 @@ def test_seconds_take_the_unit_one_reads_best(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (3 * 2**20, "3 MiB"), (24e9, "22.35 GiB"), (2**44, "16,384 GiB"), (-2048, "-2 KiB")],
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (3 * 2**20, "3 MiB"),
+        (24e9, "22.35 GiB"),
+        (2**44, "16,384 GiB"),
+        (-2048, "-2 KiB"),
+    ],
 )
 def test_bytes_take_the_unit_one_reads_best(value, text):
     """Powers of 1024, and gibibytes beyond."""

@@ -24,7 +24,7 @@ def test_matrices_of_the_paper_are_as_large_as_512_mib_allow():
     """With 0.4% of each row's entries stored."""
     assert isqrt(2**29 // 4) == traffic.PAPER_EXTENT
     assert traffic.PAPER_BYTES == 4 * traffic.PAPER_EXTENT**2 <= 2**29
-    assert traffic.PAPER_DEGREE / traffic.PAPER_EXTENT == pytest.approx(0.004)
+    assert pytest.approx(0.004) == traffic.PAPER_DEGREE / traffic.PAPER_EXTENT
 
 
 @pytest.mark.parametrize(("width", "num_bytes"), [(1, 32), (8, 32), (9, 36), (128, 512)])
