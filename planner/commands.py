@@ -105,8 +105,8 @@ def run(arguments: argparse.Namespace) -> None:
     check_writable(arguments.output / "measured.json")
     if arguments.prepare:
         scripts = api.prepare_run(arguments.plan, arguments.output)
-        facts = {"folder": str(arguments.output), "scripts": {host: str(path) for host, path in scripts.items()}}
-        _show(arguments, facts, f"copy {arguments.output} to every host, and there run its script:")
+        written = {"folder": str(arguments.output), "scripts": {host: str(path) for host, path in scripts.items()}}
+        _show(arguments, written, f"copy {arguments.output} to every host, and there run its script:")
         _wrote(arguments, *scripts.values())
         return
     with epochs_bar() as on_event:

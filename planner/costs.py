@@ -63,17 +63,33 @@ class OperatorCosts:
         seconds = self.profile.step_overhead_s
         return Estimate(seconds, 0.0, False, ((STEP_OVERHEAD, seconds),))
 
-    def spmm(self, num_rows: int, num_edges: int, width: int) -> Estimate:
-        """CSR with `num_edges` entries over `num_rows` rows, times dense rows of `width`."""
-        return self("spmm", num_rows, num_edges / num_rows, width) if num_rows else ZERO
+    def spmm(self, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
+        """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`."""
+        return self._gathered("spmm", num_rows, num_edges, width, num_read)
 
     def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
         return self("spmm_features", num_rows, num_entries / num_rows, width) if num_rows else ZERO
 
-    def spmm_transposed(self, num_rows: int, num_edges: int, width: int) -> Estimate:
+    def spmm_transposed(self, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
         """`spmm` with a transposed block, whose rows are as long as columns were full."""
-        return self("spmm_transposed", num_rows, num_edges / num_rows, width) if num_rows else ZERO
+        return self._gathered("spmm_transposed", num_rows, num_edges, width, num_read)
+
+    def _gathered(self, operator: str, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
+        """Square matrices are measured; in another one a row takes what it takes in one with as many columns.
+
+        Whether the rows that it gathers come from a cache or from memory depends on how many are read in all: by the
+        rows written halo blocks were predicted to take from a third to more than twice of what they do, by those read
+        nine tenths to a sixth more (`python -m benchmarks halo_blocks`).
+        """
+        if not num_rows:
+            return ZERO
+        num_read = num_read or num_rows  # of a trial share, whose halo is not known
+        square = self(operator, num_read, num_edges / num_rows, width)
+        if num_read == num_rows or not square.seconds:
+            return square
+        fixed_s = min(self.curves[operator].medians_s[0], square.seconds)  # what the least of calls takes
+        return square.times((fixed_s + (square.seconds - fixed_s) * num_rows / num_read) / square.seconds)
 
     def copy(self, num_elements: float) -> Estimate:
         """A float32 copy within the device."""
@@ -140,14 +156,15 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_hal
 
 def aggregate_forward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts) -> tuple[Estimate, Estimate]:
     """Seconds of an aggregation's parts over local and over halo rows."""
-    near, far = (cost.spmm(shape.num_local, edges, step.in_width) for edges in (shape.local_edges, shape.remote_edges))
-    return near, far
+    n, width = shape.num_local, step.in_width
+    return cost.spmm(n, shape.local_edges, width, n), cost.spmm(n, shape.remote_edges, width, shape.num_halo)
 
 
 def aggregate_backward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts) -> tuple[Estimate, Estimate]:
     """Seconds of the gradients at local and at halo rows."""
-    near = cost.spmm_transposed(shape.num_local, shape.local_edges, step.in_width)
-    return near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, step.in_width)
+    n, width = shape.num_local, step.in_width
+    near = cost.spmm_transposed(n, shape.local_edges, width, n)
+    return near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, width, n)
 
 
 def _attention(operator: str, step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
@@ -167,7 +184,7 @@ def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts
 def _product_backward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
     out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
     if step.sparse:
-        return cost.spmm_transposed(step.in_width, input_entries(step, k, shape), out_width)
+        return cost.spmm_transposed(step.in_width, input_entries(step, k, shape), out_width, shape.num_local)
     weight = cost("matmul_grad_weight", shape.num_local, step.in_width, out_width)
     if step.constant:
         return weight

@@ -60,12 +60,12 @@ class HybridLowering(FullBatchLowering):
         own, size, width = self.shapes[worker], self._size(step, worker), step.in_width
         if step.op == "exchange":
             return cost.copy((own.num_local + size.num_replicas + size.num_fetched) * width)
-        made = self._num_made(step, worker)
+        n, made, replicas = own.num_local, self._num_made(step, worker), size.num_replicas
         parts = [
-            cost.spmm(own.num_local, own.local_edges, width),
-            cost.spmm(own.num_local, size.near_edges, width),
-            cost.spmm(made, size.made_edges, width),
-            cost.spmm(own.num_local + made, size.far_edges, width),
+            cost.spmm(n, own.local_edges, width, n),
+            cost.spmm(n, size.near_edges, width, replicas),
+            cost.spmm(made, size.made_edges, width, n + replicas),
+            cost.spmm(n + made, size.far_edges, width, size.num_fetched),
         ]
         return total([*parts, *self._passed_on(step, worker, cost)])
 
@@ -74,11 +74,12 @@ class HybridLowering(FullBatchLowering):
         own, size, width = self.shapes[worker], self._size(step, worker), step.in_width
         if step.op == "exchange":
             return cost.copy((own.num_local + size.num_replicas + size.num_fetched) * width)
+        n, made, replicas = own.num_local, self._num_made(step, worker), size.num_replicas
         parts = [
-            cost.spmm_transposed(own.num_local, own.local_edges, width),
-            cost.spmm_transposed(size.num_replicas, size.near_edges, width),
-            cost.spmm_transposed(own.num_local + size.num_replicas, size.made_edges, width),
-            cost.spmm_transposed(size.num_fetched, size.far_edges, width),
+            cost.spmm_transposed(n, own.local_edges, width, n),
+            cost.spmm_transposed(replicas, size.near_edges, width, n),
+            cost.spmm_transposed(n + replicas, size.made_edges, width, made),
+            cost.spmm_transposed(size.num_fetched, size.far_edges, width, n + made),
         ]
         return total([*parts, *self._passed_on(step, worker, cost, backward=True)])
 

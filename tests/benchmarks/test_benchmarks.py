@@ -192,6 +192,15 @@ def test_quick_paper_machines_stand_beside_the_paper(benchmark):
     assert -1 <= result["rank_correlation"] <= 1
 
 
+def test_quick_halo_blocks_are_compared_both_ways(benchmark):
+    """A block and its transpose; by either rule a prediction is there, none is judged."""
+    result = benchmark("halo_blocks", "--quick")
+    forward, backward = result["rows"]
+    assert (forward["num_written"], forward["num_read"]) == (backward["num_read"], backward["num_written"])
+    assert min(row[rule] for row in result["rows"] for rule in ("by_read", "by_written")) > 0
+    assert result["worst_error"] >= result["mean_error"] >= 0
+
+
 def test_quick_rapa_is_near_the_optimum(benchmark):
     """Every small case is solved, and none is far above; both costs have their say on the larger one."""
     result = benchmark("rapa", "--quick")

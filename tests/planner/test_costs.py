@@ -72,8 +72,23 @@ def test_no_rows_cost_nothing():
 def test_an_operator_with_an_extent_of_zero_costs_nothing(shape):
     """Nothing to do takes no time and is no unprofiled shape."""
     assert COST("matmul_forward", *shape) == ZERO
-    assert COST.spmm(*shape) == COST.spmm_transposed(*shape) == ZERO
+    assert COST.spmm(*shape, 8) == COST.spmm_transposed(*shape, 8) == ZERO
     assert COST.copy(0) == ZERO
+
+
+@pytest.mark.parametrize("operator", ["spmm", "spmm_transposed"])
+def test_an_entry_takes_as_long_as_in_a_square_block_with_as_many_columns(operator):
+    """Beside what a call takes anyway; the spread and the parts with it."""
+    cost = getattr(COST, operator)
+    square = COST(operator, 40_000, 20, 256)
+    assert cost(40_000, 800_000, 256, 40_000) == square
+    fixed_s = COST.curves[operator].medians_s[0]
+    half = cost(20_000, 400_000, 256, 40_000)
+    assert half.seconds == pytest.approx((square.seconds - fixed_s) / 2 + fixed_s)
+    assert half.spread_s == pytest.approx(square.spread_s * half.seconds / square.seconds)
+    assert half.parts == ((operator, pytest.approx(half.seconds)),)
+    tall = cost(40_000, 800_000, 256, 512)  # a roofline knows no caches
+    assert tall.seconds == pytest.approx(square.seconds, rel=0.05)
 
 
 def test_every_step_costs_something_where_there_is_work():
