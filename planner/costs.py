@@ -46,7 +46,8 @@ class OperatorCosts:
                     f"profile {profile.name}: operator {name!r} has axes {', '.join(table.axes)}, "
                     f"expected {', '.join(OPERATORS[name].axes)}; profile again"
                 )
-        return cls(profile, {name: Curve.from_table(table) for name, table in profile.operators.items()})
+        curves = {name: Curve.from_table(table, leaves_caches=True) for name, table in profile.operators.items()}
+        return cls(profile, curves)
 
     def __call__(self, operator: str, *shape: float) -> Estimate:
         """Seconds of an operator at a shape; nothing to do takes no time."""
@@ -88,7 +89,7 @@ class OperatorCosts:
         square = self(operator, num_read, num_edges / num_rows, width)
         if num_read == num_rows or not square.seconds:
             return square
-        fixed_s = min(self.curves[operator].medians_s[0], square.seconds)  # what the least of calls takes
+        fixed_s = min(self.curves[operator].fixed_s, square.seconds)
         return square.times((fixed_s + (square.seconds - fixed_s) * num_rows / num_read) / square.seconds)
 
     def copy(self, num_elements: float) -> Estimate:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 from profiles.machine import MachineProfile, OperatorTable
 
@@ -41,6 +43,11 @@ class Curve:
       seconds and the shape's share of them (half the rows: at least half the time);
     - where the axis has one value only, nothing is scaled.
 
+    With `leaves_caches`, the seconds of a unit of the first axis (a row, an element) are interpolated linearly instead
+    where they grow from one grid value to the next: calls grow out of a cache little by little, and along a straight
+    line between what fits and what does not all would seem to be out at once (`python -m benchmarks interpolation`).
+    Above the grid such a unit takes what it takes in the last point.
+
     Args:
         axes: the grid values of each axis, ascending.
         medians_s, spreads_s: one value per grid point, last axis fastest.
@@ -49,13 +56,24 @@ class Curve:
     axes: tuple[tuple[float, ...], ...]
     medians_s: tuple[float, ...]
     spreads_s: tuple[float, ...]
+    leaves_caches: bool = False
 
     @classmethod
-    def from_table(cls, table: OperatorTable) -> Curve:
+    def from_table(cls, table: OperatorTable, *, leaves_caches: bool = False) -> Curve:
         """The curve through a table's points, given in any order."""
         axes = tuple(tuple(sorted({p.shape[axis] for p in table.points})) for axis in range(len(table.axes)))
         ordered = sorted(table.points, key=lambda point: point.shape)
-        return cls(axes, tuple(p.median_s for p in ordered), tuple(p.spread_s for p in ordered))
+        return cls(axes, tuple(p.median_s for p in ordered), tuple(p.spread_s for p in ordered), leaves_caches)
+
+    @cached_property
+    def fixed_s(self) -> float:
+        """What a call takes however small: where the line through the two least sizes meets zero, at the least rest."""
+        sizes, step = self.axes[0], prod(len(values) for values in self.axes[1:])
+        if len(sizes) == 1:
+            return 0.0
+        first_s, second_s = self.medians_s[0], self.medians_s[step]
+        met_s = first_s - sizes[0] * (second_s - first_s) / (sizes[1] - sizes[0])
+        return min(max(met_s, 0.0), first_s)
 
     def seconds(self, shape: tuple[float, ...]) -> Estimate:
         """Seconds of a shape, one coordinate per axis; a shape with nothing to do takes none."""
@@ -71,7 +89,18 @@ class Curve:
             offsets = [offset * len(values) + corner for offset in offsets for corner in corners]
         median_s = _fold([self.medians_s[offset] for offset in offsets], places)
         spread_s = _fold([self.spreads_s[offset] for offset in offsets], places)
+        if self.leaves_caches and places[0].share > 0:
+            half = len(offsets) // 2
+            ends_s = [_fold([self.medians_s[o] for o in part], places[1:]) for part in (offsets[:half], offsets[half:])]
+            median_s = min(median_s, self._by_unit(shape[0], places[0], *ends_s))
         return Estimate(median_s, spread_s, unprofiled)
+
+    def _by_unit(self, size: float, place: _Place, low_s: float, high_s: float) -> float:
+        """Seconds of a call between the two of the first axis that take `low_s` and `high_s`, or above them."""
+        values, fixed_s = self.axes[0], min(self.fixed_s, low_s, high_s)
+        low, high = values[place.lower], values[place.lower + 1]
+        units_s = (low_s - fixed_s) / low, (high_s - fixed_s) / high
+        return fixed_s + size * (_between(*units_s, place) if place.share < 1 else units_s[1])
 
 
 @dataclass(frozen=True, slots=True)

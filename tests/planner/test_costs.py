@@ -82,7 +82,7 @@ def test_an_entry_takes_as_long_as_in_a_square_block_with_as_many_columns(operat
     cost = getattr(COST, operator)
     square = COST(operator, 40_000, 20, 256)
     assert cost(40_000, 800_000, 256, 40_000) == square
-    fixed_s = COST.curves[operator].medians_s[0]
+    fixed_s = COST.curves[operator].fixed_s
     half = cost(20_000, 400_000, 256, 40_000)
     assert half.seconds == pytest.approx((square.seconds - fixed_s) / 2 + fixed_s)
     assert half.spread_s == pytest.approx(square.spread_s * half.seconds / square.seconds)

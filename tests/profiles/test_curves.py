@@ -23,8 +23,11 @@ def make_table(axes, seconds_of, spread_of=lambda *_: 0.0):
     return OperatorTable(axes=tuple(f"axis_{i}" for i in range(len(axes))), points=points)
 
 
-def make_curve(axes, seconds_of, spread_of=lambda *_: 0.0):
-    return Curve.from_table(make_table(axes, seconds_of, spread_of))
+def make_curve(axes, seconds_of, spread_of=lambda *_: 0.0, *, leaves_caches=False):
+    return Curve.from_table(make_table(axes, seconds_of, spread_of), leaves_caches=leaves_caches)
+
+
+BOTH_WAYS = pytest.mark.parametrize("leaves_caches", [False, True])
 
 
 def inside(axes, shares):
@@ -39,16 +42,18 @@ def grids(draw):
     return axes, dict(zip(shapes, seconds))
 
 
+@BOTH_WAYS
 @given(grids())
-def test_grid_points_come_back_exactly(grid):
+def test_grid_points_come_back_exactly(leaves_caches, grid):
     axes, seconds = grid
-    curve = make_curve(axes, lambda *shape: seconds[shape])
+    curve = make_curve(axes, lambda *shape: seconds[shape], leaves_caches=leaves_caches)
     for shape, expected in seconds.items():
         assert curve.seconds(shape) == Estimate(expected, 0.0, False)
 
 
+@BOTH_WAYS
 @given(AXES, st.lists(SHARE, min_size=3, max_size=3), st.floats(0, 1), st.floats(1e-9, 1e-3))
-def test_multilinear_functions_are_exact_between_points(axes, shares, base_s, slope):
+def test_multilinear_functions_are_exact_between_points(leaves_caches, axes, shares, base_s, slope):
     """Work is the product of the extents, so `a + b m k n` must come out exactly."""
 
     def seconds_of(*shape):
@@ -58,22 +63,42 @@ def test_multilinear_functions_are_exact_between_points(axes, shares, base_s, sl
         return base_s + slope * work
 
     shape = inside(axes, shares)
-    assert make_curve(axes, seconds_of).seconds(shape).seconds == pytest.approx(seconds_of(*shape), rel=1e-9)
+    curve = make_curve(axes, seconds_of, leaves_caches=leaves_caches)
+    assert curve.seconds(shape).seconds == pytest.approx(seconds_of(*shape), rel=1e-6)
 
 
+@BOTH_WAYS
 @given(AXES, st.data())
-def test_monotone_points_give_monotone_seconds(axes, data):
+def test_monotone_points_give_monotone_seconds(leaves_caches, axes, data):
     shapes = list(product(*axes))
     raw = dict(zip(shapes, data.draw(st.lists(st.floats(0, 10), min_size=len(shapes), max_size=len(shapes)))))
 
     def seconds_of(*shape):
         return max(raw[other] for other in shapes if all(o <= s for o, s in zip(other, shape)))
 
-    curve = make_curve(axes, seconds_of)
+    curve = make_curve(axes, seconds_of, leaves_caches=leaves_caches)
     shares = st.lists(SHARE, min_size=len(axes), max_size=len(axes))
     low, high = data.draw(shares), data.draw(shares)
     low, high = [min(pair) for pair in zip(low, high)], [max(pair) for pair in zip(low, high)]
     assert curve.seconds(inside(axes, low)).seconds <= curve.seconds(inside(axes, high)).seconds + 1e-9
+
+
+def test_calls_leave_a_cache_little_by_little():
+    """Between 4 units a second each and 10 of two seconds each: at 7 of one and a half; the fixed second beside."""
+    seconds = {1.0: 2.0, 4.0: 5.0, 10.0: 21.0}
+    curve = make_curve(((1.0, 4.0, 10.0),), seconds.__getitem__, leaves_caches=True)
+    assert curve.fixed_s == 1.0
+    assert curve.seconds((7.0,)).seconds == pytest.approx(1.0 + 7 * 1.5)
+    assert curve.seconds((20.0,)).seconds == pytest.approx(1.0 + 20 * 2.0)  # all are out of it
+    assert make_curve(((1.0, 4.0, 10.0),), seconds.__getitem__).seconds((7.0,)).seconds == pytest.approx(13.0)
+
+
+def test_where_units_take_less_in_larger_calls_the_line_is_straight():
+    """As for products that get more efficient; outside the grid too."""
+    seconds = {1.0: 2.0, 4.0: 5.0, 10.0: 8.0}
+    both = [make_curve(((1.0, 4.0, 10.0),), seconds.__getitem__, leaves_caches=leaves) for leaves in (False, True)]
+    for size in (0.5, 2.0, 6.0, 9.0, 30.0):
+        assert both[0].seconds((size,)) == both[1].seconds((size,))
 
 
 @given(grids(), st.lists(st.floats(0.001, 1e6), min_size=3, max_size=3))
