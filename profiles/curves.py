@@ -89,7 +89,7 @@ class Curve:
             offsets = [offset * len(values) + corner for offset in offsets for corner in corners]
         median_s = _fold([self.medians_s[offset] for offset in offsets], places)
         spread_s = _fold([self.spreads_s[offset] for offset in offsets], places)
-        if self.leaves_caches and places[0].share > 0:
+        if self.leaves_caches and places[0].share > 0 and places[0].share != 1:
             half = len(offsets) // 2
             ends_s = [_fold([self.medians_s[o] for o in part], places[1:]) for part in (offsets[:half], offsets[half:])]
             median_s = min(median_s, self._by_unit(shape[0], places[0], *ends_s))
