@@ -10,9 +10,9 @@ from profiles.catalog import catalog_profile
 from profiles.errors import UserError
 
 
-def calibrated(name, **changes):
+def calibrated(device, **changes):
     """A profile of the catalog as calibration leaves it."""
-    profile = catalog_profile(name)
+    profile = catalog_profile(device)
     return profile.model_copy(update={"host_overhead_s": 1.0, "based_on": profile.fingerprint(), **changes})
 
 
