@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks._results import about, keep, kept_parts, record_of, today
 from benchmarks._uneven_runs import Timed, Trained, epoch_s, groups_s
-from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, Row
+from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, SEEDS, Row
 from planner.plan import WorkerLoad
 from planner.trace import Trace
 
@@ -37,22 +37,29 @@ def row_result(row: Row, timed: Mapping[str, Timed]) -> dict:
         "exact_speedup": speedups[ALL_EXACT],
         "exact_speedup_all_busy": speedups[ALL_BUSY],
         "approximate_speedup": speedups[ALL],
-        "accuracy": None,
+        "accuracies": {},
         "accuracy_gap_pct": None,
         "variants": variants,
         "removed": [{"axis": axis, **gain(ALL, without, timed)} for axis, without in REMOVED.items()],
     }
 
 
-def with_accuracy(result: dict, trained: Mapping[str, Trained]) -> dict:
-    """A row's result with its accuracies, and whether the plans trained are the very ones that were timed."""
+def with_accuracy(result: dict, seed: int, trained: Mapping[str, Trained]) -> dict:
+    """A row's result with the accuracies of one seed more, and whether the plans trained are those that were timed.
+
+    The gap is the mean over seeds.
+    """
     timed = {variant["variant"]: variant["plan"] for variant in result["variants"]}
     found = {variant: each.accuracy for variant, each in trained.items()}
+    accuracies = result["accuracies"] | {str(seed): found}
+    gaps_pct = [100 * (each[BASE] - each[ALL]) for each in accuracies.values()]
+    are_timed = all(each.plan.fingerprint() == timed[name] for name, each in trained.items())
     return result | {
-        "accuracy": found,
-        "accuracy_gap_pct": 100 * (found[BASE] - found[ALL]),
+        "accuracies": accuracies,
+        "accuracy_gap_pct": float(np.mean(gaps_pct)),
+        "accuracy_gaps_pct": gaps_pct,
         "accuracy_date": today(),
-        "accuracy_of_timed_plans": all(each.plan.fingerprint() == timed[name] for name, each in trained.items()),
+        "accuracy_of_timed_plans": result.get("accuracy_of_timed_plans", True) and are_timed,
         "accuracy_fidelity": trained[ALL].plan.fidelity,
     }
 
@@ -95,12 +102,23 @@ def sent_as_predicted(traces: Sequence[Trace], loads: Sequence[WorkerLoad], *, i
     return all([trace.sent_bytes, trace.reuse_sent_bytes][: len(predicted)] == predicted for trace in traces)
 
 
-def is_complete(result: dict | None) -> bool:
-    """Whether a row is timed and trained."""
-    return result is not None and result["accuracy"] is not None
+def is_complete(result: dict | None, seeds: Sequence[int] = SEEDS) -> bool:
+    """Whether a row is timed and trained from every seed."""
+    return result is not None and not missing_seeds(result, seeds)
 
 
-def summary(rows: Sequence[Row], results: Mapping[str, dict], skipped: list[str]) -> dict:
+def missing_seeds(result: dict, seeds: Sequence[int] = SEEDS) -> list[int]:
+    """From which a row is not yet trained."""
+    return [seed for seed in seeds if str(seed) not in result["accuracies"]]
+
+
+def widest_gap_first(rows: Sequence[Row], results: Mapping[str, dict]) -> list[Row]:
+    """Whose noise matters most; rows that are not trained at all before all others."""
+    gaps_pct = {row.name: results[row.name]["accuracy_gap_pct"] for row in rows}
+    return sorted(rows, key=lambda row: -math.inf if gaps_pct[row.name] is None else -gaps_pct[row.name])
+
+
+def summary(rows: Sequence[Row], results: Mapping[str, dict], skipped: list[str], seeds: Sequence[int] = SEEDS) -> dict:
     """The benchmark's result as far as it is known: means are over the rows that are timed."""
     found = [results[row.name] for row in rows if row.name in results]
     gains = [(result["row"], each) for result in found for each in _gains(result)]
@@ -108,14 +126,14 @@ def summary(rows: Sequence[Row], results: Mapping[str, dict], skipped: list[str]
         "exact_speedup": _geometric_mean(found, "exact_speedup"),
         "exact_speedup_all_busy": _geometric_mean(found, "exact_speedup_all_busy"),
         "approximate_speedup": _geometric_mean(found, "approximate_speedup"),
-        "worst_accuracy_gap_pct": max((r["accuracy_gap_pct"] for r in found if is_complete(r)), default=None),
+        "worst_accuracy_gap_pct": max((r["accuracy_gap_pct"] for r in found if r["accuracies"]), default=None),
         "worst_gain_error": max((abs(each["gain_error"]) for _, each in gains), default=None),
         "all_bytes_as_predicted": all(v["sent_as_predicted"] for r in found for v in r["variants"]),
         "gains_of_the_right_sign": all(each["sign"] != WRONG for _, each in gains),
         "sign_counts": {sign: len(_of_sign(gains, sign)) for sign in (RIGHT, WRONG, UNDECIDED)},
         "wrong_signs": _of_sign(gains, WRONG),
         "undecided_signs": _of_sign(gains, UNDECIDED),
-        "missing_rows": [row.name for row in rows if not is_complete(results.get(row.name))],
+        "missing_rows": [row.name for row in rows if not is_complete(results.get(row.name), seeds)],
         "skipped": skipped,
         "rows": found,
     }

@@ -77,21 +77,21 @@ def time_row(
     return {variant: _timed(_folder(folder, row, variant), num_rounds) for variant in row.jobs}
 
 
-def train_row(row: Row, cluster: Cluster, folder: Path, epochs: int) -> dict[str, Trained]:
+def train_row(row: Row, cluster: Cluster, folder: Path, epochs: int, seed: int) -> dict[str, Trained]:
     """The base and all approximations together after so many epochs, by the plans that were timed if they are here."""
-    return {variant: _train(row, variant, cluster, folder, epochs) for variant in (BASE, ALL)}
+    return {variant: _train(row, variant, cluster, folder, epochs, seed) for variant in (BASE, ALL)}
 
 
-def _train(row: Row, variant: str, cluster: Cluster, folder: Path, epochs: int) -> Trained:
+def _train(row: Row, variant: str, cluster: Cluster, folder: Path, epochs: int, seed: int) -> Trained:
     path = _plan_to_train(row, variant, cluster, folder)
-    plan, done = Plan.load(path), path.with_name(f"accuracy_{epochs}.json")
+    plan, done = Plan.load(path), path.with_name(f"accuracy_{epochs}_{seed}.json")
     if not done.exists():
-        training = plan.job.training.model_copy(update={"epochs": epochs})
+        training = plan.job.training.model_copy(update={"epochs": epochs, "seed": seed})
         longer = path.with_name("longer.json")  # beside its partition
         plan.model_copy(update={"job": plan.job.model_copy(update={"training": training})}).save(longer)
         graph = loaded(plan.job.graph)
         api.run(longer, path.parent / "longer", graph=graph, timeout_s=600.0).save(done)
-        print(f"{row.name} {variant}: trained for {epochs} epochs", flush=True)
+        print(f"{row.name} {variant}: trained for {epochs} epochs from seed {seed}", flush=True)
     return Trained(plan, Trace.load(done).accuracy["test"])
 
 

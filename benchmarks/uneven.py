@@ -13,9 +13,11 @@ A gain is `undecided`, neither of the right sign nor of the wrong one, where bot
 the range of measured ratios, widened by their noise, has 1 in it (`_uneven_results.py`); `sign_counts` has how many are
 which, and `gains_of_the_right_sign` says that none is wrong. Bytes are compared worker by worker, in every round.
 
-A row is written to `benchmarks/results/uneven.json` when its rounds are done, and again with its accuracies, those
-after 200 epochs on the same hosts without limits, which change no number: by the plans that were timed, or where
-another session timed them by plans made anew (`accuracy_of_timed_plans`). What is there under the same settings is not
+A row is written to `benchmarks/results/uneven.json` when its rounds are done, and again with the accuracies of every
+seed, those after 200 epochs on the same hosts without limits, which change no number: by the plans that were timed, or
+where another session timed them by plans made anew (`accuracy_of_timed_plans`). A gap is the mean over the seeds that
+were trained so far, for a single one says little: on fb100_cornell5 the exact accuracy itself moves by up to seven
+points from one epoch to the next at the end. What is there under the same settings is not
 run again, so that later sessions, also on other machines, go on with `missing_rows`. Figures of a row are ratios within
 one session's profile; each row has its date, machine and pace, the processor seconds of fixed work beside its runs. In
 a session finished runs are kept under `out/` too. A run with processor time stolen from this machine is repeated up to
@@ -33,9 +35,18 @@ from rich.table import Table
 
 from benchmarks._common import OUT, why_absent
 from benchmarks._emulated import MAX_TRIES, inside, without_limits
-from benchmarks._uneven_results import is_complete, keep_results, kept_results, row_result, summary, with_accuracy
+from benchmarks._uneven_results import (
+    is_complete,
+    keep_results,
+    kept_results,
+    missing_seeds,
+    row_result,
+    summary,
+    widest_gap_first,
+    with_accuracy,
+)
 from benchmarks._uneven_runs import time_row, train_row
-from benchmarks._uneven_settings import ACCURACY_EPOCHS, NUM_ROUNDS, Row, rows_of, uneven_cluster
+from benchmarks._uneven_settings import ACCURACY_EPOCHS, NUM_ROUNDS, SEEDS, Row, rows_of, uneven_cluster
 from planner import api
 from planner.cluster import Cluster
 
@@ -43,8 +54,8 @@ from planner.cluster import Cluster
 def main(quick: bool) -> dict:
     """Times the rows that are not yet timed, then trains those that are not yet trained; the quick form keeps none."""
     rows = rows_of(quick)
-    results = {} if quick else kept_results(rows)
-    missing = [row for row in rows if not is_complete(results.get(row.name))]
+    results, seeds = ({}, SEEDS[:1]) if quick else (kept_results(rows), SEEDS)
+    missing = [row for row in rows if not is_complete(results.get(row.name), seeds)]
     skipped = [reason for row in missing if (reason := why_absent(row.name, row.graph))]
 
     def keep(name: str, result: dict) -> None:
@@ -53,12 +64,18 @@ def main(quick: bool) -> dict:
             keep_results(rows, results, skipped)
 
     if here := [row for row in missing if not why_absent(row.name, row.graph)]:
-        _measure(here, results, keep, quick)
+        _measure(here, results, keep, quick, seeds)
     _show([results[row.name] for row in rows if row.name in results])
-    return summary(rows, results, skipped)
+    return summary(rows, results, skipped, seeds)
 
 
-def _measure(rows: Sequence[Row], results: dict[str, dict], keep: Callable[[str, dict], None], quick: bool) -> None:
+def _measure(
+    rows: Sequence[Row],
+    results: dict[str, dict],
+    keep: Callable[[str, dict], None],
+    quick: bool,
+    seeds: Sequence[int],
+) -> None:
     """All rounds come first: accuracies take long, and need hosts without limits."""
     folder = OUT / ("uneven_quick" if quick else "uneven")
     num_rounds, tries, epochs = (1, 1, 3) if quick else (NUM_ROUNDS, MAX_TRIES, ACCURACY_EPOCHS)
@@ -69,8 +86,9 @@ def _measure(rows: Sequence[Row], results: dict[str, dict], keep: Callable[[str,
             if row.name not in results:
                 keep(row.name, row_result(row, time_row(row, profiled, folder, num_rounds, emulation, tries)))
     with inside(without_limits(cluster)):
-        for row in rows:
-            keep(row.name, with_accuracy(results[row.name], train_row(row, profiled, folder, epochs)))
+        for row in widest_gap_first(rows, results):
+            for seed in missing_seeds(results[row.name], seeds):
+                keep(row.name, with_accuracy(results[row.name], seed, train_row(row, profiled, folder, epochs, seed)))
 
 
 def _profiled(cluster: Cluster, folder: Path, quick: bool) -> Cluster:

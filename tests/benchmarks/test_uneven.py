@@ -166,11 +166,15 @@ def sessions(monkeypatch, tmp_path):
         done.append(f"timed {row.name}")
         return all_timed()
 
-    def train_row(row, *_):
-        if train_row.breaks_at == row.name:
+    def train_row(row, _cluster, _folder, _epochs, seed):
+        if train_row.breaks_at == f"{row.name} {seed}":
             raise KeyboardInterrupt
-        done.append(f"trained {row.name}")
-        return {BASE: Trained(FakePlan(name=BASE), 0.75), ALL: Trained(FakePlan(name="anew", fidelity="exact"), 0.5)}
+        done.append(f"trained {row.name} {seed}")
+        accuracy = 0.5 if row.name == "first" else 0.625
+        return {
+            BASE: Trained(FakePlan(name=BASE), 0.75),
+            ALL: Trained(FakePlan(name="anew", fidelity="exact"), accuracy + seed / 8),
+        }
 
     monkeypatch.setattr(uneven, "inside", inside)
     monkeypatch.setattr(uneven, "time_row", time_row)
@@ -193,13 +197,15 @@ def sessions(monkeypatch, tmp_path):
 
 def test_a_later_session_goes_on(sessions):
     """What is timed is not timed again, what is trained not trained again; in the end nothing is run."""
-    written, done = sessions(breaks_at="second")
-    assert done == ["timed first", "timed second", "trained first"]
-    assert (written["missing_rows"], written["benchmark"]) == (["second"], "uneven")
-    assert [row["accuracy"] for row in written["rows"]] == [{BASE: 0.75, ALL: 0.5}, None]
-    assert written["worst_accuracy_gap_pct"] == 25.0
+    written, done = sessions(breaks_at="first 2")
+    assert done == ["timed first", "timed second", "trained first 0", "trained first 1"]
+    assert (written["missing_rows"], written["benchmark"]) == (["first", "second"], "uneven")
+    accuracies = {"0": {BASE: 0.75, ALL: 0.5}, "1": {BASE: 0.75, ALL: 0.625}}
+    assert [row["accuracies"] for row in written["rows"]] == [accuracies, {}]
+    assert written["rows"][0]["accuracy_gaps_pct"] == [25.0, 12.5]
+    assert written["worst_accuracy_gap_pct"] == 18.75
     result, done = sessions()
-    assert done == ["trained second"]
+    assert done == [*(f"trained second {seed}" for seed in range(3)), "trained first 2"]
     assert result["missing_rows"] == []
     again, done = sessions()
     assert (json.loads(json.dumps(result)), done) == (again, [])
@@ -211,13 +217,13 @@ def test_rows_of_other_settings_are_run_again(sessions):
     sessions()
     changed = sessions.rows[0]
     sessions.rows[0] = Row("first", {name: job.model_copy(update={"name": "x"}) for name, job in changed.jobs.items()})
-    assert sessions()[1] == ["timed first", "trained first"]
+    assert sessions()[1] == ["timed first", *(f"trained first {seed}" for seed in range(3))]
 
 
 def test_the_quick_form_neither_reads_nor_writes(sessions):
     """It always runs, and leaves nothing."""
     sessions(quick=True)
-    assert sessions(quick=True)[1] == ["timed first", "timed second", "trained first", "trained second"]
+    assert sessions(quick=True)[1] == ["timed first", "timed second", "trained first 0", "trained second 0"]
     assert list(sessions.folder.iterdir()) == []
     assert kept_results(sessions.rows) == {}
 
@@ -226,14 +232,15 @@ def test_it_is_said_whether_the_timed_plans_were_trained():
     """Another session's plans are made anew, and may be others."""
     result = row_result(ROW, all_timed())
     alike = {name: Trained(FakePlan(name=name, fidelity="exact"), 0.5) for name in (BASE, ALL)}
-    assert with_accuracy(result, alike)["accuracy_of_timed_plans"]
+    trained = with_accuracy(result, 0, alike)
+    assert trained["accuracy_of_timed_plans"]
     anew = alike | {ALL: Trained(FakePlan(name="anew", fidelity="exact"), 0.5)}
-    assert not with_accuracy(result, anew)["accuracy_of_timed_plans"]
+    assert not with_accuracy(trained, 1, anew)["accuracy_of_timed_plans"]
 
 
 def test_a_graph_that_is_not_here_is_missing_and_said(sessions, monkeypatch):
     """The other rows are run."""
     monkeypatch.setattr(uneven, "why_absent", lambda name, _: "second: not here" if name == "second" else None)
     result, done = sessions()
-    assert done == ["timed first", "trained first"]
+    assert done == ["timed first", *(f"trained first {seed}" for seed in range(3))]
     assert (result["missing_rows"], result["skipped"]) == (["second"], ["second: not here"])
