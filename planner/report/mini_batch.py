@@ -36,7 +36,7 @@ def mini_batch_table(run: MiniBatchRun) -> RenderableType:
 
 
 def _stages_table(run: MiniBatchRun) -> Table:
-    table = Table(title="stages of a batch, those of each route beside one another", title_justify="left")
+    table = Table(title="stages of a batch, as measured", title_justify="left")
     both = run.times.together
     for column in ("stage", "mean", "variation", *(["CPU and GPU side by side"] if both else [])):
         table.add_column(column, justify="left" if column == "stage" else "right")
