@@ -107,16 +107,13 @@ def test_a_job_is_trained_by_two_workers(tmp_path):
 @pytest.mark.distributed
 @needs_emulation
 @pytest.mark.skipif(torch.cuda.is_available(), reason="emulated hosts have CPU workers")
-def test_hosts_of_an_emulated_cluster_train_what_this_machine_does(tmp_path, monkeypatch):
-    """A worker on each, over its own link: to rounding the weights of two workers that share this machine."""
+def test_a_job_is_trained_on_the_hosts_of_an_emulated_cluster(tmp_path, monkeypatch):
+    """A worker on each, over its own link; nothing of the hosts stays."""
     hosts = cluster(host("h0", cpu_cores=0.8), host("h1", cpu_cores=0.8))
     with hosts_up(hosts, monkeypatch) as identity:
         record = run_mini_batches(job(), tmp_path / "hosts", cluster=hosts, timeout_s=60)
     check(record, tmp_path / "hosts", 2, num_batches=4)
     assert remains(identity) == []
-    run_mini_batches(job(), tmp_path / "here", num_workers=2, timeout_s=60)
-    there, here = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("hosts", "here"))
-    torch.testing.assert_close(there, here, rtol=1e-4, atol=1e-5)
 
 
 def kill(folder):
