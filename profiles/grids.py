@@ -61,6 +61,15 @@ _FEWER_FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 128)}}
 
 _KIB, _MIB = 1024.0, 1024.0**2
 
+# What these take a row grows by up to five times as rows and results leave the caches, sooner the more workers share
+# them: one size more lies where that happens.
+_GATHERING = ("spmm", "spmm_transposed", "gat_forward", "gat_backward", "gather_rows", "scatter_add_rows")
+
+
+def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:
+    return features | {operator: {"num_rows": num_rows} for operator in _GATHERING}
+
+
 QUICK = Grid(
     axes={
         "num_rows": (256, 4096, 32768),
@@ -68,14 +77,14 @@ QUICK = Grid(
         "out_width": (8, 64, 512),
         "width": (8, 64, 512),
         "degree": (0.25, 4, 64),
-        "num_elements": (2**12, 2**18, 2**23),
+        "num_elements": (2**12, 2**18, 3 * 2**20, 2**23),
         "num_classes": (2, 64),
         "num_bytes": (4 * _KIB, 1 * _MIB, 64 * _MIB),
     },
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB),
     budget_s=0.03,
     num_collective_passes=1,
-    own_axes=_FEATURES,
+    own_axes=_own_axes(_FEATURES, 256, 4096, 12288, 32768),
 )
 
 FULL = Grid(
@@ -91,7 +100,7 @@ FULL = Grid(
     },
     collective_bytes=(4.0, 4 * _KIB, 64 * _KIB, 512 * _KIB, 4 * _MIB, 32 * _MIB),
     budget_s=0.1,
-    own_axes=_FEATURES,
+    own_axes=_own_axes(_FEATURES, 256, 2048, 6144, 16384, 65536),
 )
 
 # Temporaries of 8 GiB at most.
@@ -124,13 +133,13 @@ QUOTA = Grid(
         "out_width": (8, 64, 256, 512),
         "width": (8, 64, 256, 512),
         "degree": (0.25, 4, 32),
-        "num_elements": (2**12, 2**16, 2**20, 2**23),
+        "num_elements": (2**12, 2**16, 2**20, 3 * 2**20, 2**23),
         "num_classes": (2, 64),
-        "num_bytes": (4 * _KIB, 256 * _KIB, 4 * _MIB, 32 * _MIB),
+        "num_bytes": (4 * _KIB, 256 * _KIB, 4 * _MIB, 12 * _MIB, 32 * _MIB),
     },
     collective_bytes=(4.0, 16 * _KIB, 64 * _KIB, 256 * _KIB, 1 * _MIB, 4 * _MIB, 16 * _MIB),
     budget_s=0.15,
-    own_axes=_FEWER_FEATURES,
+    own_axes=_own_axes(_FEWER_FEATURES, 256, 4096, 12288, 24576),
 )
 
 GRIDS = {
@@ -138,5 +147,5 @@ GRIDS = {
     "full": FULL,
     "cuda": CUDA,
     "quota": QUOTA,
-    "quick_quota": replace(QUICK, budget_s=QUOTA.budget_s, own_axes=_FEWER_FEATURES),
+    "quick_quota": replace(QUICK, budget_s=QUOTA.budget_s, own_axes=QUICK.own_axes | _FEWER_FEATURES),
 }
