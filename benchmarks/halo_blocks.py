@@ -8,7 +8,6 @@ read. Everything is timed in one process on one thread, block after block, each 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -17,16 +16,17 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import DATASETS, median_and_spread, why_absent
+from benchmarks._common import DATASETS, why_absent
 from planner.adjacency import aggregation_matrix
 from planner.halo import build_halo
 from planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from planner.loaders import load_graph
 from planner.partition import partition
 from profiles.kernels.sparse import csr_tensor, spmm_add_
+from profiles.measure import Timing, sustained
 from profiles.operators import random_csr
 
-_NUM_PARTS, _REPEATS = 4, 7
+_NUM_PARTS, _BUDGET_S = 4, 0.1
 _QUICK: dict[str, GraphSpec] = {"sbm": SbmGraph(source="sbm", num_nodes=2000, average_degree=10, num_features=4)}
 _FULL: dict[str, GraphSpec] = {
     "sbm": SbmGraph(source="sbm", num_nodes=30_000, average_degree=20, num_features=4, homophily=0.8),
@@ -74,30 +74,24 @@ def _compare(matrix: sp.csr_matrix, width: int) -> dict:
     """Predicted over measured by both rules."""
     num_written, num_read = matrix.shape
     degree = matrix.nnz / num_written
-    measured_s, spread_s = _seconds(matrix, width)
-    written_s, read_s = (_seconds(random_csr(size, degree), width)[0] for size in (num_written, num_read))
+    measured = _timed(matrix, width)
+    written_s, read_s = (_timed(random_csr(size, degree), width).median_s for size in (num_written, num_read))
     return {
         "num_written": num_written,
         "num_read": num_read,
         "degree": degree,
         "width": width,
-        "measured_s": measured_s,
-        "spread_s": spread_s,
-        "by_written": written_s / measured_s,
-        "by_read": read_s * num_written / num_read / measured_s,
+        "measured_s": measured.median_s,
+        "spread_s": measured.spread_s,
+        "by_written": written_s / measured.median_s,
+        "by_read": read_s * num_written / num_read / measured.median_s,
     }
 
 
-def _seconds(matrix: sp.csr_matrix, width: int) -> tuple[float, float]:
+def _timed(matrix: sp.csr_matrix, width: int) -> Timing:
     ours, out = csr_tensor(matrix), torch.zeros(matrix.shape[0], width)
     dense = torch.rand(matrix.shape[1], width)
-    spmm_add_(out, ours, dense)
-    seconds = []
-    for _ in range(_REPEATS):
-        start_s = time.perf_counter()
-        spmm_add_(out, ours, dense)
-        seconds.append(time.perf_counter() - start_s)
-    return median_and_spread(seconds)
+    return sustained(lambda: spmm_add_(out, ours, dense), torch.device("cpu"), budget_s=_BUDGET_S)
 
 
 def _worst(rows: Sequence[dict], rule: str) -> float:

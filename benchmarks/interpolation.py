@@ -8,7 +8,6 @@ predict the latter from the former.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
@@ -20,8 +19,10 @@ from rich.table import Table
 from profiles.curves import Curve
 from profiles.grids import QUICK, QUOTA, Grid
 from profiles.machine import OperatorTable, Point
+from profiles.measure import sustained
 from profiles.operators import OPERATORS
 
+_CPU = torch.device("cpu")
 _RULES = ("along_a_line", "row_by_row")
 
 
@@ -39,7 +40,7 @@ def main(quick: bool) -> dict:
 
 
 def _is_of_cpu(name: str) -> bool:
-    return OPERATORS[name].is_measured_on(torch.device("cpu"))
+    return OPERATORS[name].is_measured_on(_CPU)
 
 
 def _rows(name: str, grid: Grid, budget_s: float) -> Iterator[dict]:
@@ -65,15 +66,7 @@ def _rows(name: str, grid: Grid, budget_s: float) -> Iterator[dict]:
 
 
 def _seconds(name: str, shape: tuple[float, ...], budget_s: float) -> float:
-    """Median of the calls that fit the budget, three at least."""
-    call = OPERATORS[name].make(shape, torch.device("cpu"))
-    call()
-    taken: list[float] = []
-    while len(taken) < 3 or sum(taken) < budget_s:
-        start_s = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - start_s)
-    return float(np.median(taken))
+    return sustained(OPERATORS[name].make(shape, _CPU), _CPU, budget_s=budget_s).median_s
 
 
 def _factor(row: dict, rule: str) -> float:
