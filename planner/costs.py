@@ -80,8 +80,8 @@ class OperatorCosts:
         """Square matrices are measured; in another one a row takes what it takes in one with as many columns.
 
         Whether the rows that it gathers come from a cache or from memory depends on how many are read in all: by the
-        rows written products with halo blocks were predicted up to 2.7 times too short or too long, by those read to a
-        fifth (`python -m benchmarks halo_blocks`).
+        rows written products with halo blocks were predicted up to 3.4 times too short or too long, by those read to
+        three tenths (`python -m benchmarks halo_blocks`).
         """
         if not num_rows:
             return ZERO
