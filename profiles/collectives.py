@@ -14,13 +14,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from profiles.exchange import all_to_all
 from profiles.measure import SWEPT_ELEMENTS, Timing, clocked
 
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
 _MIN_CALLS, _MAX_CALLS = 5, 40
+_GROUPS = 5
+_COMPUTED_S = 5e-3  # longer than a tick of usual kernels, 4 ms
+_MATRIX_SIZE = 192
 
 
 class Pattern(NamedTuple):
@@ -43,9 +45,11 @@ class CollectiveTiming(NamedTuple):
 def time_collective(pattern: Pattern, num_bytes: float, device: torch.device, budget_s: float) -> CollectiveTiming:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
-    Each call begins together and is timed at the worker that ends last. On a CPU a sweep through
-    memory comes before it: in training the rows to send have left the caches, and a call that repeats
-    the last one was up to 1.6 times as fast where the link does not limit it.
+    Each call begins together and is timed at the worker that ends last. On a CPU a worker computes before it, as in
+    training: then the rows to send have left the caches, and where other workers keep the cores busy a thread of the
+    backend may wait for one until a tick of the kernel. Some calls wait and some do not, and an epoch has several, so
+    the mean counts (the median of the means of five groups of calls); the spread is of single calls
+    (`benchmarks/arrivals.py`: how far calls that repeat the last one, or their median, are from those of training).
 
     Args:
         num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or those of the
@@ -53,33 +57,48 @@ def time_collective(pattern: Pattern, num_bytes: float, device: torch.device, bu
     """
     make = _all_reduce if pattern.name == "all_reduce" else _all_to_all
     call = make(pattern, num_bytes, device)
-    swept = torch.zeros(SWEPT_ELEMENTS if device.type == "cpu" else 1, device=device)
+    compute = _computing() if device.type == "cpu" else lambda: None
     call()
-    first_s, _ = _clocked_together(call, swept, device, 1)
+    first_s, _ = _clocked_together(call, compute, device, 1)
     # All workers must make the same number of calls, so the count is agreed on, not timed out.
     wanted = torch.tensor([min(float(_MAX_CALLS), max(float(_MIN_CALLS), budget_s / max(first_s[0], 1e-6)))])
     wanted = wanted.to(device)
     dist.all_reduce(wanted, op=dist.ReduceOp.MIN)
-    samples, processor_s = _clocked_together(call, swept, device, int(wanted))
-    low, median, high = np.percentile(samples, [25, 50, 75])
-    elapsed = Timing(float(median), float(high - low), len(samples))
+    samples, processor_s = _clocked_together(call, compute, device, int(wanted))
+    low, high = np.percentile(samples, [25, 75])
+    middle = np.median([np.mean(group) for group in np.array_split(samples, _GROUPS)])
+    elapsed = Timing(float(middle), float(high - low), len(samples))
     return CollectiveTiming(elapsed, Timing(processor_s, 0.0, len(samples)))
 
 
+def _computing() -> Callable[[], None]:
+    """Products that stay in the caches for a while, then a sweep through memory."""
+    matrix = torch.full((_MATRIX_SIZE, _MATRIX_SIZE), 1 / _MATRIX_SIZE)
+    swept = torch.zeros(SWEPT_ELEMENTS)
+
+    def compute() -> None:
+        until_s = time.monotonic() + _COMPUTED_S
+        while time.monotonic() < until_s:
+            torch.mm(matrix, matrix)
+        swept.add_(1)
+
+    return compute
+
+
 def _clocked_together(
-    call: Callable[[], object], swept: Tensor, device: torch.device, count: int
+    call: Callable[[], object], compute: Callable[[], None], device: torch.device, count: int
 ) -> tuple[list[float], float]:
     """Of `count` calls the seconds of each at the worker that took longest, and this one's mean processor seconds."""
-    samples, sweeps_s = [], 0.0
+    samples, computed_s = [], 0.0
     begun_s = time.process_time()
     for _ in range(count):
-        sweep_s = time.thread_time()
-        swept.add_(1)
-        sweeps_s += time.thread_time() - sweep_s
+        compute_s = time.thread_time()
+        compute()
+        computed_s += time.thread_time() - compute_s
         dist.barrier()
         samples.append(clocked(call, device, 1))
     dist.barrier()
-    calls_s = time.process_time() - begun_s - sweeps_s
+    calls_s = time.process_time() - begun_s - computed_s
     begun_s = time.process_time()
     for _ in range(count + 1):
         dist.barrier()

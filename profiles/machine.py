@@ -16,9 +16,9 @@ class Point(Contract):
 
     Args:
         shape: one value per axis of the table it stands in.
-        median_s: median seconds of a call.
-        spread_s: interquartile range, seconds (0 where not known). Of operators, as the median, over means of
-            groups of calls: less than what single short calls vary by. Of collectives over single calls.
+        median_s: seconds of a call, the median over means of groups of calls.
+        spread_s: interquartile range, seconds (0 where not known). Of operators over the same means: less than what
+            single short calls vary by. Of collectives over single calls.
         repeats: how many timed calls the median rests on (0 where published or scaled).
     """
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -44,6 +45,17 @@ def sustained(call: Callable[[], object], device: torch.device, *, budget_s: flo
         spent += seconds
     low, median, high = np.percentile(samples, [25, 50, 75])
     return Timing(float(median), float(high - low), len(samples) * group)
+
+
+def in_turn(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
+    """A call that is the next of `calls` every time.
+
+    One operator on two sets of operands comes back to the first after as much else as it uses itself. An epoch comes
+    back to no operand at once either: what fits the caches once but not twice was up to twice as fast by a call that
+    repeats itself as in training (`benchmarks/turns.py`).
+    """
+    following = cycle(calls)
+    return lambda: next(following)()
 
 
 def clocked(call: Callable[[], object], device: torch.device, count: int) -> float:

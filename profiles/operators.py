@@ -6,8 +6,10 @@ are the kernels the runtime executes, on random data of that shape.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +27,7 @@ Call = Callable[[], object]
 NUM_WORDS = 8192  # columns of sparse features, as many as the larger of the usual graphs have
 GAT_HEADS = 4  # the paper's hidden layers have 8, the usual small setting 4; widths are totals
 _PARAMETERS = 6  # weights and biases of three layers: each costs the optimizer a few microseconds of Python
+_NOISE_ELEMENTS = 2**16
 _COLUMNS = 128  # width at which elementwise operators are timed; they depend on the element count
 
 
@@ -54,7 +57,15 @@ class Operator:
 
 
 def _dense(device: torch.device, *shape: float) -> Tensor:
-    return torch.randn(*(int(extent) for extent in shape), device=device)
+    """Normal noise; one piece of it over and over, for making operands can take longer than timing what uses them."""
+    extents = [int(extent) for extent in shape]
+    count = math.prod(extents)
+    return _noise().repeat(-(-count // _NOISE_ELEMENTS))[:count].view(extents).to(device)
+
+
+@cache
+def _noise() -> Tensor:
+    return torch.randn(_NOISE_ELEMENTS)
 
 
 def _matmul_forward(shape, device) -> Call:
@@ -106,22 +117,38 @@ def words_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:
 
 def _spmm_features(shape, device) -> Call:
     rows, degree, width = int(shape[0]), shape[1], int(shape[2])
-    matrix = csr_tensor(words_csr(rows, degree), device)
+    matrix = _words_matrix(rows, degree, device)
     weight, out = _dense(device, NUM_WORDS, width), torch.zeros(rows, width, device=device)
     return lambda: spmm_add_(out, matrix, weight)
 
 
 def _spmm(shape, device, *, transposed: bool = False) -> Call:
     rows, degree, width = int(shape[0]), shape[1], int(shape[2])
-    csr = random_csr(rows, degree)
-    matrix = csr_tensor(csr.T.tocsr() if transposed else csr, device)
+    matrix = _matrix(rows, degree, device, transposed)
     dense, out = _dense(device, rows, width), torch.zeros(rows, width, device=device)
     return lambda: spmm_add_(out, matrix, dense)
 
 
+# All widths are timed with one matrix after another, as a graph's is the same in every layer.
+@lru_cache(maxsize=1)
+def _words_matrix(rows: int, degree: float, device: torch.device) -> Tensor:
+    return csr_tensor(words_csr(rows, degree), device)
+
+
+@lru_cache(maxsize=1)
+def _matrix(rows: int, degree: float, device: torch.device, transposed: bool) -> Tensor:
+    csr = random_csr(rows, degree)
+    return csr_tensor(csr.T.tocsr() if transposed else csr, device)
+
+
+@lru_cache(maxsize=1)
+def _edges(rows: int, degree: float, device: torch.device) -> EdgeBlock:
+    return EdgeBlock.from_csr(random_csr(rows, degree), device)
+
+
 def _attention(shape, device):
     rows, degree, channels = int(shape[0]), shape[1], max(1, int(shape[2]) // GAT_HEADS)
-    edges = EdgeBlock.from_csr(random_csr(rows, degree), device)
+    edges = _edges(rows, degree, device)
     q, grad = _dense(device, rows, GAT_HEADS * channels), _dense(device, rows, GAT_HEADS * channels)
     return edges, q, _dense(device, 1, GAT_HEADS, channels), _dense(device, 1, GAT_HEADS, channels), grad
 

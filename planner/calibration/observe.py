@@ -92,7 +92,7 @@ def with_profiles(plan: Plan, profiles: Mapping[str, MachineProfile]) -> Plan:
 
 
 def _measured_s(schedule: Schedule, trace: Trace) -> dict[tuple[str, int], float]:
-    """Seconds of every task by (key, worker), median over epochs, without waiting; 0 where it has no spans."""
+    """Seconds of every task by (key, worker) over epochs, without waiting; 0 where it has no spans."""
     edges: _Edges = defaultdict(dict)
     for span in trace.spans:
         edges[span.task, span.worker][span.epoch] = (span.start_s, span.end_s)
@@ -139,10 +139,14 @@ def _sample(task: Task, measured_s: float, epoch_s: float, pace: float, now_s: f
 
 
 def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
-    """Seconds from the last member's coming to the last one's end, when nobody waits any more: median over epochs."""
+    """Seconds from the last member's coming to the last one's end, when nobody waits any more: mean over epochs.
+
+    Some exchanges wait for a core and some do not (`profiles.collectives`); an epoch has several, so their mean counts.
+    """
     members = [edges[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))
-    return _median(max(m[e][1] for m in members) - max(m[e][0] for m in members) for e in whole)
+    taken_s = [max(m[e][1] for m in members) - max(m[e][0] for m in members) for e in whole]
+    return float(np.mean(taken_s)) if taken_s else 0.0
 
 
 def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dict[int, float]:
