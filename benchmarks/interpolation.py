@@ -20,7 +20,7 @@ from profiles.curves import Curve
 from profiles.grids import QUICK, QUOTA, Grid
 from profiles.machine import OperatorTable, Point
 from profiles.measure import sustained
-from profiles.operators import OPERATORS
+from profiles.operators import OPERATORS, timed_call
 
 _CPU = torch.device("cpu")
 _RULES = ("along_a_line", "row_by_row")
@@ -66,7 +66,7 @@ def _rows(name: str, grid: Grid, budget_s: float) -> Iterator[dict]:
 
 
 def _seconds(name: str, shape: tuple[float, ...], budget_s: float) -> float:
-    return sustained(OPERATORS[name].make(shape, _CPU), _CPU, budget_s=budget_s).median_s
+    return sustained(timed_call(name, shape, _CPU), _CPU, budget_s=budget_s).median_s
 
 
 def _factor(row: dict, rule: str) -> float:

@@ -8,7 +8,7 @@ one does with all others, and `all_to_all`, where everyone does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -48,8 +48,7 @@ def time_collective(pattern: Pattern, num_bytes: float, device: torch.device, bu
     Each call begins together and is timed at the worker that ends last. On a CPU a worker computes before it, as in
     training: then the rows to send have left the caches, and where other workers keep the cores busy a thread of the
     backend may wait for one until a tick of the kernel. Some calls wait and some do not, and an epoch has several, so
-    the mean counts (the median of the means of five groups of calls); the spread is of single calls
-    (`benchmarks/arrivals.py`: how far calls that repeat the last one, or their median, are from those of training).
+    the mean counts; the spread is of single calls (`benchmarks/in_training.py`).
 
     Args:
         num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or those of the
@@ -66,9 +65,13 @@ def time_collective(pattern: Pattern, num_bytes: float, device: torch.device, bu
     dist.all_reduce(wanted, op=dist.ReduceOp.MIN)
     samples, processor_s = _clocked_together(call, compute, device, int(wanted))
     low, high = np.percentile(samples, [25, 75])
-    middle = np.median([np.mean(group) for group in np.array_split(samples, _GROUPS)])
-    elapsed = Timing(float(middle), float(high - low), len(samples))
+    elapsed = Timing(_middle_s(samples), float(high - low), len(samples))
     return CollectiveTiming(elapsed, Timing(processor_s, 0.0, len(samples)))
+
+
+def _middle_s(samples: Sequence[float]) -> float:
+    """Their mean, but that of a group of them: a stall of the machine is in one."""
+    return float(np.median([np.mean(group) for group in np.array_split(samples, _GROUPS)]))
 
 
 def _computing() -> Callable[[], None]:

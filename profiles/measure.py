@@ -52,7 +52,7 @@ def in_turn(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
 
     One operator on two sets of operands comes back to the first after as much else as it uses itself. An epoch comes
     back to no operand at once either: what fits the caches once but not twice was up to twice as fast by a call that
-    repeats itself as in training (`benchmarks/turns.py`).
+    repeats itself as in training (`benchmarks/in_training.py`).
     """
     following = cycle(calls)
     return lambda: next(following)()

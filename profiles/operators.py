@@ -22,6 +22,7 @@ from profiles.kernels.attention import EdgeBlock
 from profiles.kernels.dense import gather_rows, matmul
 from profiles.kernels.loss import loss_and_grad
 from profiles.kernels.sparse import csr_tensor, spmm_add_
+from profiles.measure import in_turn
 
 Call = Callable[[], object]
 NUM_WORDS = 8192  # columns of sparse features, as many as the larger of the usual graphs have
@@ -269,3 +270,12 @@ OPERATORS: dict[str, Operator] = {
     "d2h_pinned": _transfer(to_device=False, pinned=True),
     "d2h_pageable": _transfer(to_device=False, pinned=False),
 }
+
+
+def timed_call(name: str, shape: tuple[float, ...], device: torch.device) -> Call:
+    """What profiles time of an operator: calls on two sets of operands in turn.
+
+    On a GPU, whose memory the largest shapes nearly fill, on one.
+    """
+    num_sets = 2 if device.type == "cpu" else 1
+    return in_turn([OPERATORS[name].make(shape, device) for _ in range(num_sets)])

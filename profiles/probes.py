@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,9 +13,10 @@ import torch.distributed as dist
 from profiles.collectives import Pattern, time_collective
 from profiles.grids import Grid, Shape
 from profiles.machine import CollectiveTable, OperatorTable, Point
-from profiles.measure import Timing, in_turn, sustained
-from profiles.operators import OPERATORS
+from profiles.measure import Timing, sustained
+from profiles.operators import OPERATORS, timed_call
 from profiles.passes import Probe
+from profiles.torchrun import first_rank_of_host
 
 _MIN_COLLECTIVE_POINTS = 3
 _LONG_COLLECTIVE_S = 0.2
@@ -64,18 +64,9 @@ def workers_of_this_host() -> Workers:
     """The group of this host's workers; every worker of the run must call it."""
     if not dist.is_initialized():
         return Workers(None)
-    first = _first_rank_of_host()
+    first = first_rank_of_host()
     groups = {host: dist.new_group([r for r, h in enumerate(first) if h == host]) for host in sorted(set(first))}
     return Workers(groups[first[dist.get_rank()]])
-
-
-def _first_rank_of_host() -> list[int]:
-    """For every rank, the first rank of its host."""
-    mine = torch.tensor([int(os.environ["GROUP_RANK"])])
-    hosts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(hosts, mine, group=dist.new_group(backend="gloo"))
-    of_rank = [int(host) for host in hosts]
-    return [of_rank.index(host) for host in of_rank]
 
 
 @dataclass(frozen=True)
@@ -100,7 +91,7 @@ class Probes:
     def of(grid: Grid, device: torch.device, beside: Workers, operators: Sequence[str]) -> Probes:
         """Those of this worker; every worker of the run must call it."""
         alone = not dist.is_initialized() or dist.get_world_size() == 1
-        return Probes(grid, device, beside, operators, [] if alone else _first_rank_of_host())
+        return Probes(grid, device, beside, operators, [] if alone else first_rank_of_host())
 
     def of_operators(self) -> list[Probe]:
         """Every point of every operator."""
@@ -176,16 +167,11 @@ class Probes:
         return [self.first_of_host[rank] for rank in pattern.ranks]
 
     def _time_operator(self, name: str, shape: Shape) -> tuple[Timing, ...]:
-        call = in_turn([OPERATORS[name].make(shape, self.device) for _ in range(self._num_sets)])
+        call = timed_call(name, shape, self.device)
         if dist.is_initialized():
             dist.barrier()  # so that all workers load the machine with the same operator
         timing = self.beside.agree(sustained(call, self.device, budget_s=self.grid.budget_s), self.device)
         return (timing,)
-
-    @property
-    def _num_sets(self) -> int:
-        """Sets of operands; on a GPU, whose memory the largest shapes nearly fill, one."""
-        return 2 if self.device.type == "cpu" else 1
 
     def _time_collective(self, pattern: Pattern, index: int, so_far: list[float]) -> tuple[Timing, ...]:
         """Elapsed and processor seconds; nothing where smaller sizes were long: then a link is a straight line."""

@@ -63,3 +63,15 @@ def process_group(device: torch.device, timeout_s: float) -> Iterator[None]:
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def first_rank_of_host() -> list[int]:
+    """For every rank, the first rank of its host; every worker of the default group must call it."""
+    import torch
+    import torch.distributed as dist
+
+    mine = torch.tensor([int(os.environ["GROUP_RANK"])])
+    hosts = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(hosts, mine, group=dist.new_group(backend="gloo"))
+    of_rank = [int(host) for host in hosts]
+    return [of_rank.index(host) for host in of_rank]

@@ -1,16 +1,10 @@
-"""The memory that the workers of one host share to keep halo rows in: a row once, written by one, read by all.
-
-It is a file without a name, which the kernel frees with the last process that has it open: however a run ends,
-nothing is left. Its first worker makes it, the others open it through that worker's entry in /proc.
-"""
+"""The memory that the workers of one host share to keep halo rows in: a row once, written by one, read by all."""
 
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import numpy as np
 import torch
@@ -21,13 +15,13 @@ from planner.joint_cache.decision import CacheDecision
 from planner.joint_cache.layout import RegionLayout
 from planner.program import Program
 from planner.shard import Shard
-from profiles.errors import UserError
 from profiles.kernels.dense import gather_rows
-from profiles.memory import available_bytes
 from runtime.sampling.page_lock import CudaRegistrar
+from runtime.shared_memory import group_of_host, make_memory, share_memory
 
 REGION_NAME = "gnnplan-region"
 """As which it shows in /proc/PID/maps."""
+_WHAT = "this host's region for halo rows"
 _NEVER, _UNDER_WAY = 0, -1
 
 
@@ -83,9 +77,10 @@ class HostRegion:
         hosts = shard.host_of.tolist()
         layout = RegionLayout.of(program, cache, hosts, hosts[shard.rank])
         ranks = [rank for rank, host in enumerate(hosts) if host == hosts[shard.rank]]
-        group = _group_of_host(hosts, shard.rank, timeout_s)
-        descriptor = _make(layout.num_bytes) if shard.rank == ranks[0] else None
-        memory = _share(descriptor, layout.num_bytes, ranks, group)
+        group = group_of_host(hosts, shard.rank, timeout_s)
+        is_first = shard.rank == ranks[0]
+        descriptor = make_memory(layout.num_bytes, _WHAT, REGION_NAME) if is_first else None
+        memory = share_memory(descriptor, layout.num_bytes, ranks, group)
         region = cls(memory, layout, ranks, shard.rank, group)
         if device.type == "cuda":
             _page_lock(memory)
@@ -125,45 +120,6 @@ class HostRegion:
             if stamp != version:
                 has = {_NEVER: "has written none", _UNDER_WAY: "is writing"}.get(stamp, f"has written {stamp}")
                 raise RuntimeError(f"{name}: rows of version {version} are not there: worker {rank} {has}")
-
-
-def _group_of_host(hosts: Sequence[int], rank: int, timeout_s: float) -> dist.ProcessGroup | None:
-    """The group of a worker's host over the CPU; groups are made by all workers, in the same order."""
-    own = None
-    for host in sorted(set(hosts)):
-        members = [other for other, its in enumerate(hosts) if its == host]
-        if len(members) > 1:
-            group = dist.new_group(members, timeout=timedelta(seconds=timeout_s), backend="gloo")
-            own = group if rank in members else own
-    return own
-
-
-def _make(num_bytes: int) -> int:
-    """A descriptor of memory that is all there: what were missing would end a worker at its first touch."""
-    free = available_bytes()
-    if free < num_bytes:
-        raise UserError(f"this host's region for halo rows takes {num_bytes:,} bytes, {free:,} are left in its memory")
-    descriptor = os.memfd_create(REGION_NAME)
-    try:
-        os.posix_fallocate(descriptor, 0, num_bytes)
-    except OSError as error:
-        raise UserError(f"this host's region for halo rows takes {num_bytes:,} bytes: {error.strerror}") from None
-    return descriptor
-
-
-def _share(descriptor: int | None, num_bytes: int, ranks: Sequence[int], group: dist.ProcessGroup | None) -> mmap.mmap:
-    """The memory behind the first worker's descriptor, in every worker of the host."""
-    address = torch.tensor([os.getpid(), descriptor or 0])
-    if group is not None:
-        dist.broadcast(address, ranks[0], group=group)
-    if descriptor is None:
-        process, number = address.tolist()
-        descriptor = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR)
-    memory = mmap.mmap(descriptor, num_bytes)
-    if group is not None:
-        dist.barrier(group)  # the first worker keeps it open until all have it
-    os.close(descriptor)
-    return memory
 
 
 def _page_lock(memory: mmap.mmap) -> None:

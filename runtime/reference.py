@@ -83,10 +83,14 @@ def build_optimizer(parameters, training: TrainingSpec, *, fused: bool = False) 
     return kind(parameters, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused)
 
 
+def dense_features(graph: Graph) -> np.ndarray:
+    """float32 [N, F]."""
+    return graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray()
+
+
 def graph_tensors(graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
     """Dense x [N, F], edge_index int64 [2, E] and y of a graph."""
-    x = graph.x if isinstance(graph.x, np.ndarray) else graph.x.toarray()
-    return torch.from_numpy(x), torch.from_numpy(graph.edge_index).long(), torch.from_numpy(graph.y)
+    return torch.from_numpy(dense_features(graph)), torch.from_numpy(graph.edge_index).long(), torch.from_numpy(graph.y)
 
 
 def train_reference(

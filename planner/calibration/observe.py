@@ -19,6 +19,7 @@ from profiles.machine import MachineProfile
 
 COLLECTIVES = ("all_reduce", "all_to_all")
 CLOCK_S = 1e-9  # what no clock of ours resolves
+_FEWEST_TO_TRIM = 5
 
 _Edges = dict[tuple[str, int], dict[int, tuple[float, float]]]  # (start, end) by (key, worker) and epoch
 
@@ -142,11 +143,13 @@ def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
     """Seconds from the last member's coming to the last one's end, when nobody waits any more: mean over epochs.
 
     Some exchanges wait for a core and some do not (`profiles.collectives`); an epoch has several, so their mean counts.
+    The shortest and the longest are left out where there are enough: of one epoch that went wrong nothing is learnt.
     """
     members = [edges[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))
-    taken_s = [max(m[e][1] for m in members) - max(m[e][0] for m in members) for e in whole]
-    return float(np.mean(taken_s)) if taken_s else 0.0
+    taken_s = sorted(max(m[e][1] for m in members) - max(m[e][0] for m in members) for e in whole)
+    kept = taken_s[1:-1] if len(taken_s) >= _FEWEST_TO_TRIM else taken_s
+    return float(np.mean(kept)) if kept else 0.0
 
 
 def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dict[int, float]:

@@ -33,7 +33,7 @@ def run_mini_batches(
 
     Args:
         folder: receives `mini_batch.json` (with the job in it), `model.pt` (PyG state_dict) and `workers.log`.
-        num_workers: 0: one a CUDA device, or one on a CPU. Each loads the whole graph.
+        num_workers: 0: one a CUDA device, or one on a CPU. Those of a host share one graph in its memory.
         cluster: emulated around this process; every device of it is a worker, on its host.
         timeout_s: longest wait for another worker, and for a stage of a batch; a stage that may wait for another
             worker itself has twice that.

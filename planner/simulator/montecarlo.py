@@ -23,7 +23,8 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     was seen to vary by is of all of them together.
 
     Lognormal with median `seconds` and interquartile range `spread_s`: positive, and skewed to the
-    right as delays on a busy machine are. Draws are cut at 20 spreads above the median, which
+    right as delays on a busy machine are. A collective's `seconds` are a mean (`profiles.collectives`): its draws
+    are as wide by their logarithm and have that mean. Draws are cut at 20 spreads above `seconds`, which
     leaves the median and the quartiles as they are and keeps a task whose spread is many times
     its median from drawing hours. A task without spread, or with `seconds` 0, is constant. The
     first rows stay the same when `num_replicas` grows.
@@ -33,20 +34,22 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     assert num_replicas >= 0, num_replicas
     compiled = compile_schedule(schedule)
     constant_ns, share = compiled.duration_ns, compiled.share
-    median_s = np.array([task.seconds for task in schedule.tasks], dtype=np.float64)
+    middle_s = np.array([task.seconds for task in schedule.tasks], dtype=np.float64)
     spread_s = np.array([task.spread_s for task in schedule.tasks], dtype=np.float64)
     for index in np.flatnonzero(~(np.isfinite(spread_s) & (spread_s >= 0)))[:1]:
         task = schedule.tasks[index]
         raise ValueError(f"w{task.worker} {task.key}: spread_s must be finite and >= 0, not {task.spread_s}")
-    varying = np.flatnonzero((spread_s > 0) & (median_s > 0))
-    median_s, spread_s = median_s[varying], spread_s[varying]
+    varying = np.flatnonzero((spread_s > 0) & (middle_s > 0))
+    middle_s, spread_s, group = middle_s[varying], spread_s[varying], compiled.tables.group[varying]
     # The quartiles of a lognormal are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
-    sigma = np.arcsinh(spread_s / (2 * median_s)) / _UPPER_QUARTILE
-    which, num_draws = _draws(compiled.tables.group[varying])
+    sigma = np.arcsinh(spread_s / (2 * middle_s)) / _UPPER_QUARTILE
+    which, num_draws = _draws(group)
     drawn_s = np.random.default_rng(seed).standard_normal((num_replicas, num_draws))[:, which]
-    np.exp(np.multiply(drawn_s, sigma, out=drawn_s), out=drawn_s)
-    drawn_s *= median_s
-    np.minimum(drawn_s, median_s + _MAX_SPREADS_ABOVE_MEDIAN * spread_s, out=drawn_s)
+    np.multiply(drawn_s, sigma, out=drawn_s)
+    drawn_s -= np.where(group >= 0, sigma**2 / 2, 0.0)  # the mean of a lognormal lies so far above its median
+    np.exp(drawn_s, out=drawn_s)
+    drawn_s *= middle_s
+    np.minimum(drawn_s, middle_s + _MAX_SPREADS_ABOVE_MEDIAN * spread_s, out=drawn_s)
     duration_ns = np.tile(constant_ns, (num_replicas, 1))
     duration_ns[:, varying] = np.rint(np.multiply(drawn_s, 1e9 * share[varying], out=drawn_s))
     return duration_ns

@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch_geometric.data import Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from planner.graph import Graph
 from planner.job import Job
-from planner.loaders import load_graph
 from planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
 from planner.minibatch.room import MAX_SLOTS
 from profiles.contract import replacing
@@ -25,17 +23,20 @@ from profiles.errors import RunFailedError, UserError
 from profiles.kernels.counter import chained_key
 from profiles.launch import emit
 from profiles.roll_call import naming_lost_workers
-from profiles.torchrun import local_device, process_group
+from profiles.torchrun import first_rank_of_host, local_device, process_group
 from runtime.metrics import hits
 from runtime.mini_batch.device_memory import CudaMemory, fill_device
 from runtime.mini_batch.distributed import emptying_frames, in_step, joined, num_batches_of, split
+from runtime.mini_batch.host_graph import HostGraph, load_host_graph
 from runtime.mini_batch.loader_stages import LoaderStages
 from runtime.mini_batch.profile import StageProfile, profile_stages
 from runtime.mini_batch.train import Trained, train
-from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
+from runtime.reference import build_optimizer, build_pyg_model, loss_of
 from runtime.sampling.loader import NeighborLoader
+from runtime.shared_memory import group_of_host
 
 _PROFILED_BATCHES = 12
+_LOADING_S = 3600.0  # longest wait for the host's first worker to load the graph: disks take their time
 _DROPOUT = 0x64726F706F7574  # sets these keys apart from those of the loader's orders
 
 
@@ -62,12 +63,11 @@ class _Worker:
         num_threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
         self.num_cpu_threads = max(1, num_threads - 1 if device.type == "cuda" else num_threads // 2)
         torch.set_num_threads(max(1, num_threads - self.num_cpu_threads))
-        self.graph = load_graph(job.graph)
-        self.data = _data(self.graph)
+        self.graph = _graph(job, rank, timeout_s)
         self.loader = self._loader()
         if len(self.loader) < size:
             raise UserError(f"{size} workers for {len(self.loader)} batches; take fewer workers or smaller batches")
-        self.net = build_pyg_model(job.model, self.graph.num_features, self.graph.num_classes, job.training.seed)
+        self.net = build_pyg_model(job.model, self.graph.x.shape[1], self.graph.num_classes, job.training.seed)
         self.net.dropout.p = job.model.dropout
         self.stages = self._stages(self.net.to(device))
         self.gpu_slots, self.kept_bytes = MAX_SLOTS, 0
@@ -109,7 +109,7 @@ class _Worker:
         spec = self.job.mini_batch
         assert spec is not None
         return NeighborLoader(
-            self.data,
+            self.graph.data,
             spec.fan_outs,
             torch.from_numpy(self.graph.train_mask),
             batch_size=spec.batch_size,
@@ -118,6 +118,7 @@ class _Worker:
             seed=self.job.training.seed,
             pin_memory=self.device.type == "cuda",
             timeout=self.stage_timeout_s,
+            csc=self.graph.csc,
         )
 
     def _stages(self, net: BasicGNN) -> LoaderStages:
@@ -193,6 +194,11 @@ class _Worker:
         return right / total if total else 0.0
 
 
-def _data(graph: Graph) -> Data:
-    x, edge_index, y = graph_tensors(graph)
-    return Data(x=x, edge_index=edge_index, y=y)
+def _graph(job: Job, rank: int, timeout_s: float) -> HostGraph:
+    """What all workers of this one's host share."""
+    if not dist.is_initialized():
+        return load_host_graph(job.graph)
+    first = first_rank_of_host()
+    group = group_of_host(first, rank, max(timeout_s, _LOADING_S))
+    ranks = [other for other, its in enumerate(first) if its == first[rank]]
+    return load_host_graph(job.graph, ranks, rank, group)

@@ -72,11 +72,16 @@ def check_edges(data: Data) -> Tensor:
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (torch.int32, torch.int64):
         found = f"{edge_index.dtype} {list(edge_index.shape)}"
         raise UserError(f"edge_index must be int64 or int32 [2, E], found {found}")
-    if data.num_nodes > MAX_VERTICES:
-        raise UserError(f"the graph has {data.num_nodes} vertices; sampling takes up to {MAX_VERTICES}")
+    check_vertices(data.num_nodes)
     if edge_index.numel():
         _check_range("edge_index", edge_index, data.num_nodes)
     return edge_index.cpu()
+
+
+def check_vertices(num_nodes: int) -> None:
+    """`UserError` where sampling, which keeps vertices as int32, cannot take as many."""
+    if num_nodes > MAX_VERTICES:
+        raise UserError(f"the graph has {num_nodes} vertices; sampling takes up to {MAX_VERTICES}")
 
 
 def seed_vertices(input_nodes: Tensor | Sequence[int] | None, num_nodes: int) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from profiles.kernels.counter import chained_key
-from profiles.kernels.csc import csc_from_edges
+from profiles.kernels.csc import Csc, csc_from_edges
 from runtime.sampling.arguments import (
     check_at_least,
     check_edges,
@@ -47,6 +47,7 @@ class NeighborLoader:
         seed: of all draws and orders.
         pin_memory: batches lie in page-locked memory; without CUDA it is ignored, as torch does.
         timeout: seconds that an iteration waits for a batch of its threads at most; 0: as long as one is alive.
+        csc: the graph's edges by target, where they are there already; `data` then needs none.
         others: keywords that PyG's loader has and this one has not, which are refused where they ask for anything.
     Raises:
         UserError: an argument that cannot be meant, in one line.
@@ -66,6 +67,7 @@ class NeighborLoader:
         seed: int = 0,
         pin_memory: bool = False,
         timeout: float = 0,
+        csc: Csc | None = None,
         **others: object,
     ) -> None:
         check_others(others)
@@ -77,7 +79,7 @@ class NeighborLoader:
         self.shuffle, self.drop_last, self.seed = shuffle, drop_last, seed
         self.timeout = check_seconds("timeout", timeout)
         self._max_in_flight = max(1, num_workers * prefetch_factor)
-        self.graph = csc_from_edges(check_edges(data).numpy(), data.num_nodes)
+        self.graph = csc_from_edges(check_edges(data).numpy(), data.num_nodes) if csc is None else csc
         blocks = BatchBlocks(self._max_in_flight + 2, pin_memory=pin_memory and torch.cuda.is_available())
         self._source = HostSource(self.graph, blocks, alone=num_workers == 0)
         self._maker = BatchMaker(data, self.num_neighbors, seed=seed)

@@ -9,7 +9,9 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profiles import collectives
 from profiles.collectives import Collective, Pattern, counts_of, even_counts, pair_counts, port_counts, time_collective
+from profiles.measure import Timing
 
 
 @given(st.integers(0, 10**8), st.integers(1, 16))
@@ -67,3 +69,22 @@ def test_a_timing_rests_on_several_calls(alone, name, num_bytes):
     assert elapsed.spread_s >= 0
     assert 5 <= elapsed.repeats <= 40
     assert processor.median_s >= 0
+
+
+def test_the_mean_of_calls_counts(alone, monkeypatch):
+    """Where half of the calls wait for a core, what they take on average; their spread is that of single calls."""
+    calls = [(1.0, 5.0, 5.0, 1.0) * 10]
+    monkeypatch.setattr(collectives, "_clocked_together", lambda *_: (list(calls[0]), 0.5))
+    elapsed, processor = time_collective(Pattern("all_reduce"), 4.0, alone, 1e-4)
+    assert elapsed == Timing(3.0, 4.0, 40)
+    assert processor.median_s == 0.5
+    calls[0] = (1.0,) * 39 + (1000.0,)
+    assert time_collective(Pattern("all_reduce"), 4.0, alone, 1e-4).elapsed.median_s == 1.0, "once is never"
+
+
+def test_workers_compute_before_every_call(alone, monkeypatch):
+    """As in training, before the first one too, which says how many there are."""
+    computed = []
+    monkeypatch.setattr(collectives, "_computing", lambda: lambda: computed.append(dist.get_rank()))
+    elapsed, _ = time_collective(Pattern("all_reduce"), 4.0, alone, 1e-4)
+    assert len(computed) == 1 + elapsed.repeats

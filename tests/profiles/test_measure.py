@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles import measure
-from profiles.measure import clocked, sustained
+from profiles.measure import clocked, in_turn, sustained
 
 CPU = torch.device("cpu")
 
@@ -79,3 +79,12 @@ def test_clocked_makes_the_calls_it_is_asked_for():
     calls = []
     assert clocked(lambda: calls.append(0), CPU, 7) >= 0
     assert len(calls) == 7
+
+
+def test_calls_in_turn():
+    """Every call is the next one's turn, the first again after the last."""
+    made = []
+    call = in_turn([lambda: made.append("a"), lambda: made.append("b")])
+    for _ in range(5):
+        call()
+    assert made == ["a", "b", "a", "b", "a"]

@@ -1,5 +1,7 @@
 """Every operator the profiler times can be made and called, again and again, on the grids' shapes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiles.grids import QUICK
-from profiles.operators import GAT_HEADS, NUM_WORDS, OPERATORS, random_csr, words_csr
+from profiles.operators import GAT_HEADS, NUM_WORDS, OPERATORS, Operator, random_csr, timed_call, words_csr
 
 CPU = torch.device("cpu")
 ON_CPU = sorted(name for name, operator in OPERATORS.items() if not operator.cuda_only)
@@ -107,3 +109,20 @@ def test_words_are_in_few_columns():
     frequent = np.argsort(counts)[::-1][:100]
     assert 0.3 < counts[frequent].sum() / matrix.nnz < 0.6
     assert np.median(frequent) > NUM_WORDS / 4
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", [1, 2, 1]), ("cuda", [1, 1, 1])])
+def test_operators_are_timed_on_operands_in_turn(device, expected, monkeypatch):
+    """Of which a CPU has two sets; a GPU's memory may not hold two of the largest."""
+    made, called = [], []
+
+    def make(shape, _):
+        made.append(shape)
+        return partial(called.append, len(made))
+
+    monkeypatch.setitem(OPERATORS, "twice", Operator(("num_rows",), make))
+    call = timed_call("twice", (8.0,), torch.device(device))
+    for _ in range(3):
+        call()
+    assert made == [(8.0,)] * max(expected)
+    assert called == expected

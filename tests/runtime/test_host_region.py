@@ -13,7 +13,6 @@ from planner.joint_cache.layout import RegionLayout
 from profiles.agents import HostGroup
 from profiles.errors import RunFailedError, UserError
 from profiles.launch import launch
-from runtime import host_region
 from runtime.host_region import REGION_NAME, HostRegion
 
 CPU = torch.device("cpu")
@@ -99,20 +98,6 @@ def test_no_reader_ever_sees_half_a_write():
     assert seen[-1] == versions
 
 
-def test_a_region_larger_than_the_memory_left_is_refused(monkeypatch):
-    """In words, before anything is written; and where the kernel has no such memory after all."""
-    with pytest.raises(UserError, match=r"region for halo rows takes 1,152,921,504,606,846,976 bytes, [\d,]+ are left"):
-        host_region._make(2**60)
-    monkeypatch.setattr(host_region, "available_bytes", lambda: 2**62)
-
-    def no_space(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", no_space)
-    with pytest.raises(UserError, match="takes 4,096 bytes: No space left on device"):
-        host_region._make(4096)
-
-
 WORKER = """
 import os, signal, sys, time
 from datetime import timedelta
@@ -124,7 +109,7 @@ import torch.distributed as dist
 
 from planner.joint_cache.layout import RegionLayout
 from profiles.launch import emit, reporting_errors
-from runtime import host_region
+from runtime import host_region, shared_memory
 from runtime.host_region import HostRegion
 
 folder, how, rank = Path(sys.argv[1]), sys.argv[2], int(os.environ["RANK"])
@@ -133,11 +118,13 @@ with reporting_errors(folder, rank):
     hosts = [0, 0, 1]
     layout = RegionLayout(4, {"a": 3}, hosts.count(hosts[rank]))
     ranks = [r for r, host in enumerate(hosts) if host == hosts[rank]]
-    group = host_region._group_of_host(hosts, rank, 60.0)
+    group = shared_memory.group_of_host(hosts, rank, 60.0)
     if how == "too small" and rank == 0:
-        host_region.available_bytes = lambda: 10
-    descriptor = host_region._make(layout.num_bytes) if rank == ranks[0] else None
-    memory = host_region._share(descriptor, layout.num_bytes, ranks, group)
+        shared_memory.available_bytes = lambda: 10
+    is_first = rank == ranks[0]
+    what = "this host's region for halo rows"
+    descriptor = shared_memory.make_memory(layout.num_bytes, what, host_region.REGION_NAME) if is_first else None
+    memory = shared_memory.share_memory(descriptor, layout.num_bytes, ranks, group)
     region = HostRegion(memory, layout, ranks, rank, group)
     count = 4 // len(ranks)
     x = torch.full((count, 3), float(rank + 1))

@@ -67,6 +67,25 @@ def test_an_epoch_that_went_wrong_changes_nothing(plan):
     assert observe(plan, trace.model_copy(update={"spans": tuple(spans)}), {}) == observe(plan, trace, {})
 
 
+def test_the_mean_of_a_collective_counts(plan):
+    """Where two epochs in seven wait for a core: more than the median, and an epoch that went wrong is left out."""
+    trace = measured(plan)
+
+    def reduced_s(later_s):
+        spans = [
+            span.model_copy(update={"end_s": span.end_s + later_s.get(span.epoch, 0.0)})
+            if span.task == "reduce"
+            else span
+            for span in trace.spans
+        ]
+        seen = observe(plan, trace.model_copy(update={"spans": tuple(spans)}), {})
+        return next(sample.measured_s for sample in seen.collectives if "all_reduce" in sample.parts)
+
+    usual_s = reduced_s({})
+    assert reduced_s({2: 5e-3, 4: 5e-3}) == pytest.approx(usual_s + 5e-3 / 5, rel=1e-6)
+    assert reduced_s({3: 1.0}) == pytest.approx(usual_s, rel=1e-6)
+
+
 def test_what_no_epoch_has_whole_is_no_sample(plan):
     """A task without spans, and a collective that one of its members is never in."""
     trace = measured(plan)

@@ -82,19 +82,34 @@ def test_waiting_for_the_slowest_raises_the_median():
     assert play(compile_schedule(schedule)).makespan_s < result["p50"] < result["p95"]
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_a_collective_has_one_draw(size):
-    """It was timed at its slowest worker: waiting for all of it adds nothing to its median, however many they are."""
+def together(size, spread_s):
+    """An exchange among all, of a millisecond, and what waits for it."""
     schedule = Schedule(num_workers=size)
     for name in ("exchange", "next"):
         for worker in range(size):
             after = (worker,) if name == "next" else ()
-            seconds, spread_s = (1e-3, 3e-4) if name == "exchange" else (0.0, 0.0)
+            seconds, spread = (1e-3, spread_s) if name == "exchange" else (0.0, 0.0)
             group = ["exchange", "next"].index(name)
-            schedule.add(Task(name, worker, "communicate", seconds, worker, after, group=group, spread_s=spread_s))
+            schedule.add(Task(name, worker, "communicate", seconds, worker, after, group=group, spread_s=spread))
+    return schedule
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_a_collective_has_one_draw(size):
+    """It was timed at its slowest worker: waiting for all of it adds nothing to its median, however many they are."""
+    schedule = together(size, 3e-4)
     drawn = sample_durations(schedule, 4000, seed=0)[:, :size]
     assert (drawn == drawn[:, :1]).all()
-    assert percentiles(schedule, 4000, seed=0)["p50"] == pytest.approx(1e-3, rel=0.02)
+    alone = percentiles(together(1, 3e-4), 4000, seed=0)["p50"]
+    assert percentiles(schedule, 4000, seed=0)["p50"] == pytest.approx(alone, rel=1e-6)
+
+
+@pytest.mark.parametrize("spread_s", [1e-4, 1e-3])
+def test_a_collective_has_the_mean_that_was_measured(spread_s):
+    """However far its calls are spread: an epoch of many waits for their mean many times."""
+    drawn = sample_durations(together(2, spread_s), 200_000, seed=0)[:, 0] / 1e9
+    assert drawn.mean() == pytest.approx(1e-3, rel=0.02)
+    assert np.median(drawn) < 1e-3
 
 
 def test_each_epoch_draws_anew():
