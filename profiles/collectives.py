@@ -7,6 +7,7 @@ one does with all others, and `all_to_all`, where everyone does.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
@@ -16,12 +17,15 @@ import torch
 import torch.distributed as dist
 
 from profiles.exchange import all_to_all
+from profiles.machine import CpuQuota
 from profiles.measure import SWEPT_ELEMENTS, Timing, clocked
 
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
 _MIN_CALLS, _MAX_CALLS = 5, 40
 _GROUPS = 5
 _COMPUTED_S = 5e-3  # longer than a tick of usual kernels, 4 ms
+_COMPUTED_SHARE = 0.3  # of the processor time of a quota's period at most
+_USED_SHARE = 0.7  # of a quota
 _MATRIX_SIZE = 192
 
 
@@ -42,21 +46,25 @@ class CollectiveTiming(NamedTuple):
     processor: Timing
 
 
-def time_collective(pattern: Pattern, num_bytes: float, device: torch.device, budget_s: float) -> CollectiveTiming:
+def time_collective(
+    pattern: Pattern, num_bytes: float, device: torch.device, budget_s: float, quota: CpuQuota | None = None
+) -> CollectiveTiming:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
     Each call begins together and is timed at the worker that ends last. On a CPU a worker computes before it, as in
     training: then the rows to send have left the caches, and where other workers keep the cores busy a thread of the
     backend may wait for one until a tick of the kernel. Some calls wait and some do not, and an epoch has several, so
-    the mean counts; the spread is of single calls (`benchmarks/in_training.py`).
+    the mean counts; the spread is of single calls (`benchmarks/in_training.py`). Under a quota a worker computes for
+    less and rests before it, so that no call stands still for want of processor time: that is simulated.
 
     Args:
         num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or those of the
             pattern send, and receive, in all.
+        quota: of this worker's threads.
     """
     make = _all_reduce if pattern.name == "all_reduce" else _all_to_all
     call = make(pattern, num_bytes, device)
-    compute = _computing() if device.type == "cpu" else lambda: None
+    compute = _computing(quota) if device.type == "cpu" else lambda: None
     call()
     first_s, _ = _clocked_together(call, compute, device, 1)
     # All workers must make the same number of calls, so the count is agreed on, not timed out.
@@ -74,18 +82,36 @@ def _middle_s(samples: Sequence[float]) -> float:
     return float(np.median([np.mean(group) for group in np.array_split(samples, _GROUPS)]))
 
 
-def _computing() -> Callable[[], None]:
-    """Products that stay in the caches for a while, then a sweep through memory."""
+def _computing(quota: CpuQuota | None) -> Callable[[], None]:
+    """Products that stay in the caches for a while, then a sweep through memory; under a quota a rest before."""
     matrix = torch.full((_MATRIX_SIZE, _MATRIX_SIZE), 1 / _MATRIX_SIZE)
     swept = torch.zeros(SWEPT_ELEMENTS)
+    num_cores = quota.share * torch.get_num_threads() if quota else math.inf
+    computed_s = min(_COMPUTED_S, _COMPUTED_SHARE * num_cores * quota.period_s) if quota else _COMPUTED_S
+    rest = _resting(_USED_SHARE * num_cores)
 
     def compute() -> None:
-        until_s = time.monotonic() + _COMPUTED_S
+        rest()
+        until_s = time.monotonic() + computed_s
         while time.monotonic() < until_s:
             torch.mm(matrix, matrix)
         swept.add_(1)
 
     return compute
+
+
+def _resting(num_cores: float) -> Callable[[], None]:
+    """Sleeps until this process has used no more than `num_cores` since it last did."""
+    since_s, used_s = time.monotonic(), time.process_time()
+
+    def rest() -> None:
+        nonlocal since_s, used_s
+        left_s = (time.process_time() - used_s) / num_cores - (time.monotonic() - since_s)
+        if left_s > 0:
+            time.sleep(left_s)
+        since_s, used_s = time.monotonic(), time.process_time()
+
+    return rest
 
 
 def _clocked_together(

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from profiles.collectives import Pattern, time_collective
 from profiles.grids import Grid, Shape
-from profiles.machine import CollectiveTable, OperatorTable, Point
+from profiles.machine import CollectiveTable, CpuQuota, OperatorTable, Point
 from profiles.measure import Timing, sustained
 from profiles.operators import OPERATORS, timed_call
 from profiles.passes import Probe
@@ -78,6 +78,7 @@ class Probes:
         operators: names of those that are timed.
         first_of_host: of every rank the first rank of its host; empty where there is one worker.
         even_s: filled on the way, seconds of the even exchange among all at each size it was timed at.
+        quota: of this worker's threads.
     """
 
     grid: Grid
@@ -86,12 +87,16 @@ class Probes:
     operators: Sequence[str]
     first_of_host: list[int] = field(default_factory=list)
     even_s: list[float] = field(default_factory=list)
+    quota: CpuQuota | None = None
 
     @staticmethod
-    def of(grid: Grid, device: torch.device, beside: Workers, operators: Sequence[str]) -> Probes:
+    def of(
+        grid: Grid, device: torch.device, beside: Workers, operators: Sequence[str], quota: CpuQuota | None = None
+    ) -> Probes:
         """Those of this worker; every worker of the run must call it."""
         alone = not dist.is_initialized() or dist.get_world_size() == 1
-        return Probes(grid, device, beside, operators, [] if alone else first_rank_of_host())
+        first_of_host = [] if alone else first_rank_of_host()
+        return Probes(grid, device, beside, operators, first_of_host, quota=quota)
 
     def of_operators(self) -> list[Probe]:
         """Every point of every operator."""
@@ -191,7 +196,9 @@ class Probes:
         return self._time(pattern, index)
 
     def _time(self, pattern: Pattern, index: int) -> tuple[Timing, ...]:
-        timing = time_collective(pattern, self.grid.collective_bytes[index], self.device, self.grid.budget_s)
+        timing = time_collective(
+            pattern, self.grid.collective_bytes[index], self.device, self.grid.budget_s, self.quota
+        )
         elapsed = Workers(None).agree(timing.elapsed, self.device)
         return elapsed, self.beside.agree(timing.processor, self.device)
 

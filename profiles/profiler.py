@@ -114,14 +114,14 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     base_bytes, compiled_bytes = _resident_bytes(grid, names, device)
     beside = workers_of_this_host()
     progress = _Progress(rank)
-    probes = Probes.of(grid, device, beside, names)
+    local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
+    if dist.is_initialized():
+        dist.barrier()
+    quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
+    probes = Probes.of(grid, device, beside, names, quota)
     operator_probes, collective_probes, pair_probes = probes.of_operators(), probes.of_collectives(), probes.of_pairs()
     progress.total = len(operator_probes) + grid.num_collective_passes * len(collective_probes)
     progress.total += probes.num_pair_passes * len(pair_probes)
-    if dist.is_initialized():
-        dist.barrier()
-    local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
-    quota = find_cpu_quota(local_size, threads) if device.type == "cpu" else None
     patience = Patience(lambda share: largest(share, device), progress.step)
     operators = probes.operator_tables(_paced(operator_probes, patience, beside, device))
     timings = _timed_in_passes(collective_probes, grid.num_collective_passes, patience, device)

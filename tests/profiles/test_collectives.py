@@ -1,5 +1,6 @@
 """Timed collectives: the uneven counts fit together, and both run among the workers there are."""
 
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from profiles import collectives
 from profiles.collectives import Collective, Pattern, counts_of, even_counts, pair_counts, port_counts, time_collective
+from profiles.machine import CpuQuota
 from profiles.measure import Timing
 
 
@@ -85,6 +87,32 @@ def test_the_mean_of_calls_counts(alone, monkeypatch):
 def test_workers_compute_before_every_call(alone, monkeypatch):
     """As in training, before the first one too, which says how many there are."""
     computed = []
-    monkeypatch.setattr(collectives, "_computing", lambda: lambda: computed.append(dist.get_rank()))
+    monkeypatch.setattr(collectives, "_computing", lambda _: lambda: computed.append(dist.get_rank()))
     elapsed, _ = time_collective(Pattern("all_reduce"), 4.0, alone, 1e-4)
     assert len(computed) == 1 + elapsed.repeats
+
+
+def test_a_quota_leaves_time_for_the_call(monkeypatch):
+    """Before a call a worker has rested until it has used no more than seven tenths of its quota, and computes less."""
+    clock = SimpleNamespace(now_s=0.0, used_s=0.0)
+    times = {"monotonic": lambda: clock.now_s, "process_time": lambda: clock.used_s}
+
+    def sleep(seconds):
+        clock.now_s += seconds
+
+    def spent(*_):
+        clock.now_s += 1e-4
+        clock.used_s += 1e-4
+
+    monkeypatch.setattr(collectives, "time", SimpleNamespace(sleep=sleep, **times))
+    monkeypatch.setattr(collectives.torch, "mm", spent)
+    for quota, computed_s in ((None, 5e-3), (CpuQuota(share=0.4, period_s=0.01), 1.2e-3)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+        compute = collectives._computing(quota)
+        begun_s, used_s = clock.now_s, clock.used_s
+        for _ in range(50):
+            compute()
+            spent()  # in the call
+        assert clock.used_s - used_s == pytest.approx(50 * (computed_s + 1e-4), rel=0.1)
+        busy = (clock.used_s - used_s) / (clock.now_s - begun_s)
+        assert busy == pytest.approx(0.28 if quota else 1.0, rel=0.05)
