@@ -51,8 +51,8 @@ def in_turn(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
     """A call that is the next of `calls` every time.
 
     One operator on two sets of operands comes back to the first after as much else as it uses itself. An epoch comes
-    back to no operand at once either: what fits the caches once but not twice was up to twice as fast by a call that
-    repeats itself as in training (`benchmarks/in_training.py`).
+    back to no operand at once either; what fits the caches once but not twice is up to twice as fast by a call that
+    repeats itself.
     """
     following = cycle(calls)
     return lambda: next(following)()

@@ -1,7 +1,6 @@
 """A region never hands out rows that are half written, of another version, or of nobody; and it leaves nothing."""
 
 import mmap
-import os
 import threading
 import time
 from pathlib import Path
@@ -10,10 +9,8 @@ import pytest
 import torch
 
 from planner.joint_cache.layout import RegionLayout
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError, UserError
-from profiles.launch import launch
 from runtime.host_region import REGION_NAME, HostRegion
+from tests.runtime.launched import launched
 
 CPU = torch.device("cpu")
 
@@ -143,24 +140,6 @@ with reporting_errors(folder, rank):
 """
 
 
-def launched(tmp_path, how):
-    """Runs three workers on two hosts; returns what they said, and the error that ended the run."""
-    (tmp_path / "a_region_worker.py").write_text(WORKER)
-    events, error = [], None
-    try:
-        launch(
-            "a_region_worker",
-            [str(tmp_path), how],
-            hosts=[HostGroup(3)],
-            folder=tmp_path,
-            on_event=events.append,
-            environment={"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])},
-        )
-    except (RunFailedError, UserError) as failure:
-        error = str(failure)
-    return sorted(events, key=lambda event: event["rank"]), error
-
-
 def no_region_is_left(within_s=20.0):
     """Whether no process has a region in its memory, nor any file is one; killed ones take a moment to end."""
     end_s = time.monotonic() + within_s
@@ -186,7 +165,7 @@ def regions_held():
 @pytest.mark.parametrize("how", ["to the end", "killed"])
 def test_the_workers_of_a_host_share_one_region_and_leave_none(tmp_path, how):
     """Each host has its own; when all is over, or a worker was killed with rows in it, no region is left."""
-    events, error = launched(tmp_path, how)
+    events, error = launched("a_region_worker", WORKER, tmp_path, how)
     assert [event["found"] for event in events] == [[1, 1, 2, 2], [1, 1, 2, 2], [3, 3, 3, 3]]
     assert all(event["maps"] > 0 for event in events)
     assert (error is None) == (how == "to the end")
@@ -197,7 +176,7 @@ def test_the_workers_of_a_host_share_one_region_and_leave_none(tmp_path, how):
 @pytest.mark.distributed
 def test_a_host_without_room_for_its_region_ends_the_run(tmp_path):
     """The worker that would make it says so; its peers are not blamed, and nothing is left."""
-    events, error = launched(tmp_path, "too small")
+    events, error = launched("a_region_worker", WORKER, tmp_path, "too small")
     assert {event["rank"] for event in events} <= {2}  # alone on its host
     assert error.startswith("this host's region for halo rows takes")
     assert no_region_is_left()

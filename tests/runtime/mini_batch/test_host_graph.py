@@ -1,19 +1,14 @@
 """One graph in the memory of a host: all its workers read the same, only the first loads it, and nothing is left."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from planner.job import NpzGraph
 from planner.loaders import load_graph
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError, UserError
-from profiles.launch import launch
 from runtime.mini_batch.host_graph import load_host_graph
 from runtime.sampling.loader import NeighborLoader
+from tests.runtime.launched import launched
 from tests.runtime.mini_batch.job_graphs import GRAPH, as_data, digest
 
 
@@ -79,29 +74,10 @@ with reporting_errors(folder, rank):
 """
 
 
-def launched(tmp_path, how):
-    """Runs three workers on two hosts; returns what they said, and the error that ended the run."""
-    (tmp_path / "a_graph_worker.py").write_text(WORKER)
-    events, error = [], None
-    paths = [str(tmp_path), str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    try:
-        launch(
-            "a_graph_worker",
-            [str(tmp_path), how],
-            hosts=[HostGroup(3)],
-            folder=tmp_path,
-            on_event=events.append,
-            environment={"PYTHONPATH": os.pathsep.join(paths)},
-        )
-    except (RunFailedError, UserError) as failure:
-        error = str(failure)
-    return sorted(events, key=lambda event: event["rank"]), error
-
-
 @pytest.mark.distributed
 def test_the_workers_of_a_host_share_one_graph(tmp_path):
     """What one writes the other reads, and only the first has loaded it; another host has its own."""
-    events, error = launched(tmp_path, "to the end")
+    events, error = launched("a_graph_worker", WORKER, tmp_path, "to the end")
     assert error is None
     assert [event["loads"] for event in events] == [1, 0, 1]
     assert [event["maps"] > 0 for event in events] == [True, True, False]
@@ -114,6 +90,6 @@ def test_the_workers_of_a_host_share_one_graph(tmp_path):
 @pytest.mark.distributed
 def test_a_host_without_room_for_its_graph_ends_the_run(tmp_path):
     """The worker that would share it says so, and its peers are not blamed."""
-    _, error = launched(tmp_path, "no room")
+    _, error = launched("a_graph_worker", WORKER, tmp_path, "no room")
     assert error.startswith("the graph that this host's workers share takes")
     assert "10 are left in its memory" in error
