@@ -229,15 +229,19 @@ class MeasuredCollectives:
         """How many times as long as its slowest lane an exchange takes, and whether that is a guess.
 
         That of an even exchange of `num_bytes` a worker, where as much is on the way beside the slowest lane; less
-        where less is.
+        where less is. Of more than was timed it is that of the most: two lines that go on differ by all their noise.
         """
-        share = num_bytes / (self._num_workers - 1)
+        curve = self._curve(self._hosts[0], "all_to_all")
+        assert curve is not None
+        timed_bytes = min(num_bytes, curve.axes[0][-1])
+        share = timed_bytes / (self._num_workers - 1)
         even = self._lanes(share * (1 - np.eye(self._num_workers)))
-        together = self._among_all("all_to_all", num_bytes)
+        together = self._among_all("all_to_all", timed_bytes)
         assert even is not None
+        is_guess = together.unprofiled or even.is_guess or timed_bytes < num_bytes
         even_s = even.slowest.seconds
         if even_s == 0:
-            return 1.0, together.unprofiled or even.is_guess
+            return 1.0, is_guess
         whole, now = even.beside_s / even_s, lanes.beside_s / lanes.slowest.seconds
         as_busy = min(now / whole, 1.0) if whole > 0 else 1.0
-        return 1 + as_busy * (together.seconds / even_s - 1), together.unprofiled or even.is_guess
+        return 1 + as_busy * (together.seconds / even_s - 1), is_guess

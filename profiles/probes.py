@@ -19,7 +19,7 @@ from profiles.passes import Probe
 from profiles.torchrun import first_rank_of_host
 
 _MIN_COLLECTIVE_POINTS = 3
-_LONG_COLLECTIVE_S = 0.2
+_LONG_COLLECTIVE_S = 0.3  # 100 Mbit/s carry 4 MiB in more, 200 in less: four times that is timed as well
 _MOST_PAIRED_HOSTS = 8  # 28 pairs
 _FEW_PAIRS = 6  # that are timed in as many passes as all collectives; more of them in one
 _LARGEST_OF_PAIRS_S = 120.0  # for the largest size of all pairs together, in all passes

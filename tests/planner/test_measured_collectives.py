@@ -108,6 +108,28 @@ def test_more_bytes_than_were_measured_are_a_guess(model, tmp_path):
     assert network.all_to_all(model.sent(w0_1=64 * MIB)).unprofiled
 
 
+def test_noise_of_the_largest_even_exchange_does_not_grow_beyond_it(tmp_path):
+    """Timed 15% too long, four times as many bytes are predicted to take no more than 15% too long."""
+    profiles = []
+    for profile in SLOW_THIRD.profiles():
+        tables = [
+            slower_at_the_end(entry) if entry.collective == "all_to_all" else entry for entry in profile.collectives
+        ]
+        profiles.append(profile.model_copy(update={"collectives": tuple(tables)}))
+    (even,) = (entry.table for entry in profiles[0].collectives if entry.collective == "all_to_all")
+    sent = SLOW_THIRD.even(4 * even.points[-1].shape[0])
+    estimate = Network(SLOW_THIRD.placement(tmp_path, profiles)).all_to_all(sent)
+    assert estimate.seconds == pytest.approx(1.15 * SLOW_THIRD.seconds(sent), rel=0.02)
+    assert estimate.unprofiled
+
+
+def slower_at_the_end(entry):
+    """A table whose last point was timed 15% too long."""
+    *points, last = entry.table.points
+    late = last.model_copy(update={"median_s": 1.15 * last.median_s})
+    return entry.model_copy(update={"table": entry.table.model_copy(update={"points": (*points, late)})})
+
+
 def test_ports_move_what_passes_them(tmp_path):
     """A fast host's port is its own, a slow peer's time is that one's; rows within a host pass no port."""
     fast = Network(SLOW_THIRD.placement(tmp_path))
