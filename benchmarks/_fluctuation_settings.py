@@ -138,9 +138,9 @@ class Scale:
 FULL = Scale(
     num_hosts=4,
     cores=0.45,
-    link_mbit=200,
+    link_mbit=1000,
     is_profiled=True,
-    rows=("gcn coauthor_physics", "sage sbm"),
+    rows=("sage sbm", "gcn coauthor_physics"),
     variants=tuple(VARIANTS),
     weathers=(SLEEP_5_S, SLEEP_2_EPOCHS, CHANGES),
     calm_epochs=20,
@@ -195,7 +195,7 @@ def row_of(name: str) -> Row:
         return Row(name, spec, ModelSpec(kind=kind, hidden_channels=16), "multiply_first")
     if graph == "sbm":
         spec = SbmGraph(
-            source="sbm", num_nodes=30_000, average_degree=20, num_features=256, num_classes=16, homophily=0.8
+            source="sbm", num_nodes=120_000, average_degree=20, num_features=256, num_classes=16, homophily=0.8
         )
         # Rows of SAGE's halos can be made only where no layer but the last multiplies first (planner.hybrid.levels).
         model = ModelSpec(kind=kind, num_layers=3, hidden_channels=128)

@@ -1,10 +1,12 @@
 """Fluctuating hosts: what an epoch takes under weather, and how much of the delay adjustment and partial reduce cut.
 
-Four equal emulated hosts (0.45 cores, 200 Mbit/s) are profiled where they run. Every row (graph and model) is planned
-as all communicated, all cached and hybrid, hybrid with online adjustment, all communicated with partial reduce,
-everything together, and everything together in groups of half the hosts, where the paper's are majorities; with one
-partitioner, equal shares and the same order of operators. alpha and K are the planner's own choice: for the sleeps, and
-for what changing links and processors are on average. All meet the same weathers (NeutronCloud, PVLDB 19(1), 2025):
+Four equal emulated hosts (0.45 cores, 1 Gbit/s) are profiled where they run. On them caching and communicating take
+about as long; with 200 Mbit/s the best split caches nearly all, and nothing is left to adjust. Every row (graph and
+model) is planned as all communicated, all cached and hybrid, hybrid with online adjustment, all communicated with
+partial reduce, everything together, and everything together in groups of half the hosts, where the paper's are
+majorities; with one partitioner, equal shares and the same order of operators. alpha and K are the planner's choice:
+for the sleeps, and for what changing links and processors are on average. All meet the same weathers (NeutronCloud,
+PVLDB 19(1), 2025):
 
 - "sleep 5 s" (section 6.1): 10% of a worker's epochs take 5 s more;
 - "sleep 2 epochs" (section 2.1): the same share begins five epochs that take two epochs more each, in epochs of the
