@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,9 +75,14 @@ def dispatch(
     def play(buffers: Buffers, limit_s: float) -> Played | None:
         return simulate_within(limit_s, times, buffers, short.num_batches, num_cpu_threads)
 
-    candidates = _candidates(times, short, cpu_slots, gpu_slots, num_cpu_threads)
-    buffers, played = _with_fewest_slots(*_fastest(candidates, play), play)
-    epoch_s = _of_all(times, short, buffers, played, num_cpu_threads)
+    def of_all(found: tuple[Buffers, Played]) -> float:
+        return _of_all(times, short, *found, num_cpu_threads)
+
+    kinds = _candidates(times, short, cpu_slots, gpu_slots, num_cpu_threads)
+    # Of the whole epoch: what was left out is not as fast for every kind, so a short epoch does not tell between them.
+    fastest = min([_fastest(candidates, play) for candidates in kinds], key=of_all)
+    buffers, played = _with_fewest_slots(*fastest, play)
+    epoch_s = of_all((buffers, played))
     if times.resident_batching_s is not None:
         resident_s = num_batches * (times.resident_batching_s + times.gpu_only_model_s)
         if resident_s <= epoch_s * _AS_GOOD:
@@ -114,19 +119,28 @@ def _of_all(times: StageTimes, short: ShortEpoch, buffers: Buffers, played: Play
 
 def _candidates(
     times: StageTimes, short: ShortEpoch, cpu_slots: int, gpu_slots: int, num_cpu_threads: int
-) -> Iterator[Buffers]:
-    yield Buffers(0, 1)
+) -> Iterator[Iterable[Buffers]]:
+    """By kind: all by the GPU, the paper's loop, by whoever is ready, fixed splits, all by the CPU."""
+    yield [Buffers(0, 1)]
     if not cpu_slots:
         return
     slots = {"cpu_slots": cpu_slots, "gpu_slots": gpu_slots}
-    yield from paper_loop(times, short.num_batches, **slots, num_cpu_threads=num_cpu_threads)[:1]
-    yield Buffers(cpu_slots, gpu_slots)
+    if loop := paper_loop(times, short.num_batches, **slots, num_cpu_threads=num_cpu_threads)[:1]:
+        yield loop
+    yield [Buffers(cpu_slots, gpu_slots)]
+    if split := list(_fixed_splits(times, short, cpu_slots, gpu_slots, num_cpu_threads)):
+        yield split
+    yield [Buffers(cpu_slots, gpu_slots, 0)]
+
+
+def _fixed_splits(
+    times: StageTimes, short: ShortEpoch, cpu_slots: int, gpu_slots: int, num_cpu_threads: int
+) -> Iterator[Buffers]:
     splits = _splits(times, short, num_cpu_threads)
     all_holds = range(1, gpu_slots + 1)
     for hold in all_holds if short.num_batches <= _TRY_ALL else all_holds[: len(_SPLITS_OF_HOLD)]:
         num_tried = len(splits) if short.num_batches <= _TRY_ALL else _SPLITS_OF_HOLD[hold - 1]
         yield from (Buffers(cpu_slots, gpu_slots, split, hold=hold) for split in splits[:num_tried])
-    yield Buffers(cpu_slots, gpu_slots, 0)
 
 
 def _splits(times: StageTimes, short: ShortEpoch, num_cpu_threads: int) -> list[int]:
@@ -140,7 +154,7 @@ def _splits(times: StageTimes, short: ShortEpoch, num_cpu_threads: int) -> list[
     return (order + 1).tolist()
 
 
-def _fastest(candidates: Iterator[Buffers], play: _Play) -> tuple[Buffers, Played]:
+def _fastest(candidates: Iterable[Buffers], play: _Play) -> tuple[Buffers, Played]:
     """The first of those with the shortest epoch; one that is longer need not be played to its end."""
     best: tuple[Buffers, Played] | None = None
     for buffers in candidates:

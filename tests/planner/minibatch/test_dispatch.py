@@ -29,6 +29,20 @@ def test_no_extreme_is_better(stage, num_batches, cpu_slots, gpu_slots):
     assert simulate(stage, plan.buffers, num_batches).epoch_s == plan.epoch_s
 
 
+@settings(max_examples=30, deadline=None)
+@given(TIMES, st.integers(450, 1500), st.sampled_from([1, 7]))
+def test_no_extreme_is_better_of_a_long_epoch(stage, num_batches, num_threads):
+    """Where most is left out, it matters which side makes that."""
+    plan = dispatch(stage, num_batches, num_cpu_threads=num_threads)
+    for extreme in (Buffers(0, 1), Buffers(10, 10, 0)):
+        assert plan.epoch_s <= simulate(stage, extreme, num_batches, num_threads).epoch_s * 1.0011
+
+
+def test_a_long_epoch_is_the_gpus_where_the_bound_would_share_it():
+    """One batch of the CPU's is worth its while at the begin, so of 403 batches the GPU makes 402; of 1,000 all."""
+    assert dispatch(times(11.868731, 1.358318, 22.234584, 3.436492), 1000).route == "GPU only"
+
+
 @pytest.mark.parametrize("stage", BREAKING)
 def test_long_epochs_come_close_to_the_bound(stage):
     """Also for the stage times that a comparison of unequal batch counts gets wrong."""
