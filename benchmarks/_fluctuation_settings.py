@@ -115,8 +115,7 @@ class Scale:
         pins = {variant: VARIANTS[variant] for variant in self.variants}
         lengths = [self.calm_epochs, self.sleep_epochs, self.most_epochs, self.window_s, self.spell_s, self.pause_s]
         hosts = [self.num_hosts, self.cores, self.link_mbit, self.is_profiled]
-        changes = drawn_weather([host.name for host in self.cluster().hosts], self, begin_s=0.0)
-        weathers = [self.weathers, _SEED, _CALM_EPOCHS, changes, told_weather(self)]
+        weathers = [self.weathers, _SEED, _LINK_SHARES, _CPU_SHARES, _CALM_EPOCHS, told_weather(self)]
         return fingerprint_of([row.settings(), pins, hosts, lengths, weathers])
 
     def cluster(self) -> Cluster:
@@ -246,17 +245,14 @@ def told_weather(scale: Scale) -> MarkovWeather:
 def drawn_weather(hosts: Sequence[str], scale: Scale, begin_s: float) -> Weather:
     """Spells one after another, each on another host than the last, of its link, its processor, or both.
 
-    Each of these once in every three, for only a few are met. Drawn from one seed: the same spells for every row, from
-    `begin_s` on.
+    Drawn from one seed: the same spells for every row, from `begin_s` on.
     """
     rng = np.random.default_rng(_SEED)
     spells: list[Spell] = []
-    kinds: list[str] = []
     now_s, last = begin_s, ""
     while now_s < begin_s + _DRAWN_WINDOWS * scale.window_s:
-        kinds = kinds or [str(kind) for kind in rng.permutation(["link", "cpu", "both"])]
         last = str(rng.choice([host for host in hosts if host != last]))
-        what, length_s = kinds.pop(), float(rng.uniform(*scale.spell_s))
+        what, length_s = rng.choice(["link", "cpu", "both"]), float(rng.uniform(*scale.spell_s))
         link, cpu = float(rng.uniform(*_LINK_SHARES)), float(rng.uniform(*_CPU_SHARES))
         spells.append(
             Spell(

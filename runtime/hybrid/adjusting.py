@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Adjusting:
         self.cached = staged.cached
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
         self._planned_work = self._work
-        self._online = self._before = self._planned, self._planned_work
+        self._online = self._planned, self._planned_work
         self._epoch_s: deque[float] = deque(maxlen=_NUM_EPOCHS)
         self.set_up_s = 0.0
         self._adjuster.adjust(planned)  # what is compiled is ready from now on
@@ -105,18 +105,11 @@ class Adjusting:
         """Sets the model up for a choice while all others do, and returns the seconds that took."""
         begin_s = time.monotonic()
         self.model.apply(choice.cached)
-        self._before = self.cached, self._work
         self.cached, self._work = choice.cached, choice.work
         seconds = time.monotonic() - begin_s
         if choice.is_other:
             self.set_up_s = seconds
         return seconds
-
-    def before(self, choice: Choice) -> Choice:
-        """The split before the last one that was set up, in place of what an epoch would have chosen."""
-        cached, work = self._before
-        is_other, saved_s = bool((cached != self.cached).any()), work.saved_s(self._monitor.rates)
-        return replace(choice, cached=cached, work=work, is_other=is_other, saved_s=saved_s)
 
     def adjusted(self, choice: Choice, rank: int, set_up_s: float | None, agreeing_s: float = 0.0) -> Adjusted:
         """What is recorded of a choice; `set_up_s` None where nothing was set up after it."""

@@ -1,8 +1,8 @@
 """Adjusting among workers that are always in step: what they tell each other travels with their gradients.
 
 They tell when they came to every exchange of the epoch, so that waiting for a slow peer is not taken for a slow link;
-how long the epoch before was; and whether what they saw of it made them want another split, which all then set up, and
-take back where it makes epochs longer. So an epoch in which nothing changes costs no message.
+and whether what they saw of the epoch before made them want another split, which all then set up. So an epoch in
+which nothing changes costs no message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from runtime.full_batch import EpochRecord
 from runtime.hybrid.adjusting import Adjusting, Choice
 from runtime.hybrid.clocks import seconds_behind
 from runtime.hybrid.exchanger import LevelExchanger
-from runtime.hybrid.trials import Trials
 
 _NUM_LATENCIES = 9  # exchanges of few rows, whose median counts
 _CLOCK_EPOCHS = 200  # clocks drift by some seconds a day: in so many epochs by less than an exchange takes
@@ -43,7 +42,6 @@ class InStep:
         self._adjusting = adjusting
         self._latencies_s = deque([latency_s], _NUM_LATENCIES)
         self._wanted: Choice | None = None
-        self._trials, self._epoch_s = Trials(), 0.0
         self._behind_s, self._asked_s = 0.0, 0.0
         self._heard = np.empty((0, 0))
 
@@ -55,16 +53,15 @@ class InStep:
             self._asked_s = time.monotonic() - begin_s
 
     def told(self) -> Tensor:
-        """float32 [W (2 G + 2)], what this worker tells after it came to all G exchanges; others have 0 in its place.
+        """float32 [W (2 G + 1)], what this worker tells after it came to all G exchanges; others have 0 in its place.
 
-        For each exchange whole seconds and parts of one, on worker 0's clock; then how long the epoch before was, and
-        whether it wants another split.
+        For each exchange whole seconds and parts of one, on worker 0's clock; then whether it wants another split.
         """
         recorder = self._adjusting.model.recorder
         begun_s = np.array([recorder.begun_s(_exchange_key(step)) for step in self._adjusting.gathers])
         parts, whole = np.modf((begun_s + self._behind_s) % _CLOCK_S)
-        words = np.zeros((self._adjusting.size, 2 * len(begun_s) + 2), np.float32)
-        words[dist.get_rank()] = [*whole, *parts, self._epoch_s, self._wanted is not None]
+        words = np.zeros((self._adjusting.size, 2 * len(begun_s) + 1), np.float32)
+        words[dist.get_rank()] = [*whole, *parts, self._wanted is not None]
         return torch.from_numpy(words.ravel()).to(recorder.device)
 
     def hear(self, summed: Tensor) -> None:
@@ -77,18 +74,11 @@ class InStep:
         waited_s = self._waited_s()
         choice = self._adjusting.look(record, lambda step: self._exchanged(step, seconds, waited_s[step.name]))
         is_wanted, set_up_s = bool(self._heard[:, -1].any()), None
-        is_worse = bool(self._epoch_s) and self._trials.hear(float(self._heard[:, -2].max()))
-        if is_worse:
-            choice = self._adjusting.before(choice)
-        elif is_wanted and self._wanted:  # what was agreed on is done, though this epoch may say otherwise
-            choice = replace(self._wanted, epoch=record.epoch, seconds=choice.seconds)
-        if is_wanted or is_worse:
-            set_up_s = self._adjusting.take(choice)
         if is_wanted:
-            self._trials.begin()
-        may_want = choice.is_other and set_up_s is None and self._trials.is_open
-        self._wanted = choice if may_want else None
-        self._epoch_s = record.end_s - record.start_s
+            if self._wanted:  # what was agreed on is done, though this epoch may say otherwise
+                choice = replace(self._wanted, epoch=record.epoch, seconds=choice.seconds)
+            set_up_s = self._adjusting.take(choice)
+        self._wanted = choice if choice.is_other and not is_wanted else None
         agreeing_s, self._asked_s = self._asked_s, 0.0
         return self._adjusting.adjusted(choice, dist.get_rank(), set_up_s, agreeing_s)
 

@@ -59,24 +59,11 @@ def weathered(record, program, model, *, link_s, compute_s):
     return record
 
 
-class NoTrials:
-    """Splits move as often as workers want: their real epochs say nothing of the weather that they see."""
-
-    is_open = True
-
-    def begin(self):
-        pass
-
-    def hear(self, epoch_s):
-        return False
-
-
 class InWeather(InStep):
     """Sees every epoch as if it had been in slow links or slow computing, three epochs each."""
 
     def __init__(self, adjusting, program, model):
         super().__init__(adjusting, 0.0)
-        self._trials = NoTrials()
         self._program, self._model = program, model
 
     def after(self, record):

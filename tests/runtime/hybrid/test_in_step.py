@@ -1,6 +1,5 @@
 """Workers in step tell slow links from waiting, however unequal their rows, and set up another split together."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +27,7 @@ NOTHING = np.zeros((1, 0), bool)
 class Worker:
     """One worker: what it looks at an epoch with, keeping what it was told, and its `InStep`."""
 
-    def __init__(self, rank, wants=(), lengths_s=()):
+    def __init__(self, rank, wants=()):
         waiting_s = max(COME_S) - COME_S[rank]
         arrived_s = np.where(RECEIVED[rank] > 0, TAKEN_S[rank] + waiting_s, 0.0)
         sent, received = RECEIVED[:, rank].tolist(), RECEIVED[rank].tolist()
@@ -36,7 +35,6 @@ class Worker:
         exchanger = LevelExchanger(nothing, sent, received, 0, self.recorder, True, {STEP.name: arrived_s})
         self.model = SimpleNamespace(recorder=self.recorder, exchanger_of=lambda step: exchanger)
         self.rank, self.size, self.gathers, self.wants, self.taken = rank, SIZE, [STEP], wants, []
-        self.lengths_s = dict(lengths_s)
         self.in_step = InStep(self, 0.0)
 
     def is_few(self, num_rows):
@@ -45,9 +43,6 @@ class Worker:
     def look(self, record, exchanged):
         self.seen_s, self.floats = exchanged(STEP)
         return Choice(record.epoch, NOTHING, None, record.epoch in self.wants, 0.0, 0.0, 0.0, 0.0)
-
-    def before(self, choice):
-        return replace(choice, epoch=-choice.epoch)
 
     def take(self, choice):
         self.taken.append(choice.epoch)
@@ -63,7 +58,7 @@ class Worker:
         come_s = begin_s + COME_S[self.rank]
         spent_s = max(COME_S) - COME_S[self.rank] + TAKEN_S[self.rank].max()
         self.recorder.spans = [(KEY, "communicate", come_s, come_s + spent_s)]
-        self.record = EpochRecord(epoch, begin_s, begin_s + self.lengths_s.get(epoch, 20.0), 0.0, self.recorder.spans)
+        self.record = EpochRecord(epoch, begin_s, begin_s + 20.0, 0.0, self.recorder.spans)
         return self.in_step.told()
 
     def after(self, summed):
@@ -128,15 +123,6 @@ def test_what_was_agreed_on_is_set_up_though_the_next_epoch_says_otherwise(train
     monkeypatch.setattr(worker, "take", lambda choice: taken.append(choice.is_other) or 0.0)
     trained([Worker(0), worker, Worker(2)], 4)
     assert taken == [True]
-
-
-def test_all_take_a_split_back_that_makes_epochs_longer(trained):
-    """By the length of the slowest worker's epochs, which all hear of one epoch later: after two of them."""
-    workers = [Worker(rank, wants=(1,) if rank == 1 else ()) for rank in range(SIZE)]
-    workers[2].lengths_s = dict.fromkeys(range(3, 6), 30.0)
-    found = trained(workers, 7)
-    assert [epoch for epoch, (of_first, *_) in enumerate(found) if of_first[2]] == [2, 5]
-    assert [worker.taken for worker in workers] == [[2, -5]] * SIZE
 
 
 def test_clocks_are_asked_for_now_and_then(trained):
