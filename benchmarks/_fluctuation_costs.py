@@ -17,14 +17,17 @@ from planner.cluster import Cluster
 from planner.graph import Graph
 from planner.halo import Halo, build_halo
 from planner.hybrid.adjust import Adjuster
+from planner.hybrid.buffers import most_buffers
 from planner.hybrid.dependencies import find_dependencies
 from planner.hybrid.levels import levels_of
 from planner.hybrid.neighbourhood import build_neighbourhood
+from planner.hybrid.sizes import most_levels
 from planner.hybrid.staging import Staged, write_staged
 from planner.partial.contributing import contributing_vertices
 from planner.plan import Partition, Plan, load_partition
 from planner.trace import Trace
 from profiles.contract import replacing
+from profiles.kernels import pool
 
 _NUM_EPOCHS = 100
 
@@ -33,8 +36,9 @@ def preprocessing_share(case: Case, cluster: Cluster, epoch_s: float) -> float:
     """Processor seconds of all workers' preprocessing over those that the hosts have in 100 epochs.
 
     Multi-hop neighbourhoods, what each dependency costs and saves, sorting them by owner (NeutronCloud, algorithm 2),
-    counting the training vertices that each layer contributes to, and cutting, writing and reading what is staged. Not
-    in it is the planner's search, for which plans are simulated. All is done twice, and not counted when it compiles.
+    counting the training vertices that each layer contributes to, cutting, writing and reading what is staged, and
+    taking memory for the epochs of any split. Not in it is the planner's search, for which plans are simulated. All is
+    done twice, and not counted when it compiles.
 
     Args:
         case: that adjusts online, in calm; epoch_s: it takes.
@@ -63,8 +67,13 @@ def _preprocess(plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, par
     contributing_vertices(halo, graph.train_mask, plan.job.model)
     with TemporaryDirectory(prefix="gnnplan-staged-") as folder:
         write_staged(plan, graph, matrix, halo, partition, Path(folder))
-        for rank in range(plan.num_workers):
-            Staged.load(Path(folder) / f"staged_{rank}.npz")
+        for rank, block in enumerate(halo.blocks):
+            staged = Staged.load(Path(folder) / f"staged_{rank}.npz")
+            splits = [staged.split(cached) for cached in (staged.may_cache, np.zeros_like(staged.may_cache))]
+            most = most_levels(block.remote, staged.rows, *splits, int(halo.send_counts()[rank].sum()))
+            pool.reserve(most_buffers(plan, rank, most).pooled)
+            pool.reserve({})
+            pool.release()
 
 
 def deciding_share(trace: Trace, lengths_s: np.ndarray) -> float:

@@ -66,9 +66,14 @@ class Buffers:
         return sum(size * most for size, most in self._most.items())
 
     @property
+    def pooled(self) -> dict[int, int]:
+        """The pool's blocks alone: how many by their bytes."""
+        return {size: most for size, most in self._most.items() if size >= POOLED_BYTES}
+
+    @property
     def pooled_bytes(self) -> int:
-        """The pool's blocks alone."""
-        return sum(size * most for size, most in self._most.items() if size >= POOLED_BYTES)
+        """The bytes of the pool's blocks."""
+        return sum(size * most for size, most in self.pooled.items())
 
 
 def epoch_buffers(

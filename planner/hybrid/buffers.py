@@ -8,6 +8,7 @@ from planner.buffers import Buffers, Epoch
 from planner.hybrid.sizes import LevelSize, Replicas
 from planner.hybrid.steps import StepLevels, step_levels
 from planner.joint_cache.decision import NO_CACHE
+from planner.plan import Plan
 from planner.program import Program, Step
 from planner.shapes import WorkerShape
 
@@ -26,6 +27,18 @@ def hybrid_buffers(
     epoch = HybridEpoch(program, shape, num_classes, size, NO_CACHE, rank, on_cuda=on_cuda, replicas=replicas)
     epoch.play()
     return epoch.buffers
+
+
+def most_buffers(plan: Plan, rank: int, levels: tuple[LevelSize, ...]) -> Buffers:
+    """The buffers of one epoch of a plan's worker, on a CPU, if its levels were of these sizes.
+
+    What travels between others is no buffer of its own, so theirs stay as planned.
+    """
+    assert plan.replicas is not None
+    workers = list(plan.replicas.workers)
+    workers[rank] = workers[rank].model_copy(update={"levels": levels})
+    replicas = plan.replicas.model_copy(update={"workers": tuple(workers)})
+    return hybrid_buffers(plan.program(), plan.shapes[rank], plan.graph.num_classes, replicas, rank)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from planner.program import Program
 _NUM_RECENT = 3  # epochs whose median counts: one that was disturbed is none
 _NUM_STEADY = 15  # epochs for which the proportion of T_e to T_v stays: dependencies are sorted by it
 _FORGETTING = 0.1  # of the way back to the plan's rate, in an epoch that shows nothing of a link
+_SHIFT = 1.3  # times as much or as little as before: no noise, where the whole epoch took far longer or shorter
 _SHOWS_ALL = 0.25  # of the rows of an owner: fewer show less of a rate and more of what an exchange takes anyway
 
 
@@ -145,13 +146,22 @@ class RateMonitor:
         self._saw = dict.fromkeys(self._paces, False)
         self._saw_row = [False] * len(self._rows)
 
-    def observe(self, pace: Pace, taken_s: np.ndarray, floats: np.ndarray, late: np.ndarray | None = None) -> None:
+    def observe(
+        self,
+        pace: Pace,
+        taken_s: np.ndarray,
+        floats: np.ndarray,
+        late: np.ndarray | None = None,
+        *,
+        moved: bool = False,
+    ) -> None:
         """Adds an epoch.
 
         Args:
             taken_s: float64 [W], seconds of the rows from each owner, there and their gradients back.
             floats: float64 [W], of these rows.
             late: bool [W], owners whose rows are still on their way: that they did not come says nothing of a rate.
+            moved: the epoch's length is far from the last ones': rates that are, too, count at once.
         """
         for name, seconds in self._paces.items():
             value = getattr(pace, name)
@@ -159,7 +169,7 @@ class RateMonitor:
                 if not self._saw[name]:
                     seconds.clear()  # what was planned
                 self._saw[name] = True
-                seconds.append(value)
+                _add(seconds, value, moved=moved)
         if pace.vertex_s and pace.edge_s:
             self._proportions.append(pace.edge_s / pace.vertex_s)
             self._num_proportions += 1
@@ -175,7 +185,7 @@ class RateMonitor:
                 recent.clear()
             self._saw_row[owner] = bool(shown[owner])
             seen_s = taken_s[owner] / floats[owner] if floats[owner] else 0.0
-            recent.append(float(shown[owner] * seen_s + (1 - shown[owner]) * drifted_s))
+            _add(recent, float(shown[owner] * seen_s + (1 - shown[owner]) * drifted_s), moved=moved)
 
     @property
     def steady(self) -> Rates:
@@ -191,3 +201,12 @@ class RateMonitor:
         """Medians over recent epochs."""
         vertex_s, edge_s = (float(np.median(self._paces[name])) for name in ("vertex_s", "edge_s"))
         return Rates(vertex_s=vertex_s, edge_s=edge_s, row_s=tuple(float(np.median(row)) for row in self._rows))
+
+
+def _add(recent: deque[float], value: float, *, moved: bool) -> None:
+    """One more; where `moved` and it is far from the others, none but it."""
+    if moved and recent:
+        before = float(np.median(recent))
+        if max(value, before) > _SHIFT * min(value, before):
+            recent.clear()
+    recent.append(value)

@@ -146,19 +146,37 @@ def most_sizes(union: Replicas, none: Replicas) -> Replicas:
     """No fewer rows and entries of any kind than any split between caching nothing and caching all of a union."""
     workers = []
     for ours, theirs in zip(union.workers, none.workers, strict=True):
-        levels = tuple(
-            LevelSize(
-                num_replicas=most.num_replicas,
-                num_fetched=least.num_fetched,
-                num_sent=least.num_sent,
-                near_edges=most.near_edges,
-                made_edges=most.made_edges + most.far_edges,
-                far_edges=least.far_edges + most.made_edges + most.far_edges,
-            )
-            for most, least in zip(ours.levels, theirs.levels, strict=True)
-        )
+        levels = tuple(_most_size(most, least) for most, least in zip(ours.levels, theirs.levels, strict=True))
         workers.append(ReplicaSizes(levels=levels, input_entries=ours.input_entries))
     return Replicas(first=none.first, workers=tuple(workers), row_counts=none.row_counts)
+
+
+def most_levels(
+    remote: sp.csr_matrix, rows: sp.csr_matrix, union: Split, none: Split, num_sent: int
+) -> tuple[LevelSize, ...]:
+    """One worker's levels as in `most_sizes`.
+
+    Args:
+        remote: CSR [n, h], own rows over the halo.
+        rows: of its neighbourhood, as `neighbourhood_rows` gives them.
+        union, none: with all that may be cached, and with nothing.
+        num_sent: rows that it sends where nobody caches any.
+    """
+    gathered = np.bincount(remote.indices, minlength=remote.shape[1])
+    levels = range(union.first, union.first + len(union.is_replica))
+    sizes = ([_level_size(gathered, rows, split, level, num_sent) for level in levels] for split in (union, none))
+    return tuple(_most_size(most, least) for most, least in zip(*sizes, strict=True))
+
+
+def _most_size(union: LevelSize, none: LevelSize) -> LevelSize:
+    return LevelSize(
+        num_replicas=union.num_replicas,
+        num_fetched=none.num_fetched,
+        num_sent=none.num_sent,
+        near_edges=union.near_edges,
+        made_edges=union.made_edges + union.far_edges,
+        far_edges=none.far_edges + union.made_edges + union.far_edges,
+    )
 
 
 def _level_size(gathered: np.ndarray, rows: sp.csr_matrix, split: Split, level: int, num_sent: int) -> LevelSize:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.hybrid.adjust import Adjuster
+from planner.hybrid.buffers import most_buffers
 from planner.hybrid.dependencies import Rates
 from planner.hybrid.levels import Levels, levels_of
 from planner.hybrid.rates import RateMonitor, pace_of
@@ -21,12 +22,14 @@ from planner.hybrid.staging import Staged
 from planner.plan import Plan
 from planner.program import Step
 from planner.trace import Adjusted
+from profiles.kernels import pool
 from runtime.full_batch import EpochRecord
 from runtime.hybrid.model import HybridModel
 
-_WORTH = 0.02  # of an epoch: what another split must save at least
+_WORTH = 0.05  # of an epoch: what another split must save at least; less is lost where weather changes again
 _PAYS_BACK = 5  # epochs in which it must save what setting it up took: weather may change again
 _NUM_EPOCHS = 5  # whose median is an epoch's length: in one a worker may have slept
+_WAITS = 0.05  # of an epoch: rows come while a worker waits so long for slower ones, and seem to take no time
 _FEW_ROWS = 0.05  # of a level's: an exchange of no more shows what it takes anyway
 
 Exchanged = Callable[[Step], tuple[np.ndarray, np.ndarray]]
@@ -77,8 +80,10 @@ class Adjusting:
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
         self._planned_work = self._work
         self._online = self._planned, self._planned_work
+        self._planned_row_s = planned.row_s
         self._epoch_s: deque[float] = deque(maxlen=_NUM_EPOCHS)
         self.set_up_s = 0.0
+        self._blocks: Mapping[int, int] = {}
         self._adjuster.adjust(planned)  # what is compiled is ready from now on
 
     @classmethod
@@ -88,16 +93,41 @@ class Adjusting:
         if decided.adjust != "online":
             return None
         levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
-        return cls(model, staged, levels, decided.workers[rank].rates)
+        made = cls(model, staged, levels, decided.workers[rank].rates)
+        if model.recorder.device.type == "cpu":
+            made._blocks = most_buffers(plan, rank, model.most_levels()).pooled
+        return made
 
-    def look(self, record: EpochRecord, exchanged: Exchanged) -> Choice:
-        """Learns from an epoch with all its spans, which ran under the present split, and chooses."""
+    def begin(self) -> None:
+        """Takes the memory that the epochs of any split need: the first under another one finds its pages there."""
+        pool.reserve(self._blocks)
+
+    def look(
+        self,
+        record: EpochRecord,
+        exchanged: Exchanged,
+        *,
+        moved: bool = False,
+        waited_s: float = 0.0,
+        waiting_s: float = 0.0,
+    ) -> Choice:
+        """Learns from an epoch with all its spans, which ran under the present split, and chooses.
+
+        Args:
+            moved: its length is far from that of the epochs before it: what changed counts at once.
+            waited_s: of the epoch, for slower workers.
+            waiting_s: that another split costs beside what setting it up takes.
+        """
         begin_s = time.monotonic()
-        self._observe({key: end_s - start_s for key, _, start_s, end_s in record.spans}, exchanged)
+        self._observe({key: end_s - start_s for key, _, start_s, end_s in record.spans}, exchanged, moved)
         self._epoch_s.append(record.end_s - record.start_s)
-        best, work, bound_s = self._choose(self._monitor.rates, float(np.median(self._epoch_s)))
+        hides = waited_s > _WAITS * float(np.median(self._epoch_s))
+        rates, steady = (
+            self._unhidden(each) if hides else each for each in (self._monitor.rates, self._monitor.steady)
+        )
+        best, work, bound_s = self._choose(rates, steady, self._worth_s(waiting_s))
         is_other = bool((best != self.cached).any())
-        saved_s, present_s = (each.saved_s(self._monitor.rates) for each in (work, self._work))
+        saved_s, present_s = (each.saved_s(rates) for each in (work, self._work))
         seconds = time.monotonic() - begin_s
         return Choice(record.epoch, best, work, is_other, saved_s, present_s, bound_s, seconds)
 
@@ -129,10 +159,24 @@ class Adjusting:
         """Whether so few rows of a level came that their seconds say nothing of a link."""
         return num_rows <= _FEW_ROWS * self.model.whole.num_halo
 
-    def _choose(self, rates: Rates, epoch_s: float) -> tuple[np.ndarray, SplitWork, float]:
-        """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs."""
-        adjustment = self._adjuster.adjust(self._monitor.steady, rates)
-        present_s, worth_s = self._work.saved_s(rates), max(_WORTH * epoch_s, self.set_up_s / _PAYS_BACK)
+    def _worth_s(self, waiting_s: float) -> float:
+        """What another split must save an epoch, where changing costs `waiting_s` beside what setting it up takes."""
+        return max(_WORTH * float(np.median(self._epoch_s)), (self.set_up_s + waiting_s) / _PAYS_BACK)
+
+    def _unhidden(self, rates: Rates) -> Rates:
+        """The same with no link faster than planned."""
+        row_s = tuple(map(max, rates.row_s, self._planned_row_s))
+        return rates.model_copy(update={"row_s": row_s})
+
+    def _choose(self, rates: Rates, steady: Rates, worth_s: float) -> tuple[np.ndarray, SplitWork, float]:
+        """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs.
+
+        Args:
+            steady: rates to choose online by; rates: to compare by.
+            worth_s: that another split must save an epoch, beyond what the present one does.
+        """
+        adjustment = self._adjuster.adjust(steady, rates)
+        present_s = self._work.saved_s(rates)
         if adjustment.bound_s - present_s <= worth_s:
             return self.cached, self._work, adjustment.bound_s
         online = np.zeros_like(self._may_cache)
@@ -147,7 +191,7 @@ class Adjusting:
     def _work_of(self, cached: np.ndarray) -> SplitWork:
         return work_of(make_split(self._near, self._first, cached), self._near, self._levels, self.size)
 
-    def _observe(self, seconds: Mapping[str, float], exchanged: Exchanged) -> None:
+    def _observe(self, seconds: Mapping[str, float], exchanged: Exchanged, moved: bool) -> None:
         model = self.model
         pace = pace_of(seconds, model.program, self._levels, len(model.vertices), model.num_own_edges, model.sizes())
         taken_s, floats, due = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size, bool)
@@ -159,4 +203,4 @@ class Adjusting:
             exchanger = model.exchanger_of(step)
             if not self.is_few(exchanger.num_halo):
                 due |= np.array(exchanger.recv_counts) > 0
-        self._monitor.observe(pace, taken_s, floats, due & (floats == 0))
+        self._monitor.observe(pace, taken_s, floats, due & (floats == 0), moved=moved)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from planner.hybrid.sizes import LevelSize, ReplicaSizes
+from planner.hybrid.sizes import LevelSize, ReplicaSizes, most_levels
 from planner.hybrid.split import Split
 from planner.hybrid.staging import Staged
 from planner.hybrid.steps import step_levels
@@ -141,25 +141,29 @@ class HybridModel(WorkerModel):
         """Input rows of the replicas below the own ones, and whose rows each level has."""
         places, device = split.replicas(split.first), self.recorder.device
         width = staged.inputs.shape[1] // max(1, len(self.inputs))
-        rows = staged.inputs[np.searchsorted(staged.input_places, places)]
+        wanted = np.searchsorted(staged.input_places, places)
         for index, name in enumerate(sorted(self.inputs, key=lambda name: int(name[1:] or 0))):
-            of_hop, value = rows[:, index * width : (index + 1) * width], self.inputs[name]
+            value, of_hop = self.inputs[name], slice(index * width, (index + 1) * width)
             if isinstance(value, Tensor) and self._adjusts:
-                self.inputs[name] = self._in_room(name, value, of_hop, len(staged.input_places))
+                self.inputs[name] = self._in_room(name, value, staged.inputs[:, of_hop], wanted)
             else:
-                self.inputs[name] = _with_rows(value, len(self.vertices), of_hop, device)
+                self.inputs[name] = _with_rows(value, len(self.vertices), staged.inputs[wanted][:, of_hop], device)
         for level in range(split.first, self.steps.count + 1):
             others = torch.from_numpy(staged.vertices[split.replicas(level)]).to(device)
             self._vertices[level] = torch.cat([self.vertices, others])
 
-    def _in_room(self, name: str, value: Tensor, extra: np.ndarray, most: int) -> Tensor:
-        """Own rows and others below them, where there is room for as many as there may ever be: own ones stay."""
-        n = len(self.vertices)
+    def _in_room(self, name: str, value: Tensor, staged: np.ndarray, wanted: np.ndarray) -> Tensor:
+        """Own rows and some of those staged below them, where there is room for all of these: own ones stay."""
+        n, device = len(self.vertices), value.device
         if name not in self._room:
-            self._room[name] = torch.empty(n + most, value.shape[1], device=value.device)
+            self._room[name] = pool.empty(device, n + len(staged), value.shape[1])
             self._room[name][:n].copy_(value)
-        room = self._room[name][: n + len(extra)]
-        room[n:].copy_(torch.from_numpy(np.ascontiguousarray(extra)))
+            self._room[name][n:].zero_()  # no page is waited for later
+        room, rows = self._room[name][: n + len(wanted)], torch.from_numpy(staged)
+        if device.type == "cpu":
+            torch.index_select(rows, 0, torch.from_numpy(wanted), out=room[n:])
+        else:
+            room[n:].copy_(rows[wanted])
         return room
 
     def exchanger_of(self, step: Step) -> HaloExchanger:
@@ -215,6 +219,14 @@ class HybridModel(WorkerModel):
                 )
             )
         return ReplicaSizes(levels=tuple(levels), input_entries=())
+
+    def most_levels(self) -> tuple[LevelSize, ...]:
+        """No fewer rows and entries of any kind than under any split that it may change to."""
+        assert self._staged is not None, "the split of this model never changes"
+        assert self._own is not None
+        may_cache, num_sent = self._staged.may_cache, len(self.whole.send_rows)
+        union, none = self._staged.split(may_cache), self._staged.split(np.zeros_like(may_cache))
+        return most_levels(self._own.remote, self._staged.rows, union, none, num_sent)
 
     @property
     def num_own_edges(self) -> int:

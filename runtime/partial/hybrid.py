@@ -7,6 +7,7 @@ to be waited for, they agree on rows anew, and a short warm-up measures what is 
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,7 @@ from runtime.partial.mailbox import slots_of
 from runtime.partial.trainer import PartialReduceTrainer
 
 _SETTLING_EPOCHS = 5  # after the warm-up of a split, before another one is wanted
+_NUM_RECENT = 20  # epochs, the longest of which is what an epoch may take in which all wait for all
 
 
 class PartialHybridTrainer(PartialReduceTrainer):
@@ -52,6 +54,7 @@ class PartialHybridTrainer(PartialReduceTrainer):
         self._wanted: Choice | None = None
         self._settled_from = WARM_UP_EPOCHS
         self._seen: dict[tuple[str, int], int] = {}
+        self._recent_s: deque[float] = deque(maxlen=_NUM_RECENT)
 
     @classmethod
     def of_plan(
@@ -74,11 +77,14 @@ class PartialHybridTrainer(PartialReduceTrainer):
         """As in `PartialReduceTrainer`; once warm, every worker looks at its epoch and may want another split."""
         if self.adjusting is None:
             return super().train_epoch(epoch, traced=traced)
+        if epoch == 0:
+            self.adjusting.begin()
         record = super().train_epoch(epoch, traced=True)
         if epoch < UNTIMED_EPOCHS:
             assert not self.rounds.group.renews, "nobody has looked at an epoch yet"
             return self._without_spans(record, traced)
-        choice, set_up_s = self.adjusting.look(record, self._exchanged), None
+        self._recent_s.append(record.end_s - record.start_s)
+        choice, set_up_s = self.adjusting.look(record, self._exchanged, waiting_s=self._waiting_s()), None
         if self.rounds.group.renews:
             if self._wanted:  # what was agreed on is done, though this epoch may say otherwise
                 choice = replace(self._wanted, epoch=record.epoch)
@@ -96,6 +102,10 @@ class PartialHybridTrainer(PartialReduceTrainer):
         if not traced:
             record.spans = []
         return record
+
+    def _waiting_s(self) -> float:
+        """Seconds that the warm-up of another split may take longer than as many epochs of partial reduce."""
+        return WARM_UP_EPOCHS * float(max(self._recent_s) - np.median(self._recent_s))
 
     def _wants(self) -> bool:
         return self._wanted is not None

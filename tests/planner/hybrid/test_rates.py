@@ -135,3 +135,19 @@ def test_what_is_not_seen_goes_back_to_the_plan():
     assert monitor.rates.row_s[1] == pytest.approx(PLANNED.row_s[1], rel=1e-3)
     monitor.observe(SEEN, 1e-5 * MANY, MANY)
     assert monitor.rates.row_s[1] == pytest.approx(1e-5)
+
+
+def test_what_changed_counts_at_once_where_epochs_moved():
+    """Rates far from before are then of this epoch alone; others stay medians, and so do all where nothing moved."""
+    monitor = RateMonitor(PLANNED, MANY)
+    for _ in range(3):
+        monitor.observe(SEEN, 1e-8 * MANY, MANY)
+    slower = Pace(vertex_s=4e-8, edge_s=1.1e-9)
+    monitor.observe(slower, np.array([0.0, 5e-8, 1e-8]) * MANY, MANY)
+    assert monitor.rates == PLANNED
+    monitor.observe(slower, np.array([0.0, 5e-8, 1.2e-8]) * MANY, MANY, moved=True)
+    assert monitor.rates.row_s == pytest.approx((0.0, 5e-8, 1e-8))
+    assert (monitor.rates.vertex_s, monitor.rates.edge_s) == pytest.approx((4e-8, 1.1e-9))
+    monitor.observe(SEEN, 1e-8 * MANY, MANY, moved=True)
+    assert monitor.rates.row_s == pytest.approx((0.0, 1e-8, 1e-8))
+    assert monitor.rates.vertex_s == pytest.approx(1e-8)

@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from planner.hybrid.matrices import cut_edges, cut_level
-from planner.hybrid.sizes import Replicas
+from planner.hybrid.sizes import Replicas, most_levels, most_sizes
 from planner.hybrid.split import make_split
 from planner.hybrid.steps import step_levels
 from tests.planner.hybrid.shares import AFTER, CASES, Shares
@@ -50,6 +50,21 @@ def test_an_attention_sees_its_targets_and_sources():
                 shape = replicas.step_shape(rank, shares.shapes[rank], step, levels)
                 assert (shape.num_local, shape.num_local + shape.num_halo) == edges.shape
                 assert shape.num_edges == edges.nnz
+
+
+@pytest.mark.parametrize(("kind", "layers"), CASES)
+def test_a_worker_finds_its_most_by_itself(kind, layers):
+    """As the planner finds them of all: no fewer of anything than under any split between nothing and the union."""
+    shares = Shares(kind, layers)
+    union, none, between = shares.masks(0.6), shares.masks(0.0), shares.masks(0.3)
+    between = [some & most for some, most in zip(between, union)]
+    most, some = most_sizes(shares.replicas(union), shares.replicas(none)), shares.replicas(between)
+    for rank, (near, block) in enumerate(zip(shares.nears, shares.halo.blocks)):
+        splits = [make_split(near, shares.levels.first, masks[rank]) for masks in (union, none)]
+        found = most_levels(block.remote, shares.rows[rank], *splits, int(shares.halo.send_counts()[rank].sum()))
+        assert found == most.workers[rank].levels
+        for level, no_more in zip(found, some.workers[rank].levels, strict=True):
+            assert all(value >= getattr(no_more, name) for name, value in level)
 
 
 @pytest.mark.parametrize("change", ["row_counts", "levels", "fetched"])

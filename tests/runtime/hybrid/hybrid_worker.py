@@ -60,11 +60,18 @@ def weathered(record, program, model, *, link_s, compute_s):
 
 
 class InWeather(InStep):
-    """Sees every epoch as if it had been in slow links or slow computing, three epochs each."""
+    """Sees every epoch as if it had been in slow links or slow computing, three epochs each.
 
-    def __init__(self, adjusting, program, model):
+    Where `tells`, they are also taken to be far longer or shorter when that changes.
+    """
+
+    def __init__(self, adjusting, program, model, *, tells):
         super().__init__(adjusting, 0.0)
-        self._program, self._model = program, model
+        self._program, self._model, self._tells, self._num_epochs = program, model, tells, 0
+
+    def _has_moved(self):
+        self._num_epochs += 1
+        return self._tells and self._num_epochs % 3 == 1
 
     def after(self, record):
         link_s, compute_s = ((1e3, 1e-9), (1e-9, 1e6), (1e3, 1e-9))[(record.epoch - UNTIMED_EPOCHS) // 3]
@@ -92,7 +99,7 @@ def train(case, rank):
     if is_online:
         levels = levels_of(job.model, decision.layers, shard.x.shape[1], shard.num_classes)
         rates = Rates(**PLANNED, row_s=(1.0,) * shard.num_workers)
-        in_step = InWeather(Adjusting(model, staged, levels, rates), program, model)
+        in_step = InWeather(Adjusting(model, staged, levels, rates), program, model, tells="moved" in case.name)
     trainer = HybridTrainer(model, shard, in_step)
     pool.release()
     found = {"loss": [], "sent": [], "grad": [], "keys": [], "num_cached": [], "saved_s": [], "bound_s": []}

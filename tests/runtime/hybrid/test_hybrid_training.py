@@ -141,6 +141,7 @@ def cases_of(num_workers):
     made["dropping-sparse"] = Case("gcn-product", num_workers, 0.4, sparse=True, moves=True, **DROPPING)
     made["sparse-once"] = Case("sage-once", num_workers, 0.4, sparse=True, moves=True)
     made["online-gcn"] = Case("gcn-product", num_workers, 0.4)
+    made["online-moved-gcn"] = Case("gcn-product", num_workers, 0.4)
     large = generate_sbm(SbmGraph(source="sbm", num_nodes=4000, average_degree=6, num_classes=16, num_features=96))
     for name in ("gcn-product", "sage-first", "gat", "tagcn-once"):
         made[f"pooled-{name}"] = Case(name, num_workers, 0.3, graph=large)
@@ -222,6 +223,13 @@ def test_online_it_follows_the_weather(cases):
         assert not result["sent"][4:8].any()
     plain = case.shares.lowering().sent_bytes
     assert [result["sent"][8] for result in case.results] == plain.tolist()
+
+
+def test_online_it_follows_at_once_where_epochs_move(cases):
+    """The first epoch of another weather is far longer or shorter, so its choice is set up after it."""
+    case = cases["online-moved-gcn"]
+    for result, mask in zip(case.results, case.masks[0], strict=True):
+        assert result["num_cached"].tolist() == [*[mask.size] * 3, *[0] * 3, *[mask.size] * 3]
 
 
 def test_pool_and_tensors_are_what_was_counted(cases):

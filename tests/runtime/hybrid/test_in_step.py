@@ -36,12 +36,18 @@ class Worker:
         self.model = SimpleNamespace(recorder=self.recorder, exchanger_of=lambda step: exchanger)
         self.rank, self.size, self.gathers, self.wants, self.taken = rank, SIZE, [STEP], wants, []
         self.in_step = InStep(self, 0.0)
+        self.moved, self.begun, self.late_s = [], 0, 0.0
+
+    def begin(self):
+        self.begun += 1
 
     def is_few(self, num_rows):
         return num_rows == 0
 
-    def look(self, record, exchanged):
+    def look(self, record, exchanged, *, moved, waited_s):
         self.seen_s, self.floats = exchanged(STEP)
+        self.moved.append(moved)
+        self.waited_s = waited_s
         return Choice(record.epoch, NOTHING, None, record.epoch in self.wants, 0.0, 0.0, 0.0, 0.0)
 
     def take(self, choice):
@@ -51,10 +57,11 @@ class Worker:
     def adjusted(self, choice, rank, set_up_s, agreeing_s):
         return choice.epoch, rank, set_up_s, agreeing_s
 
-    def train(self, epoch):
+    def train(self, epoch, length_s):
         """What it tells after the epoch's exchange, on its own clock."""
         self.in_step.before(epoch)
-        begin_s = 4000.0 + 100 * epoch + AHEAD_S[self.rank]
+        self.late_s += length_s - 100.0
+        begin_s = 4000.0 + 100 * epoch + self.late_s + AHEAD_S[self.rank]
         come_s = begin_s + COME_S[self.rank]
         spent_s = max(COME_S) - COME_S[self.rank] + TAKEN_S[self.rank].max()
         self.recorder.spans = [(KEY, "communicate", come_s, come_s + spent_s)]
@@ -69,9 +76,16 @@ class Worker:
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Has workers train epochs together; gives what each made of each."""
+    """Has workers train epochs together; gives what each made of each.
+
+    What they ask each other is answered by what any of them wants of the epoch.
+    """
     now = SimpleNamespace(rank=0)
-    monkeypatch.setattr(in_step, "dist", SimpleNamespace(get_rank=lambda: now.rank))
+
+    def all_reduce(answers):
+        answers += float(any(now.epoch in worker.wants for worker in now.workers))
+
+    monkeypatch.setattr(in_step, "dist", SimpleNamespace(get_rank=lambda: now.rank, all_reduce=all_reduce))
     monkeypatch.setattr(in_step, "seconds_behind", lambda device: -AHEAD_S[now.rank])
 
     def each(workers, what):
@@ -81,10 +95,11 @@ def trained(monkeypatch):
             found.append(what(worker))
         return found
 
-    def train(workers, num_epochs):
-        found = []
+    def train(workers, num_epochs, lengths_s=None):
+        found, now.workers = [], workers
         for epoch in range(num_epochs):
-            told = each(workers, lambda worker, epoch=epoch: worker.train(epoch))
+            now.epoch, length_s = epoch, lengths_s[epoch] if lengths_s else 100.0
+            told = each(workers, lambda worker, epoch=epoch, length_s=length_s: worker.train(epoch, length_s))
             found.append(each(workers, lambda worker, told=told: worker.after(torch.stack(told).sum(0))))
         return found
 
@@ -101,6 +116,8 @@ def test_a_slow_link_is_seen_beside_workers_with_little_to_receive(trained):
     seen_s = [worker.seen_s for worker in workers]
     np.testing.assert_allclose(seen_s, [[0, 8, 0], [0.05, 0, 0.25], [0, 0, 0]], atol=1e-5)
     np.testing.assert_array_equal([worker.floats for worker in workers], RECEIVED * WIDTH)
+    # Forward, and backward again.
+    np.testing.assert_allclose([worker.waited_s for worker in workers], [2.0, 1.0, 0.0], atol=1e-5)
 
 
 def test_all_set_up_what_one_wants_after_it_has_told_them(trained):
@@ -129,3 +146,24 @@ def test_clocks_are_asked_for_now_and_then(trained):
     """Before the first epoch and every two hundredth; what that took is recorded once."""
     asked = [agreeing_s > 0 for ((_, _, _, agreeing_s), *_) in trained([Worker(rank) for rank in range(SIZE)], 202)]
     assert [epoch for epoch, is_asked in enumerate(asked) if is_asked] == [0, 200]
+
+
+def test_an_epoch_far_longer_or_shorter_than_usual_has_moved(trained):
+    """Whoever is asked finds the same. From there on it is usual, so that the way back moves too."""
+    workers = [Worker(rank) for rank in range(SIZE)]
+    trained(workers, 10, [100, 100, 104, 99, 130, 131, 128, 100, 101, 80])
+    assert [worker.moved for worker in workers] == [[epoch in (4, 7, 9) for epoch in range(10)]] * SIZE
+
+
+def test_after_an_epoch_that_moved_nobody_waits_for_the_next_to_be_told(trained):
+    """Worker 1 wants another split after an epoch far longer than before: all set it up at once, and once."""
+    workers = [Worker(rank, wants=(2,) if rank == 1 else ()) for rank in range(SIZE)]
+    trained(workers, 5, [100, 100, 150, 150, 150])
+    assert [worker.taken for worker in workers] == [[2]] * SIZE
+
+
+def test_memory_for_any_split_is_taken_before_the_first_epoch(trained):
+    """Once."""
+    workers = [Worker(rank) for rank in range(SIZE)]
+    trained(workers, 3)
+    assert [worker.begun for worker in workers] == [1] * SIZE
