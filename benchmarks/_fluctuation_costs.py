@@ -77,7 +77,10 @@ def _preprocess(plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, par
 
 
 def deciding_share(trace: Trace, lengths_s: np.ndarray) -> float:
-    """Seconds in which workers chose and agreed between epochs, the slowest worker's of each, over all epochs'."""
+    """Seconds in which workers chose and agreed between epochs, the slowest worker's of each, over all epochs'.
+
+    At most: whoever asks waits for whoever is still busy with the epoch.
+    """
     by_epoch: dict[int, float] = {}
     for each in trace.adjustments:
         by_epoch[each.epoch] = max(by_epoch.get(each.epoch, 0.0), each.seconds + each.agreeing_s)

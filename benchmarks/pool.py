@@ -83,6 +83,7 @@ def _changing(num_rows: int, rounds: int) -> dict:
     for _ in range(rounds):
         for way in times:
             pool.reserve(most if way == "reserved" else {})
+            pool.release()
             before, start_s = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
             for rows in (num_rows // 2, num_rows):
                 pool.release()

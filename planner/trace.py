@@ -33,7 +33,8 @@ class Adjusted(Contract):
         saved_s: seconds an epoch by the rates measured, against communicating everything.
         bound_s: no choice among what is staged saves more.
         seconds: that deciding took.
-        agreeing_s: that asking the others what time it is took (0 in most epochs).
+        agreeing_s: that asking the others took, what time it is or whether they want another split (0 in most epochs);
+            waiting until they answer is in it.
         set_up_s: that setting up another split took (0 where no worker changed).
     """
 

@@ -55,8 +55,9 @@ def estimate_hybrid_memory(
 ) -> MemoryEstimate:
     """Peak memory of the worker `rank`; `shape` is its own share's.
 
-    Where it may decide again it keeps what it was given, and between two splits it holds its matrices twice. What
-    is staged counts as memory of the worker, as on a CPU, where the host's is the device's.
+    Where it may decide again it keeps what it was given, and between two splits it holds a level's matrices twice, on
+    a CPU beside an epoch's buffers, which are reserved. What is staged counts as memory of the worker, as on a CPU,
+    where the host's is the device's.
     """
     plain = estimate_memory(
         program,
@@ -76,7 +77,8 @@ def estimate_hybrid_memory(
     buffers = hybrid_buffers(program, shape, num_classes, replicas, rank, on_cuda=on_cuda)
     epoch_bytes = buffers.peak_bytes if on_cuda else buffers.held_bytes
     if staging.num_dependencies:
-        epoch_bytes = max(epoch_bytes, graph_bytes)
+        again_bytes = max(_levels_bytes(program, shape, replicas, rank))
+        epoch_bytes = max(epoch_bytes, graph_bytes) if on_cuda else epoch_bytes + again_bytes
     # What decides is compiled.
     base_bytes = profile.process_base_bytes + profile.compiled_kernel_bytes if staging.num_dependencies else 0
     return replace(
@@ -103,12 +105,18 @@ def _replica_inputs(
 
 def _graph_bytes(program: Program, shape: WorkerShape, replicas: Replicas, rank: int) -> int:
     """Matrices and transposes of every level, own rows over own rows once; or every level's edges of an attention."""
+    own = 0 if _attends(program) else 2 * shape.local_edges * _ENTRY_BYTES + 2 * shape.num_local * _INDEX_BYTES
+    return own + sum(_levels_bytes(program, shape, replicas, rank))
+
+
+def _levels_bytes(program: Program, shape: WorkerShape, replicas: Replicas, rank: int) -> list[int]:
     levels = replicas.workers[rank].levels
-    attends = any(step.op == "attend" for step in program.steps)
     above = [*(level.num_replicas for level in levels[1:]), 0]
-    sizes = [_level_bytes(shape, level, made, attends=attends) for level, made in zip(levels, above)]
-    own = 0 if attends else 2 * shape.local_edges * _ENTRY_BYTES + 2 * shape.num_local * _INDEX_BYTES
-    return own + sum(sizes)
+    return [_level_bytes(shape, level, made, attends=_attends(program)) for level, made in zip(levels, above)]
+
+
+def _attends(program: Program) -> bool:
+    return any(step.op == "attend" for step in program.steps)
 
 
 def _level_bytes(shape: WorkerShape, level: LevelSize, num_made: int, *, attends: bool) -> int:

@@ -79,13 +79,15 @@ def release(sizes: Iterable[int] | None = None) -> None:
 
 
 def reserve(blocks: Mapping[int, int]) -> None:
-    """Takes memory from the kernel, page by page, for tensors as large as these or smaller, until `reserve` with none.
+    """Takes memory from the kernel, page by page, for tensors as large as these or smaller.
+
+    What was reserved before no longer is, and goes with the next `release`.
 
     Args:
-        blocks: how many, by bytes of a block; they take the place of what was reserved before.
+        blocks: how many, by `block_bytes`.
     """
     _reserved.clear()
-    _reserved.update({block_bytes(size): count for size, count in sorted(blocks.items())})
+    _reserved.update(sorted(blocks.items()))
     for size, count in _reserved.items():
         for _ in range(count - len(_free[size])):
             block = new_block(size)

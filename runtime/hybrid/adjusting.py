@@ -66,9 +66,17 @@ class Adjusting:
         model: that trains; its split is changed here.
         staged: what it may make rows from.
         planned: its rates by the plan.
+        blocks: of the pool, how many by their bytes, that the epochs of any split need.
     """
 
-    def __init__(self, model: HybridModel, staged: Staged, levels: Levels, planned: Rates) -> None:
+    def __init__(
+        self,
+        model: HybridModel,
+        staged: Staged,
+        levels: Levels,
+        planned: Rates,
+        blocks: Mapping[int, int] | None = None,
+    ) -> None:
         dependencies = staged.dependencies
         self.model, self._levels = model, levels
         self._near, self._first, self._may_cache = staged.near, staged.first, staged.may_cache
@@ -80,10 +88,10 @@ class Adjusting:
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
         self._planned_work = self._work
         self._online = self._planned, self._planned_work
-        self._planned_row_s = planned.row_s
+        self._planned_row_s = np.asarray(planned.row_s)
         self._epoch_s: deque[float] = deque(maxlen=_NUM_EPOCHS)
         self.set_up_s = 0.0
-        self._blocks: Mapping[int, int] = {}
+        self._blocks = blocks or {}
         self._adjuster.adjust(planned)  # what is compiled is ready from now on
 
     @classmethod
@@ -93,10 +101,9 @@ class Adjusting:
         if decided.adjust != "online":
             return None
         levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
-        made = cls(model, staged, levels, decided.workers[rank].rates)
-        if model.recorder.device.type == "cpu":
-            made._blocks = most_buffers(plan, rank, model.most_levels()).pooled
-        return made
+        on_cpu = model.recorder.device.type == "cpu"
+        blocks = most_buffers(plan, rank, model.most_levels()).pooled if on_cpu else None
+        return cls(model, staged, levels, decided.workers[rank].rates, blocks)
 
     def begin(self) -> None:
         """Takes the memory that the epochs of any split need: the first under another one finds its pages there."""
@@ -109,23 +116,22 @@ class Adjusting:
         *,
         moved: bool = False,
         waited_s: float = 0.0,
-        waiting_s: float = 0.0,
+        change_s: float = 0.0,
     ) -> Choice:
         """Learns from an epoch with all its spans, which ran under the present split, and chooses.
 
         Args:
             moved: its length is far from that of the epochs before it: what changed counts at once.
             waited_s: of the epoch, for slower workers.
-            waiting_s: that another split costs beside what setting it up takes.
+            change_s: that another split costs beside what setting it up takes.
         """
         begin_s = time.monotonic()
-        self._observe({key: end_s - start_s for key, _, start_s, end_s in record.spans}, exchanged, moved)
         self._epoch_s.append(record.end_s - record.start_s)
         hides = waited_s > _WAITS * float(np.median(self._epoch_s))
-        rates, steady = (
-            self._unhidden(each) if hides else each for each in (self._monitor.rates, self._monitor.steady)
-        )
-        best, work, bound_s = self._choose(rates, steady, self._worth_s(waiting_s))
+        seconds_of = {key: end_s - start_s for key, _, start_s, end_s in record.spans}
+        self._observe(seconds_of, exchanged, moved=moved, hides=hides)
+        rates = self._monitor.rates
+        best, work, bound_s = self._choose(rates, self._worth_s(change_s))
         is_other = bool((best != self.cached).any())
         saved_s, present_s = (each.saved_s(rates) for each in (work, self._work))
         seconds = time.monotonic() - begin_s
@@ -159,23 +165,17 @@ class Adjusting:
         """Whether so few rows of a level came that their seconds say nothing of a link."""
         return num_rows <= _FEW_ROWS * self.model.whole.num_halo
 
-    def _worth_s(self, waiting_s: float) -> float:
-        """What another split must save an epoch, where changing costs `waiting_s` beside what setting it up takes."""
-        return max(_WORTH * float(np.median(self._epoch_s)), (self.set_up_s + waiting_s) / _PAYS_BACK)
+    def _worth_s(self, change_s: float) -> float:
+        """What another split must save an epoch, where changing costs `change_s` beside what setting it up takes."""
+        return max(_WORTH * float(np.median(self._epoch_s)), (self.set_up_s + change_s) / _PAYS_BACK)
 
-    def _unhidden(self, rates: Rates) -> Rates:
-        """The same with no link faster than planned."""
-        row_s = tuple(map(max, rates.row_s, self._planned_row_s))
-        return rates.model_copy(update={"row_s": row_s})
-
-    def _choose(self, rates: Rates, steady: Rates, worth_s: float) -> tuple[np.ndarray, SplitWork, float]:
+    def _choose(self, rates: Rates, worth_s: float) -> tuple[np.ndarray, SplitWork, float]:
         """(what to cache, its work, a bound): the online choice, the plan's or the present one, by their true costs.
 
         Args:
-            steady: rates to choose online by; rates: to compare by.
             worth_s: that another split must save an epoch, beyond what the present one does.
         """
-        adjustment = self._adjuster.adjust(steady, rates)
+        adjustment = self._adjuster.adjust(self._monitor.steady, rates)
         present_s = self._work.saved_s(rates)
         if adjustment.bound_s - present_s <= worth_s:
             return self.cached, self._work, adjustment.bound_s
@@ -191,7 +191,8 @@ class Adjusting:
     def _work_of(self, cached: np.ndarray) -> SplitWork:
         return work_of(make_split(self._near, self._first, cached), self._near, self._levels, self.size)
 
-    def _observe(self, seconds: Mapping[str, float], exchanged: Exchanged, moved: bool) -> None:
+    def _observe(self, seconds: Mapping[str, float], exchanged: Exchanged, *, moved: bool, hides: bool) -> None:
+        """Takes an epoch's rates; where waiting `hides` what rows took, no link was faster than planned."""
         model = self.model
         pace = pace_of(seconds, model.program, self._levels, len(model.vertices), model.num_own_edges, model.sizes())
         taken_s, floats, due = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size, bool)
@@ -203,4 +204,6 @@ class Adjusting:
             exchanger = model.exchanger_of(step)
             if not self.is_few(exchanger.num_halo):
                 due |= np.array(exchanger.recv_counts) > 0
+        if hides:
+            taken_s = np.maximum(taken_s, self._planned_row_s * floats)
         self._monitor.observe(pace, taken_s, floats, due & (floats == 0), moved=moved)

@@ -28,7 +28,7 @@ from runtime.hybrid.exchanger import LevelExchanger
 
 _NUM_LATENCIES = 9  # exchanges of few rows, whose median counts
 _CLOCK_EPOCHS = 200  # clocks drift by some seconds a day: in so many epochs by less than an exchange takes
-_MOVED = 1.1  # times as long or as short as usual
+_MOVED = 1.25  # times as long or as short as usual: asking costs more of a short epoch than it may bring
 _NUM_LENGTHS = 5  # epochs whose median is usual
 _CLOCK_S = 4096.0  # moments are told without what is whole in these, so that float32 has microseconds of them
 
@@ -58,6 +58,7 @@ class InStep:
             begin_s = time.monotonic()
             self._behind_s = seconds_behind(self._adjusting.model.recorder.device)
             self._asked_s = time.monotonic() - begin_s
+            self._last_s = None
 
     def told(self) -> Tensor:
         """float32 [W (2 G + 1)], what this worker tells after it came to all G exchanges; others have 0 in its place.
@@ -94,6 +95,7 @@ class InStep:
             is_wanted = self._anybody(choice.is_other)
         if is_wanted:
             set_up_s = self._adjusting.take(choice)
+            self._last_s = None
         self._wanted = choice if choice.is_other and not is_wanted else None
         agreeing_s, self._asked_s = self._asked_s, 0.0
         return self._adjusting.adjusted(choice, dist.get_rank(), set_up_s, agreeing_s)
@@ -109,7 +111,8 @@ class InStep:
     def _has_moved(self) -> bool:
         """Whether this epoch's length, from when all had come to the last exchange, is far from usual.
 
-        It follows from what all heard, so all find the same. What is usual begins anew where it moves.
+        It follows from what all heard, so all find the same. What is usual begins anew where it moves. An epoch has not
+        where workers set something up or asked for the time before it.
         """
         before_s, self._last_s = self._last_s, float(self._come_s()[:, -1].max())
         if before_s is None:
@@ -131,13 +134,13 @@ class InStep:
         come_s = self._heard[:, :num_gathers] + self._heard[:, num_gathers : 2 * num_gathers]
         return come_s[0] + _nearest(come_s - come_s[0])
 
-    def _exchanged(self, step: Step, seconds: Mapping[str, float], waiting_s: float) -> tuple[np.ndarray, np.ndarray]:
+    def _exchanged(self, step: Step, seconds: Mapping[str, float], waited_s: float) -> tuple[np.ndarray, np.ndarray]:
         model, size = self._adjusting.model, self._adjusting.size
         exchanger = model.exchanger_of(step)
         assert isinstance(exchanger, LevelExchanger)
         floats = np.array(exchanger.recv_counts, np.float64) * step.in_width
         arrived_s = exchanger.arrived_s.get(step.name, np.full(size, seconds[_exchange_key(step)]))
-        arrived_s = np.maximum(arrived_s - waiting_s, 0.0)
+        arrived_s = np.maximum(arrived_s - waited_s, 0.0)
         if self._adjusting.is_few(exchanger.num_halo):
             if exchanger.num_halo:
                 self._latencies_s.append(float(arrived_s.max()))

@@ -84,7 +84,7 @@ class PartialHybridTrainer(PartialReduceTrainer):
             assert not self.rounds.group.renews, "nobody has looked at an epoch yet"
             return self._without_spans(record, traced)
         self._recent_s.append(record.end_s - record.start_s)
-        choice, set_up_s = self.adjusting.look(record, self._exchanged, waiting_s=self._waiting_s()), None
+        choice, set_up_s = self.adjusting.look(record, self._exchanged, change_s=self._warm_up_s()), None
         if self.rounds.group.renews:
             if self._wanted:  # what was agreed on is done, though this epoch may say otherwise
                 choice = replace(self._wanted, epoch=record.epoch)
@@ -103,7 +103,7 @@ class PartialHybridTrainer(PartialReduceTrainer):
             record.spans = []
         return record
 
-    def _waiting_s(self) -> float:
+    def _warm_up_s(self) -> float:
         """Seconds that the warm-up of another split may take longer than as many epochs of partial reduce."""
         return WARM_UP_EPOCHS * float(max(self._recent_s) - np.median(self._recent_s))
 

@@ -132,7 +132,7 @@ def resident_bytes():
 @given(st.lists(st.tuples(st.sampled_from([300, 301, 600, 5000]), st.booleans()), max_size=30), st.booleans())
 def test_live_tensors_never_share_memory(steps, reserved):
     """Whatever is made and dropped in whatever order, tensors alive at once hold what was written to them."""
-    pool.reserve({4 * rows * 200: 2 for rows in (400, 5000)} if reserved else {})
+    pool.reserve({pool.block_bytes(4 * rows * 200): 2 for rows in (400, 5000)} if reserved else {})
     alive = []
     for number, (rows, drop) in enumerate(steps):
         alive.append((number, pool.empty(CPU, rows, 200).fill_(float(number))))

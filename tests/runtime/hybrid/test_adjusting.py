@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from planner.hybrid.dependencies import Rates
+import runtime.hybrid.adjusting as adjusting_module
 from runtime.full_batch import EpochRecord
 from runtime.hybrid.adjusting import Adjusting
 
@@ -34,7 +34,7 @@ def adjusting(*, bound_s, online_s, planned_s, present_s, set_up_s):
 
 
 @pytest.mark.parametrize(
-    ("expected", "saved_s", "online_s", "planned_s", "present_s", "bound_s", "set_up_s", "waiting_s"),
+    ("expected", "saved_s", "online_s", "planned_s", "present_s", "bound_s", "set_up_s", "change_s"),
     [
         pytest.param(ONLINE, 4.0, 4.0, 1.0, 0.0, 5.0, 0.0, 0.0, id="online saves most"),
         pytest.param(PLANNED, 4.0, 1.0, 4.0, 0.0, 5.0, 0.0, 0.0, id="the plan saves most"),
@@ -46,26 +46,41 @@ def adjusting(*, bound_s, online_s, planned_s, present_s, set_up_s):
     ],
 )
 def test_a_split_is_changed_where_that_is_worth_it(
-    expected, saved_s, online_s, planned_s, present_s, bound_s, set_up_s, waiting_s
+    expected, saved_s, online_s, planned_s, present_s, bound_s, set_up_s, change_s
 ):
     """It saves 5% of an epoch more, and within five epochs what changing costs."""
     saves = {"online_s": online_s, "planned_s": planned_s, "present_s": present_s}
     made = adjusting(bound_s=bound_s, set_up_s=set_up_s, **saves)
-    best, work, bound = made._choose(None, None, made._worth_s(waiting_s))
+    best, work, bound = made._choose(None, made._worth_s(change_s))
     assert best.tolist() == expected.tolist()
     assert work.saved_s(None) == saved_s
     assert bound == bound_s
 
 
-@pytest.mark.parametrize(("waited_s", "expected"), [(0.4, (0.0, 1.0, 4.0)), (0.6, (0.0, 2.0, 4.0))])
-def test_rows_that_came_while_it_waited_for_others_are_not_taken_for_fast_ones(waited_s, expected):
-    """Beyond a twentieth of an epoch no link counts as faster than planned; slower ones do."""
+@pytest.mark.parametrize(("waited_s", "hides"), [(0.4, False), (0.6, True)])
+def test_waiting_hides_what_rows_took_beyond_a_twentieth_of_an_epoch(waited_s, hides):
+    """Less is always there."""
     made, seen = adjusting(bound_s=0.0, online_s=0.0, planned_s=0.0, present_s=0.0, set_up_s=0.0), []
-    rates = Rates(vertex_s=1.0, edge_s=1.0, row_s=(0.0, 1.0, 4.0))
-    made._monitor, made._planned_row_s = SimpleNamespace(rates=rates, steady=rates), (0.0, 2.0, 2.0)
-    made._observe = lambda *observed: None
-    made._choose = lambda *given: seen.append(given[:2]) or (PRESENT, made._work, 0.0)
-    made._epoch_s = []
-    choice = made.look(EpochRecord(3, 0.0, EPOCH_S, 0.0), None, waited_s=waited_s)
-    assert not choice.is_other
-    assert [each.row_s for each in seen[0]] == [expected] * 2
+    made._monitor.rates, made._epoch_s = None, []
+    made._observe = lambda seconds, exchanged, **how: seen.append(how)
+    made.look(EpochRecord(3, 0.0, EPOCH_S, 0.0), None, waited_s=waited_s)
+    assert seen == [{"moved": False, "hides": hides}]
+
+
+def test_rows_that_came_while_it_waited_are_taken_for_no_faster_than_planned(monkeypatch):
+    """Those of owner 1 seemed to take nothing; owner 2's were slower than planned all the same."""
+    step = SimpleNamespace(name="l0/aggregate", constant=True)
+    exchanger, seen = SimpleNamespace(num_halo=40, recv_counts=[0, 20, 20]), []
+    made = Adjusting.__new__(Adjusting)
+    made.size, made.gathers, made._levels, made._planned_row_s = 3, [step], None, np.array([0.0, 2.0, 2.0])
+    made.model = SimpleNamespace(
+        program=None, vertices=(), num_own_edges=0, sizes=lambda: None, exchanger_of=lambda step: exchanger,
+        whole=SimpleNamespace(num_halo=40),
+    )  # fmt: skip
+    made._monitor = SimpleNamespace(observe=lambda pace, taken_s, *others, **how: seen.append(taken_s.tolist()))
+    monkeypatch.setattr(adjusting_module, "pace_of", lambda *_: None)
+    for hides in (False, True):
+        made._observe(
+            {}, lambda step: (np.array([0.0, 1.0, 90.0]), np.array([0.0, 20.0, 20.0])), moved=False, hides=hides
+        )
+    assert seen == [[0.0, 1.0, 90.0], [0.0, 40.0, 90.0]]

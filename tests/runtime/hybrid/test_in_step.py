@@ -21,6 +21,7 @@ RECEIVED = np.array([[0, 800, 0], [50, 0, 50], [0, 0, 0]])  # rows by worker and
 COME_S = (2.0, 2.5, 3.0)  # from the epoch's begin to the exchange: worker 2 is last
 TAKEN_S = np.array([[0.0, 8.0, 0.0], [0.1, 0.0, 0.3], [0.0, 0.0, 0.0]])  # from when all have come
 AHEAD_S = (0.0, 4321.5, -77.25)  # each worker's clock, of worker 0's
+SET_UP_S = 30.0
 NOTHING = np.zeros((1, 0), bool)
 
 
@@ -52,7 +53,8 @@ class Worker:
 
     def take(self, choice):
         self.taken.append(choice.epoch)
-        return 0.05
+        self.late_s += SET_UP_S
+        return SET_UP_S
 
     def adjusted(self, choice, rank, set_up_s, agreeing_s):
         return choice.epoch, rank, set_up_s, agreeing_s
@@ -83,7 +85,9 @@ def trained(monkeypatch):
     now = SimpleNamespace(rank=0)
 
     def all_reduce(answers):
-        answers += float(any(now.epoch in worker.wants for worker in now.workers))
+        assert answers.tolist() == [float(now.epoch in now.workers[now.rank].wants)]
+        now.asked.append((now.epoch, now.rank))
+        answers.fill_(float(any(now.epoch in worker.wants for worker in now.workers)))
 
     monkeypatch.setattr(in_step, "dist", SimpleNamespace(get_rank=lambda: now.rank, all_reduce=all_reduce))
     monkeypatch.setattr(in_step, "seconds_behind", lambda device: -AHEAD_S[now.rank])
@@ -96,11 +100,12 @@ def trained(monkeypatch):
         return found
 
     def train(workers, num_epochs, lengths_s=None):
-        found, now.workers = [], workers
+        found, now.workers, now.asked = [], workers, []
         for epoch in range(num_epochs):
             now.epoch, length_s = epoch, lengths_s[epoch] if lengths_s else 100.0
             told = each(workers, lambda worker, epoch=epoch, length_s=length_s: worker.train(epoch, length_s))
             found.append(each(workers, lambda worker, told=told: worker.after(torch.stack(told).sum(0))))
+            assert [rank for when, rank in now.asked if when == epoch] in ([], list(range(SIZE)))
         return found
 
     return train
@@ -127,7 +132,7 @@ def test_all_set_up_what_one_wants_after_it_has_told_them(trained):
     assert [[set_up_s for _, _, set_up_s, _ in epoch] for epoch in found] == [
         [None] * SIZE,
         [None] * SIZE,
-        [0.05] * SIZE,
+        [SET_UP_S] * SIZE,
         [None] * SIZE,
     ]
     assert [worker.taken for worker in workers] == [[2]] * SIZE
@@ -160,6 +165,14 @@ def test_after_an_epoch_that_moved_nobody_waits_for_the_next_to_be_told(trained)
     workers = [Worker(rank, wants=(2,) if rank == 1 else ()) for rank in range(SIZE)]
     trained(workers, 5, [100, 100, 150, 150, 150])
     assert [worker.taken for worker in workers] == [[2]] * SIZE
+
+
+def test_what_setting_up_takes_moves_no_epoch(trained):
+    """Nor do epochs after it that are as long as the one before."""
+    workers = [Worker(rank, wants=(1,) if rank == 1 else ()) for rank in range(SIZE)]
+    trained(workers, 7)
+    assert [worker.taken for worker in workers] == [[2]] * SIZE
+    assert not any(any(worker.moved) for worker in workers)
 
 
 def test_memory_for_any_split_is_taken_before_the_first_epoch(trained):

@@ -51,8 +51,8 @@ def moving(trainer, staged):
     adjusting = trainer.adjusting
     look = adjusting.look
 
-    def forced(record, exchanged, **costs):
-        choice = look(record, exchanged, **costs)
+    def forced(record, exchanged, **given):
+        choice = look(record, exchanged, **given)
         cached = adjusting.cached
         if rank == 0 and record.epoch >= NOTHING_FROM:
             cached = np.zeros_like(cached) if record.epoch < ALL_FROM else staged.may_cache
