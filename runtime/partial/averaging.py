@@ -33,7 +33,7 @@ class WeightMean:
         if not self._mean:
             self._mean = [parameter.detach().clone() for parameter in self._parameters]
         for mean, parameter in zip(self._mean, self._parameters, strict=True):
-            mean += (parameter - mean) / self._count
+            mean.lerp_(parameter, 1 / self._count)  # without temporaries: of large weights those took 5% of an epoch
         if number == self._last:
             for mean, parameter in zip(self._mean, self._parameters, strict=True):
                 parameter.copy_(mean)

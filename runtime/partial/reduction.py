@@ -1,8 +1,8 @@
 """The sum of a gradient over a group: every member adds one piece up for all, in the order of ranks.
 
-A reduce-scatter and an all-gather, each a message between any two members. One worker makes each number of the sum
-and all take it over, so the members' sums are equal bit for bit. Who is missing is sent the sum as well, and finds it
-when it comes back.
+A reduce-scatter and an all-gather, each of messages between any two members, chunk by chunk: the first sums travel
+while the last parts do. One worker makes each number of the sum and all take it over, so the members' sums are equal
+bit for bit. Who is missing is sent the sum as well, and finds it when it comes back.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from runtime.partial.mailbox import Kind, Mailbox
+from profiles.kernels import pool
+from runtime.partial.mailbox import MOST_CHUNKS, Kind, Mailbox
+
+_CHUNK = 1 << 16  # numbers of a piece that travel at a time
 
 
 def sum_over(mailbox: Mailbox, members: Sequence[int], number: int, flat: Tensor, timeout_s: float) -> Tensor:
-    """The sum [P] of the members' `flat` [P] in host memory, which must not change afterwards.
+    """The sum [P] of the members' `flat` [P] in host memory; neither must change afterwards.
 
     Args:
         members: ranks, ascending, this worker's among them.
@@ -25,29 +28,49 @@ def sum_over(mailbox: Mailbox, members: Sequence[int], number: int, flat: Tensor
 
     Raises `PeerError` where a member does not send its part in time.
     """
-    until_s = time.monotonic() + timeout_s
-    pieces = flat.tensor_split(len(members))
-    for member, piece in zip(members, pieces):
-        if member != mailbox.rank:
-            mailbox.post([member], Kind.PART, number, piece)
-    own = pieces[members.index(mailbox.rank)]
-    parts = [own if member == mailbox.rank else mailbox.take(Kind.PART, number, member, until_s) for member in members]
-    total = parts[0].clone()
-    for part in parts[1:]:
-        total += part
-    mailbox.post([member for member in members if member != mailbox.rank], Kind.SUM, number, total)
-    summed = torch.cat(
-        [total if member == mailbox.rank else mailbox.take(Kind.SUM, number, member, until_s) for member in members]
-    )
+    until_s, rank = time.monotonic() + timeout_s, mailbox.rank
+    others = [member for member in members if member != rank]
+    summed = pool.empty(flat.device, len(flat))
+    mine = members.index(rank)
+    for name, pieces in _chunked(flat, members, number):
+        for member, piece in zip(members, pieces):
+            if member != rank:
+                mailbox.post([member], Kind.PART, name, piece)
+    for (name, pieces), (_, sums) in zip(_chunked(flat, members, number), _chunked(summed, members, number)):
+        parts = [pieces[mine] if m == rank else mailbox.take(Kind.PART, name, m, until_s) for m in members]
+        sums[mine].copy_(parts[0])
+        for part in parts[1:]:
+            sums[mine].add_(part)
+        mailbox.post(others, Kind.SUM, name, sums[mine])
+    _take_sums(mailbox, members, number, summed, until_s)
     # Last: members wait for theirs, and those that are missing for nothing yet.
-    mailbox.post([rank for rank in range(mailbox.size) if rank not in members], Kind.SUM, number, total)
+    missing = [rank for rank in range(mailbox.size) if rank not in members]
+    for name, sums in _chunked(summed, members, number):
+        mailbox.post(missing, Kind.SUM, name, sums[mine])
     return summed
 
 
-def sum_without(mailbox: Mailbox, members: Sequence[int], number: int, timeout_s: float) -> Tensor:
-    """The sum [P] that a group made while this worker was missing.
+def sum_without(mailbox: Mailbox, members: Sequence[int], number: int, size: int, timeout_s: float) -> Tensor:
+    """The sum [size] that a group made while this worker was missing.
 
     Raises `PeerError` where a member does not send its piece in time.
     """
-    until_s = time.monotonic() + timeout_s
-    return torch.cat([mailbox.take(Kind.SUM, number, member, until_s) for member in members])
+    summed = pool.empty(torch.device("cpu"), size)
+    _take_sums(mailbox, members, number, summed, time.monotonic() + timeout_s)
+    return summed
+
+
+def _take_sums(mailbox: Mailbox, members: Sequence[int], number: int, summed: Tensor, until_s: float) -> None:
+    """Waits for the pieces of a sum that the other members make."""
+    for name, sums in _chunked(summed, members, number):
+        for member, piece in zip(members, sums):
+            if member != mailbox.rank:
+                piece.copy_(mailbox.take(Kind.SUM, name, member, until_s))
+
+
+def _chunked(flat: Tensor, members: Sequence[int], number: int) -> list[tuple[int, tuple[Tensor, ...]]]:
+    """A round's chunks by the number that its messages have, each with the members' shares of it (views)."""
+    pieces = flat.tensor_split(len(members))
+    count = max(-(-len(pieces[0]) // _CHUNK), 1)
+    first = number * MOST_CHUNKS
+    return list(enumerate(zip(*(piece.tensor_split(count) for piece in pieces)), first))

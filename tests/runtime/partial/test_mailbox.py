@@ -9,7 +9,7 @@ from meshed import meshed, slots_between
 from planner.job import ModelSpec
 from planner.program import LayerDecision, build_program
 from runtime.comm import HaloExchanger
-from runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of, slots_of
+from runtime.partial.mailbox import MOST_CHUNKS, Kind, Mailbox, PeerError, bytes_of, slots_of
 from runtime.recorder import Recorder
 
 COUNTS = [[0, 2, 1], [3, 0, 0], [1, 4, 0]]  # rows from p to q
@@ -70,7 +70,7 @@ def test_pieces_are_taken_by_kind_round_and_peer():
         assert boxes[1].take(Kind.PART, 4, 0, soon()).tolist() == []
         assert boxes[1].take(Kind.PART, 3, 0, soon()).tolist() == [1.0, 2.0]
         with pytest.raises(PeerError, match=r"Timed out: worker 0 .* step 3"):
-            boxes[1].take(Kind.PART, 3, 0, time.monotonic())
+            boxes[1].take(Kind.PART, 3 * MOST_CHUNKS + 1, 0, time.monotonic())
 
 
 def test_waiting_ends_when_it_should():

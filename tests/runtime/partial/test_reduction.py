@@ -14,9 +14,9 @@ def gradients(size, count):
 
 
 @pytest.mark.parametrize("members", [(0, 1, 2, 3), (0, 2, 3), (1, 3), (2,)])
-@pytest.mark.parametrize("count", [1, 3, 1000])
+@pytest.mark.parametrize("count", [1, 3, 1000, 600_001])
 def test_members_get_the_sum_of_theirs_with_the_same_bits(members, count):
-    """Added up in the order of ranks, pieces without a number included; who is missing finds it later."""
+    """Added up in the order of ranks, pieces of none and of several chunks too; who is missing finds it later."""
     flats = gradients(4, count)
     with meshed(4) as boxes:
         for number in (5, 6):
@@ -26,7 +26,7 @@ def test_members_get_the_sum_of_theirs_with_the_same_bits(members, count):
                 expected += flats[member]
             assert all(torch.equal(each, expected) for each in sums)
             missing = [rank for rank in range(4) if rank not in members]
-            sums = in_threads([lambda r=r, n=number: sum_without(boxes[r], members, n, 20.0) for r in missing])
+            sums = in_threads([lambda r=r, n=number: sum_without(boxes[r], members, n, count, 20.0) for r in missing])
             assert all(torch.equal(each, expected) for each in sums)
 
 
