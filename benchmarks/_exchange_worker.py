@@ -53,7 +53,7 @@ def _both(counts: list[list[int]], rank: int, rounds: int) -> dict:
     samples: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, call in sides.items():
-            samples[name].append(_slowest_s(call, late.random() * _LATE_S))
+            samples[name].append(slowest_s(call, late.random() * _LATE_S))
     (ours_s, ours_spread_s), (gloo_s, gloo_spread_s) = (median_and_spread(samples[name]) for name in ("ours", "gloo"))
     return {
         "ours_s": ours_s,
@@ -64,7 +64,7 @@ def _both(counts: list[list[int]], rank: int, rounds: int) -> dict:
     }
 
 
-def _slowest_s(call: Callable[[], object], late_s: float) -> float:
+def slowest_s(call: Callable[[], object], late_s: float) -> float:
     """Seconds from the last worker's coming to the last one's end, on the clock the hosts share."""
     dist.barrier()
     time.sleep(late_s)
