@@ -18,13 +18,13 @@ def majority(num_workers: int) -> int:
     return num_workers // 2 + 1
 
 
-def warm_again_until(epoch: int) -> int:
-    """The end of the warm-up of a run whose workers exchange other rows from `epoch` on."""
-    return epoch + WARM_UP_EPOCHS
+def changed_until(epoch: int) -> int:
+    """Until when all wait for all where workers exchange other rows from `epoch` on: none of them is there before."""
+    return epoch + 1
 
 
 def staleness_of(epoch: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
-    """Epochs that rows and gradients may be old in an epoch: none in the warm-up and once the closing has begun.
+    """Epochs that rows and gradients may be old in an epoch: none while all wait for all, nor once the closing began.
 
     A worker may come to the closing's first step from an earlier epoch, so rows may be old there as in any other.
     """
@@ -32,7 +32,7 @@ def staleness_of(epoch: int, closing_from: int, max_staleness: int, warm_until: 
 
 
 def absence_of(number: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
-    """Rounds on end that a worker may be missing from, with this one: none in the warm-up and in the closing.
+    """Rounds on end that a worker may be missing from, with this one: none while all wait for all and in the closing.
 
     Args:
         closing_from: first round of the closing, in which all take part; the last round at the latest.

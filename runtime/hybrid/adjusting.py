@@ -88,7 +88,7 @@ class Adjusting:
         self._planned, self._work = staged.cached, self._work_of(staged.cached)
         self._planned_work = self._work
         self._online = self._planned, self._planned_work
-        self._planned_row_s = np.asarray(planned.row_s)
+        self._planned_rates = planned
         self._epoch_s: deque[float] = deque(maxlen=_NUM_EPOCHS)
         self.set_up_s = 0.0
         self._blocks = blocks or {}
@@ -161,6 +161,12 @@ class Adjusting:
             set_up_s=set_up_s or 0.0,
         )
 
+    @property
+    def longer_s(self) -> float:
+        """By how much an epoch takes longer with what is made now than with what was planned, at the plan's rates."""
+        planned_s, present_s = (each.saved_s(self._planned_rates) for each in (self._planned_work, self._work))
+        return max(planned_s - present_s, 0.0)
+
     def is_few(self, num_rows: int) -> bool:
         """Whether so few rows of a level came that their seconds say nothing of a link."""
         return num_rows <= _FEW_ROWS * self.model.whole.num_halo
@@ -205,5 +211,5 @@ class Adjusting:
             if not self.is_few(exchanger.num_halo):
                 due |= np.array(exchanger.recv_counts) > 0
         if hides:
-            taken_s = np.maximum(taken_s, self._planned_row_s * floats)
+            taken_s = np.maximum(taken_s, np.asarray(self._planned_rates.row_s) * floats)
         self._monitor.observe(pace, taken_s, floats, due & (floats == 0), moved=moved)

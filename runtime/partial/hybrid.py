@@ -1,7 +1,7 @@
 """Partial reduce among workers that make some rows of their halos themselves, and may decide again which.
 
 Whoever wants another split says so when it is ready for a step. After the next step of all workers, at which none has
-to be waited for, they agree on rows anew, and a short warm-up measures what is usual now.
+to be waited for, they agree on rows anew, and all wait for all in the next epoch: of new rows there are no old ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runtime.measured import UNTIMED_EPOCHS
 from runtime.partial.mailbox import slots_of
 from runtime.partial.trainer import PartialReduceTrainer
 
-_SETTLING_EPOCHS = 5  # after the warm-up of a split, before another one is wanted
+_SETTLING_EPOCHS = 5  # under a split, before another one is wanted
 _NUM_RECENT = 20  # epochs, the longest of which is what an epoch may take in which all wait for all
 
 
@@ -84,7 +84,7 @@ class PartialHybridTrainer(PartialReduceTrainer):
             assert not self.rounds.group.renews, "nobody has looked at an epoch yet"
             return self._without_spans(record, traced)
         self._recent_s.append(record.end_s - record.start_s)
-        choice, set_up_s = self.adjusting.look(record, self._exchanged, change_s=self._warm_up_s()), None
+        choice, set_up_s = self.adjusting.look(record, self._exchanged, change_s=self._change_s()), None
         if self.rounds.group.renews:
             if self._wanted:  # what was agreed on is done, though this epoch may say otherwise
                 choice = replace(self._wanted, epoch=record.epoch)
@@ -93,19 +93,14 @@ class PartialHybridTrainer(PartialReduceTrainer):
         record.adjusted = self.adjusting.adjusted(choice, self.mailbox.rank, set_up_s).model_dump()
         return self._without_spans(record, traced)
 
-    def _sleep(self, epoch: int) -> None:
-        super()._sleep(epoch)
-        if self.sleeps_s is not None and self.sleeps_s[epoch]:
-            self.lateness.pace.disturbed()
-
     def _without_spans(self, record: EpochRecord, traced: bool) -> EpochRecord:
         if not traced:
             record.spans = []
         return record
 
-    def _warm_up_s(self) -> float:
-        """Seconds that the warm-up of another split may take longer than as many epochs of partial reduce."""
-        return WARM_UP_EPOCHS * float(max(self._recent_s) - np.median(self._recent_s))
+    def _change_s(self) -> float:
+        """Seconds that the first epoch under another split may take longer than others: in it all wait for all."""
+        return float(max(self._recent_s) - np.median(self._recent_s))
 
     def _wants(self) -> bool:
         return self._wanted is not None
@@ -117,12 +112,18 @@ class PartialHybridTrainer(PartialReduceTrainer):
         slots = slots_of(self.model.program, self.model.exchanger_of)
         self._exchange_by_mailbox()
         self.mailbox.renew(slots)
-        dist.barrier()  # nobody sends new rows before all have forgotten the old ones
-        self.lateness.warm_up_from(self.rounds.number + 1)
+        # Nobody sends new rows before all have forgotten the old ones.
+        self.lateness.change_from(self.rounds.number + 1, self._most(adjusting.longer_s))
         self._settled_from = self.lateness.pace.warm_until + _SETTLING_EPOCHS
         self._seen.clear()
         adjusting.set_up_s = time.monotonic() - begin_s
         return adjusting.set_up_s
+
+    def _most(self, seconds: float) -> float:
+        """The most of what all workers bring. Every worker must call it, and none goes on before all have."""
+        most = torch.tensor([seconds], device=self.recorder.device)
+        dist.all_reduce(most, op=dist.ReduceOp.MAX)
+        return float(most.item())
 
     def _exchanged(self, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """(seconds, floats) of the rows that were used for the first time, from their first byte to their last.

@@ -52,9 +52,9 @@ class Lateness:
             self.missed.clear()
             self.oldest = 0
 
-    def warm_up_from(self, epoch: int) -> None:
-        """Other rows travel from this epoch on: all wait for all again, and what is usual is measured anew."""
-        self.pace.warm_up_from(epoch)
+    def change_from(self, epoch: int, longer_s: float) -> None:
+        """Other rows travel from this epoch on, and epochs take longer by so much: all wait for all in the first."""
+        self.pace.change_from(epoch, longer_s)
         self.took_part = [True] * self.mailbox.size
         self.arrivals.clear()
 
@@ -91,8 +91,6 @@ class Lateness:
         self.arrivals[name] = self.mailbox.copy_rows(slot, out)
         versions = [arrival.version for arrival in self.arrivals[name].values()]
         self.oldest = max([self.oldest, *(self.epoch - version for version in versions)])
-        if self.oldest:
-            self.pace.disturbed()
         self.pace.end_part(name)
         return out
 

@@ -69,7 +69,7 @@ class Rounds:
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
-            pace: until when, and until which round nobody may be missing; it is told where somebody was.
+            pace: until when, and until which round nobody may be missing.
             wants: this worker would exchange other rows after a round of all.
 
         Raises `PeerError` where workers that cannot be done without are not ready in time.
@@ -84,8 +84,6 @@ class Rounds:
             self.missed[number] = group.members
             number, previous = number + 1, group
         self.number, self.group = number, group
-        if number > epoch or len(group.members) < self._mailbox.size:
-            pace.disturbed()
         self._mailbox.forget_groups(number)
         return group
 

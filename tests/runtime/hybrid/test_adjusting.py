@@ -57,6 +57,14 @@ def test_a_split_is_changed_where_that_is_worth_it(
     assert bound == bound_s
 
 
+@pytest.mark.parametrize(("present_s", "expected_s"), [(1.0, 3.0), (4.0, 0.0), (5.0, 0.0)])
+def test_epochs_take_longer_by_what_the_plan_would_save(present_s, expected_s):
+    """At the plan's own rates; none is taken to be shorter."""
+    made = adjusting(bound_s=0.0, online_s=0.0, planned_s=4.0, present_s=present_s, set_up_s=0.0)
+    made._planned_rates = None
+    assert made.longer_s == expected_s
+
+
 @pytest.mark.parametrize(("waited_s", "hides"), [(0.4, False), (0.6, True)])
 def test_waiting_hides_what_rows_took_beyond_a_twentieth_of_an_epoch(waited_s, hides):
     """Less is always there."""
@@ -72,7 +80,7 @@ def test_rows_that_came_while_it_waited_are_taken_for_no_faster_than_planned(mon
     step = SimpleNamespace(name="l0/aggregate", constant=True)
     exchanger, seen = SimpleNamespace(num_halo=40, recv_counts=[0, 20, 20]), []
     made = Adjusting.__new__(Adjusting)
-    made.size, made.gathers, made._levels, made._planned_row_s = 3, [step], None, np.array([0.0, 2.0, 2.0])
+    made.size, made.gathers, made._levels, made._planned_rates = 3, [step], None, SimpleNamespace(row_s=(0.0, 2.0, 2.0))
     made.model = SimpleNamespace(
         program=None, vertices=(), num_own_edges=0, sizes=lambda: None, exchanger_of=lambda step: exchanger,
         whole=SimpleNamespace(num_halo=40),

@@ -71,13 +71,12 @@ def ages(late):
 
 
 def test_rows_may_be_old_between_the_warm_up_and_the_closing():
-    """Its first epoch included, to which a worker may come from an earlier one; and not in a second warm-up."""
+    """Its first epoch included, to which a worker may come from an earlier one; nor where others travel."""
     last = [0] * (CLOSING - 1)
     assert ages(lateness_of()) == [0] * WARM_UP_EPOCHS + [K] * (EPOCHS - WARM_UP_EPOCHS - len(last)) + last
     late = lateness_of()
-    late.warm_up_from(8)
-    warm = 8 + WARM_UP_EPOCHS
-    assert ages(late) == [0] * warm + [K] * (EPOCHS - warm - len(last)) + last
+    late.change_from(8, 0.0)
+    assert ages(late) == [0] * 9 + [K] * (EPOCHS - 9 - len(last)) + last
 
 
 def test_who_was_late_is_waited_for_again_once_it_is_heard_of():
@@ -93,7 +92,7 @@ def test_who_was_late_is_waited_for_again_once_it_is_heard_of():
     assert not late.is_expected(1)
 
 
-def test_in_a_new_warm_up_everybody_is_expected():
+def test_where_other_rows_travel_everybody_is_expected():
     """How rows came before says nothing of those that come now."""
     late = lateness_of()
     late.begin(LATER)
@@ -101,7 +100,7 @@ def test_in_a_new_warm_up_everybody_is_expected():
     newest(late)
     late.took_part = [True, False]
     assert list(late.arrivals) == [NAME]
-    late.warm_up_from(LATER + 1)
+    late.change_from(LATER + 1, 0.0)
     assert late.took_part == [True, True]
     assert late.arrivals == {}
 
@@ -118,13 +117,13 @@ def test_rows_of_the_epoch_are_taken_as_they_are():
 
 @pytest.mark.parametrize("age", [1, K])
 def test_after_the_deadline_older_rows_stand_in(age):
-    """No older than K epochs; the peer has missed a deadline, and the epoch is no usual one."""
-    late, disturbed = lateness_of(), []
-    late.pace.deadline_s, late.pace.disturbed = lambda name: 0.0, lambda: disturbed.append(age)
+    """No older than K epochs; the peer has missed a deadline."""
+    late = lateness_of()
+    late.pace.deadline_s = lambda name: 0.0
     late.begin(LATER)
     come(late, LATER - age)
     assert newest(late) == [[float(LATER - age)] * WIDTH] * 2
-    assert (late.oldest, late.missed, disturbed) == (age, {1}, [age])
+    assert (late.oldest, late.missed) == (age, {1})
 
 
 def test_rows_that_are_too_old_are_never_used():

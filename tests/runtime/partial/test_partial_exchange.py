@@ -192,13 +192,13 @@ def test_a_silent_peer_is_named(boxes):
         train(exchangers[0], 0)
 
 
-def test_in_a_new_warm_up_all_are_waited_for(boxes):
+def test_where_other_rows_travel_all_are_waited_for(boxes):
     """However patient a worker is, and whoever was late before."""
     exchangers = exchangers_of(boxes, patience_s=0.0)
     warm_up(exchangers)
     for exchanger in exchangers:
         exchanger.lateness.took_part = [True, True, False]
-        exchanger.lateness.warm_up_from(FIRST)
+        exchanger.lateness.change_from(FIRST, 0.0)
 
     def late():
         time.sleep(0.2)
@@ -207,14 +207,3 @@ def test_in_a_new_warm_up_all_are_waited_for(boxes):
     halos = in_threads([*(lambda e=e: train(e, FIRST) for e in exchangers[:2]), late])
     assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST}
     assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]
-
-
-def test_an_epoch_without_a_peer_is_no_usual_one(boxes):
-    """Its seconds do not count, of those that went on without it."""
-    exchangers, disturbed = exchangers_of(boxes), set()
-    for rank, exchanger in enumerate(exchangers):
-        exchanger.lateness.pace.disturbed = lambda rank=rank: disturbed.add(rank)
-    warm_up(exchangers)
-    assert not disturbed
-    in_threads([lambda e=e: train(e, FIRST) for e in exchangers[:2]])
-    assert disturbed == {0, 1}
