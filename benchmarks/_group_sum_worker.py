@@ -24,7 +24,7 @@ from runtime.partial.mailbox import Mailbox
 from runtime.partial.mesh import Mesh, connect_all
 from runtime.partial.reduction import CHUNK, sum_over
 
-_SIZES = (2**14, 2**18, 2**21)  # numbers: of a narrow model, and of one whose input is wide
+_SIZES = (2**14, 2**18, 2**21)  # numbers: of a narrow model to one whose input is wide
 _LATE_S = 0.01  # workers of a training come to a step at different times
 _TIMEOUT_S = 120.0
 
@@ -38,8 +38,8 @@ def main() -> None:
         mailbox = Mailbox(rank, size, [])
         with closing(Mesh(connect_all(_TIMEOUT_S), mailbox)) as mesh:
             mailbox.open(mesh)
-            names = count()
-            rows = [{"num_bytes": 4 * numbers, **_sides(mailbox, numbers, rounds, names)} for numbers in _SIZES]
+            numbered = count()
+            rows = [{"num_bytes": 4 * numbers, **_sides(mailbox, numbers, rounds, numbered)} for numbers in _SIZES]
             dist.barrier()
         dist.destroy_process_group()
         if rank == 0:
@@ -47,13 +47,16 @@ def main() -> None:
                 temporary.write_text(json.dumps(rows))
 
 
-def _sides(mailbox: Mailbox, numbers: int, rounds: int, names: count) -> dict:
-    """Seconds of each side in turn, and their spread; all give the same sum."""
+def _sides(mailbox: Mailbox, numbers: int, rounds: int, numbered: count) -> dict:
+    """Seconds of each side in turn, and their spread; all give the same sum, gloo's in another order.
+
+    Each makes a new vector, as a step does.
+    """
     everyone = range(mailbox.size)
     flat = torch.rand(numbers, generator=torch.Generator().manual_seed(mailbox.rank))
 
     def summed(chunk: int) -> torch.Tensor:
-        return sum_over(mailbox, everyone, next(names), flat, _TIMEOUT_S, chunk=chunk)
+        return sum_over(mailbox, everyone, next(numbered), flat, _TIMEOUT_S, chunk=chunk)
 
     def by_gloo() -> torch.Tensor:
         out = flat.clone()

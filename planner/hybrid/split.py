@@ -90,6 +90,13 @@ class SplitWork:
         computed_s = rates.vertex_s * self.vertex_work + rates.edge_s * self.edge_work
         return float(self.saved_floats @ np.asarray(rates.row_s)) - computed_s
 
+    def added_s(self, other: SplitWork, rates: Rates) -> float:
+        """Seconds an epoch of what it makes or fetches more of than `other`, whatever it makes or fetches less of."""
+        made_s = rates.vertex_s * max(self.vertex_work - other.vertex_work, 0.0)
+        made_s += rates.edge_s * max(self.edge_work - other.edge_work, 0.0)
+        fetched = np.maximum(other.saved_floats - self.saved_floats, 0.0)
+        return float(fetched @ np.asarray(rates.row_s)) + made_s
+
 
 def work_of(split: Split, near: Neighbourhood, levels: Levels, num_workers: int) -> SplitWork:
     """Sums over the replicas of a split and over the rows it saves."""

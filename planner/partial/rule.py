@@ -19,7 +19,7 @@ def majority(num_workers: int) -> int:
 
 
 def changed_until(epoch: int) -> int:
-    """Until when all wait for all where workers exchange other rows from `epoch` on: none of them is there before."""
+    """Until when all wait for all where workers exchange other rows from `epoch` on: no older ones are of use."""
     return epoch + 1
 
 

@@ -163,9 +163,8 @@ class Adjusting:
 
     @property
     def longer_s(self) -> float:
-        """By how much an epoch takes longer with what is made now than with what was planned, at the plan's rates."""
-        planned_s, present_s = (each.saved_s(self._planned_rates) for each in (self._planned_work, self._work))
-        return max(planned_s - present_s, 0.0)
+        """By how much parts of an epoch may take longer under the present split than under the plan's, at its rates."""
+        return self._work.added_s(self._planned_work, self._planned_rates)
 
     def is_few(self, num_rows: int) -> bool:
         """Whether so few rows of a level came that their seconds say nothing of a link."""

@@ -12,7 +12,7 @@ class WeightMean:
     """What weights jump about, where steps are of few workers and rows are old.
 
     Averaging costs no waiting (Polyak and Juditsky 1992; stochastic weight averaging: Izmailov et al., UAI 2018). All
-    workers take all steps in one order, so their means are equal bit for bit.
+    workers take all steps in one order, so on devices of one kind their means are equal bit for bit.
 
     Args:
         parameters: that steps change.

@@ -45,7 +45,8 @@ class GroupGradient:
             assert self._own is not None, "the first rounds are everybody's"
             sent = flat - self._own
         summed = sum_over(sent)
-        self._own = flat
+        if self.decision.absent == "reuse":
+            self._own = flat
         return self.of_sum(summed, members, num_workers)
 
     def of_sum(self, summed: Tensor, members: Sequence[int], num_workers: int) -> Tensor:

@@ -28,7 +28,7 @@ from runtime.measured import UNTIMED_EPOCHS
 from runtime.partial.mailbox import slots_of
 from runtime.partial.trainer import PartialReduceTrainer
 
-_SETTLING_EPOCHS = 5  # under a split, before another one is wanted
+_SETTLING_EPOCHS = 5  # under a split in which not all wait for all, before another one is wanted
 _NUM_RECENT = 20  # epochs, the longest of which is what an epoch may take in which all wait for all
 
 
@@ -112,16 +112,16 @@ class PartialHybridTrainer(PartialReduceTrainer):
         slots = slots_of(self.model.program, self.model.exchanger_of)
         self._exchange_by_mailbox()
         self.mailbox.renew(slots)
-        # Nobody sends new rows before all have forgotten the old ones.
-        self.lateness.change_from(self.rounds.number + 1, self._most(adjusting.longer_s))
+        longer_s = self._most_of_all(adjusting.longer_s)  # so nobody sends new rows before all have forgotten the old
+        self.lateness.change_from(self.rounds.number + 1, longer_s)
         self._settled_from = self.lateness.pace.warm_until + _SETTLING_EPOCHS
         self._seen.clear()
         adjusting.set_up_s = time.monotonic() - begin_s
         return adjusting.set_up_s
 
-    def _most(self, seconds: float) -> float:
+    def _most_of_all(self, seconds: float) -> float:
         """The most of what all workers bring. Every worker must call it, and none goes on before all have."""
-        most = torch.tensor([seconds], device=self.recorder.device)
+        most = torch.tensor([seconds], dtype=torch.float64, device=self.recorder.device)
         dist.all_reduce(most, op=dist.ReduceOp.MAX)
         return float(most.item())
 

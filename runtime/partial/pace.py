@@ -40,7 +40,8 @@ class Pace:
         """Other rows travel from this epoch on: all wait for all in it.
 
         Args:
-            longer_s: by how much epochs take longer from then on than in the warm-up. Any part may be the one.
+            longer_s: by how much parts may take longer from then on than in the warm-up. Any may be the one: what
+                others take less does not count.
         """
         self.warm_until, self._longer_s = rule.changed_until(epoch), longer_s
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from profiles.kernels import pool
 from runtime.partial.mailbox import MOST_CHUNKS, Kind, Mailbox
 
 CHUNK = 1 << 16
@@ -36,46 +35,49 @@ def sum_over(
     """
     until_s, rank = time.monotonic() + timeout_s, mailbox.rank
     others = [member for member in members if member != rank]
-    summed = pool.empty(flat.device, len(flat))
+    summed = torch.empty_like(flat)  # not of the pool: it outlives the epoch, whose blocks are counted
     mine = members.index(rank)
     parts_of, sums_of = (_chunked(numbers, members, number, chunk) for numbers in (flat, summed))
-    for name, pieces in parts_of:
-        for member, piece in zip(members, pieces):
+    for message, pieces in parts_of:
+        for member, piece in zip(members, pieces, strict=True):
             if member != rank:
-                mailbox.post([member], Kind.PART, name, piece)
-    for (name, pieces), (_, sums) in zip(parts_of, sums_of):
-        parts = [pieces[mine] if m == rank else mailbox.take(Kind.PART, name, m, until_s) for m in members]
+                mailbox.post([member], Kind.PART, message, piece)
+    for (message, pieces), (_, sums) in zip(parts_of, sums_of, strict=True):
+        parts = [pieces[mine] if m == rank else mailbox.take(Kind.PART, message, m, until_s) for m in members]
         sums[mine].copy_(parts[0])
         for part in parts[1:]:
             sums[mine].add_(part)
-        mailbox.post(others, Kind.SUM, name, sums[mine])
+        mailbox.post(others, Kind.SUM, message, sums[mine])
     _take_sums(mailbox, members, sums_of, until_s)
     # Last: members wait for theirs, and those that are missing for nothing yet.
-    missing = [rank for rank in range(mailbox.size) if rank not in members]
-    for name, sums in sums_of:
-        mailbox.post(missing, Kind.SUM, name, sums[mine])
+    missing = [absent for absent in range(mailbox.size) if absent not in members]
+    for message, sums in sums_of if missing else ():
+        mailbox.post(missing, Kind.SUM, message, sums[mine].clone())  # a view would keep the whole sum until they come
     return summed
 
 
-def sum_without(mailbox: Mailbox, members: Sequence[int], number: int, size: int, timeout_s: float) -> Tensor:
+def sum_without(
+    mailbox: Mailbox, members: Sequence[int], number: int, size: int, timeout_s: float, *, chunk: int = CHUNK
+) -> Tensor:
     """The sum [size] that a group made while this worker was missing.
 
     Raises `PeerError` where a member does not send its piece in time.
     """
-    summed = pool.empty(torch.device("cpu"), size)
-    _take_sums(mailbox, members, _chunked(summed, members, number, CHUNK), time.monotonic() + timeout_s)
+    summed = torch.empty(size)
+    _take_sums(mailbox, members, _chunked(summed, members, number, chunk), time.monotonic() + timeout_s)
     return summed
 
 
 def _take_sums(mailbox: Mailbox, members: Sequence[int], sums_of: _Chunks, until_s: float) -> None:
     """Waits for the pieces of a sum that the other members make."""
-    for name, sums in sums_of:
-        for member, piece in zip(members, sums):
+    for message, sums in sums_of:
+        for member, piece in zip(members, sums, strict=True):
             if member != mailbox.rank:
-                piece.copy_(mailbox.take(Kind.SUM, name, member, until_s))
+                piece.copy_(mailbox.take(Kind.SUM, message, member, until_s))
 
 
 def _chunked(flat: Tensor, members: Sequence[int], number: int, chunk: int) -> _Chunks:
     pieces = flat.tensor_split(len(members))
     count = max(-(-len(pieces[0]) // chunk), 1)
-    return list(enumerate(zip(*(piece.tensor_split(count) for piece in pieces)), number * MOST_CHUNKS))
+    assert count <= MOST_CHUNKS, "or messages of the next round would have the same numbers"
+    return list(enumerate(zip(*(piece.tensor_split(count) for piece in pieces), strict=True), number * MOST_CHUNKS))

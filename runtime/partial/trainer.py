@@ -114,7 +114,8 @@ class PartialReduceTrainer(FullBatchTrainer):
             total = self.gradient.of(flat.cpu(), group.members, self.num_workers, self._sum)
             late.took_part = [rank in group.members for rank in range(self.num_workers)]
         with self.recorder.span("reduce/unflatten"):
-            return self._unflattened(total.to(loss.device))  # which nobody writes to: it may still be sent
+            # As views of the total, which may still be sent, and may stand in for absent ones: nothing writes to them.
+            return self._unflattened(total.to(loss.device))
 
     def _wants(self) -> bool:
         """Whether this worker would exchange other rows; where the split is fixed it never would."""
@@ -126,7 +127,7 @@ class PartialReduceTrainer(FullBatchTrainer):
     def _catch_up(self) -> None:
         """Takes the steps that the others have taken without this worker, by the sums that they sent it."""
         for number, members in self.rounds.missed.items():
-            summed = sum_without(self.mailbox, members, number, self.num_parameters + 1, self.timeout_s)
+            summed = sum_without(self.mailbox, members, number, sum(self.gradient.sizes), self.timeout_s)
             total = self.gradient.of_sum(summed, members, self.num_workers)
             self._unflattened(total.to(self.recorder.device))
             self.optimizer.step()

@@ -93,3 +93,13 @@ def test_training_lowers_the_loss(multilabel):
     assert len(losses) == 20
     assert losses[-1] < losses[0]
     assert train_reference(graph, spec, TrainingSpec(epochs=20), epochs=2)[1] == losses[:2]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_steps_leave_gradients_as_they_are(optimizer):
+    """Under partial reduce they may still be on their way to other workers."""
+    parameter = torch.nn.Parameter(torch.linspace(-1, 1, 70_000))
+    parameter.grad = torch.linspace(2, 3, 70_000)
+    training = TrainingSpec(optimizer=optimizer, weight_decay=0.1)
+    build_optimizer([parameter], training, fused=True).step()
+    assert torch.equal(parameter.grad, torch.linspace(2, 3, 70_000))

@@ -38,6 +38,19 @@ def test_it_is_the_closure_of_what_is_cached(data, rates):
 
 
 @settings(max_examples=50, deadline=None)
+@given(st.data(), RATES)
+def test_what_two_splits_add_to_each_other_is_what_one_saves_more(data, rates):
+    """Neither is below nothing, and a split adds nothing to itself."""
+    worker = data.draw(workers(kinds=KINDS))
+    splits = [make_split(worker.near, worker.levels.first, draw_mask(data.draw, worker)) for _ in range(2)]
+    first, second = (work_of(split, worker.near, worker.levels, NUM_WORKERS) for split in splits)
+    added_s = first.added_s(second, rates), second.added_s(first, rates)
+    assert min(added_s) >= first.added_s(first, rates) == 0
+    more_s = second.saved_s(rates) - first.saved_s(rates)
+    assert added_s[0] - added_s[1] == pytest.approx(more_s, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_every_halo_row_is_made_or_fetched(data):
     """At every level one of both, and above the last level nothing is made."""

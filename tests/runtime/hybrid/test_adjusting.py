@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import runtime.hybrid.adjusting as adjusting_module
+from planner.hybrid.dependencies import Rates
+from planner.hybrid.split import SplitWork
 from runtime.full_batch import EpochRecord
 from runtime.hybrid.adjusting import Adjusting
 
@@ -57,12 +59,14 @@ def test_a_split_is_changed_where_that_is_worth_it(
     assert bound == bound_s
 
 
-@pytest.mark.parametrize(("present_s", "expected_s"), [(1.0, 3.0), (4.0, 0.0), (5.0, 0.0)])
-def test_epochs_take_longer_by_what_the_plan_would_save(present_s, expected_s):
-    """At the plan's own rates; none is taken to be shorter."""
-    made = adjusting(bound_s=0.0, online_s=0.0, planned_s=4.0, present_s=present_s, set_up_s=0.0)
-    made._planned_rates = None
-    assert made.longer_s == expected_s
+def test_parts_take_longer_by_what_the_plan_has_less_of():
+    """At the plan's own rates, whatever was measured since."""
+    made = adjusting(bound_s=0.0, online_s=0.0, planned_s=0.0, present_s=0.0, set_up_s=0.0)
+    made._planned_work = SplitWork(10.0, 100.0, np.array([0.0, 6.0]), 0.0)
+    made._work = SplitWork(13.0, 90.0, np.array([5.0, 2.0]), 0.0)
+    made._planned_rates = Rates(vertex_s=2.0, edge_s=1.0, row_s=(1.0, 0.5))
+    made._monitor.rates = Rates(vertex_s=20.0, edge_s=10.0, row_s=(10.0, 5.0))
+    assert made.longer_s == 3 * 2.0 + 4 * 0.5
 
 
 @pytest.mark.parametrize(("waited_s", "hides"), [(0.4, False), (0.6, True)])

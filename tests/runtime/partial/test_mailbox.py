@@ -61,14 +61,20 @@ def test_messages_of_the_wrong_size_or_kind_are_refused(kind, num_bytes):
         box.room_for(1, kind, 0, num_bytes)
 
 
-def test_pieces_are_taken_by_kind_round_and_peer():
-    """Also pieces without a number."""
+def test_pieces_are_taken_by_kind_round_chunk_and_peer():
+    """Also pieces without a number, all of which are there at once."""
+    pieces = {
+        (Kind.PART, 3 * MOST_CHUNKS): [1.0, 2.0],
+        (Kind.PART, 3 * MOST_CHUNKS + 1): [],
+        (Kind.SUM, 3 * MOST_CHUNKS): [9.0],
+        (Kind.PART, 4 * MOST_CHUNKS): [8.0],
+        (Kind.PART, 3 * MOST_CHUNKS + 2): [7.0],
+    }
     with meshed(2) as boxes:
-        for number, numbers in ((3, [1.0, 2.0]), (4, []), (5, [9.0])):
-            boxes[0].post([1], Kind.PART, number, torch.tensor(numbers))
-        assert boxes[1].take(Kind.PART, 5, 0, soon()).tolist() == [9.0]
-        assert boxes[1].take(Kind.PART, 4, 0, soon()).tolist() == []
-        assert boxes[1].take(Kind.PART, 3, 0, soon()).tolist() == [1.0, 2.0]
+        for (kind, message), numbers in pieces.items():
+            boxes[0].post([1], kind, message, torch.tensor(numbers))
+        for (kind, message), numbers in reversed(pieces.items()):
+            assert boxes[1].take(kind, message, 0, soon()).tolist() == numbers
         with pytest.raises(PeerError, match=r"Timed out: worker 0 .* step 3"):
             boxes[1].take(Kind.PART, 3 * MOST_CHUNKS + 1, 0, time.monotonic())
 

@@ -42,7 +42,7 @@ from runtime.hybrid.trainer import HybridTrainer
 from runtime.partial.hybrid import PartialHybridTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
-NOTHING_FROM, ALL_FROM = 6, 22
+NOTHING_FROM, ALL_FROM, NAP_S = 6, 22, 0.3
 
 
 def moving(trainer, staged):
@@ -59,6 +59,18 @@ def moving(trainer, staged):
         return replace(choice, cached=cached, work=adjusting._work_of(cached), is_other=is_other)
 
     adjusting.look = forced
+    take, change_from = adjusting.take, trainer.lateness.change_from
+
+    def taken(choice):  # worker 2 sleeps right after the change, for longer than anybody would wait
+        seconds = take(choice)
+        trainer.sleeps_s[trainer.rounds.number + 1] = NAP_S if rank == 2 else 0.0
+        return seconds
+
+    def changed(number, longer_s):
+        trainer.longer_s.append((adjusting.longer_s, longer_s))
+        change_from(number, longer_s)
+
+    trainer.longer_s, adjusting.take, trainer.lateness.change_from = [], taken, changed
 
 
 def train(case):
@@ -74,6 +86,7 @@ def train(case):
         if "moving" in case.name:
             moving(trainer, staged)
         found = train_recorded(trainer, plan.job.training.epochs)
+        found["longer_s"] = getattr(trainer, "longer_s", [])
     np.savez(case / f"result_{rank}.npz", num_staged=int(staged.may_cache.sum()), **found)
 
 
@@ -194,6 +207,9 @@ def test_splits_change_after_steps_of_all(cases):
         assert after[0] > after[1] > 0, "what worker 0 makes is not sent to it"
         for other in others:
             assert not other["changed"].any()
+        alone_s, agreed_s = np.moveaxis([result["longer_s"] for result in results[name]], 2, 0)
+        assert (agreed_s == alone_s.max(0)).all(), "T0 gets the most of all workers"
+        assert len(np.unique(alone_s[:, 0])) > 1
 
 
 def test_with_patience_any_splits_train_the_same(cases):

@@ -1,5 +1,7 @@
 """Sums over a group: the same bits on every member, of the members' numbers only, and named where one is silent."""
 
+from functools import reduce
+
 import pytest
 import torch
 from meshed import in_threads, meshed
@@ -16,18 +18,20 @@ def gradients(size, count):
 @pytest.mark.parametrize("members", [(0, 1, 2, 3), (0, 2, 3), (1, 3), (2,)])
 @pytest.mark.parametrize("count", [1, 3, 1000, 600_001])
 def test_members_get_the_sum_of_theirs_with_the_same_bits(members, count):
-    """Added up in the order of ranks, pieces of none and of several chunks too; who is missing finds it later."""
-    flats = gradients(4, count)
+    """Added up in the order of ranks, pieces of none and of several chunks too; who is missing finds them later."""
+    missing, expected = [rank for rank in range(4) if rank not in members], {}
     with meshed(4) as boxes:
         for number in (5, 6):
-            sums = in_threads([lambda m=m, n=number: sum_over(boxes[m], members, n, flats[m], 20.0) for m in members])
-            expected = flats[members[0]].clone()
-            for member in members[1:]:
-                expected += flats[member]
-            assert all(torch.equal(each, expected) for each in sums)
-            missing = [rank for rank in range(4) if rank not in members]
+            flats = {member: number * flat for member, flat in enumerate(gradients(4, count)) if member in members}
+            sums = in_threads(
+                [lambda m=m, f=f, n=number: sum_over(boxes[m], members, n, f, 20.0) for m, f in flats.items()]
+            )
+            expected[number] = reduce(torch.add, flats.values())
+            assert all(torch.equal(each, expected[number]) for each in sums)
+        for number in (6, 5):
             sums = in_threads([lambda r=r, n=number: sum_without(boxes[r], members, n, count, 20.0) for r in missing])
-            assert all(torch.equal(each, expected) for each in sums)
+            assert all(torch.equal(each, expected[number]) for each in sums)
+        assert not any(box._parts for box in boxes)
 
 
 def test_a_silent_member_is_named():
