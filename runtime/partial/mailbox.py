@@ -21,8 +21,6 @@ from runtime.partial.mesh import Mesh, Message
 _FLOAT_BYTES = 4
 _SLOTS_PER_GENERATION = 1 << 16  # on the wire a slot's kind says of which generation it is
 _MOST_JSON_BYTES = 1 << 20
-MOST_CHUNKS = 1 << 20
-"""Of a round's gradient."""
 
 
 class Kind(IntEnum):
@@ -30,8 +28,8 @@ class Kind(IntEnum):
 
     READY = -1  # number: round that the sender is ready for; payload: a byte where it wants to exchange other rows
     GROUP = -2  # number: round; payload: JSON
-    PART = -3  # number: round * MOST_CHUNKS + chunk; payload: a piece of a gradient
-    SUM = -4  # the same; payload: a piece of the summed gradient
+    PART = -3  # number: round; payload: a piece of a gradient
+    SUM = -4  # number: round; payload: a piece of the summed gradient
 
 
 class PeerError(LostWorkerError):
@@ -251,8 +249,7 @@ class Mailbox:
             return (kind, number, peer) in self._parts
 
         if not self.wait(is_here, until_s):
-            step = number // MOST_CHUNKS
-            raise PeerError(f"Timed out: worker {peer} did not send its part of step {step}", (peer,))
+            raise PeerError(f"Timed out: worker {peer} did not send its part of step {number}", (peer,))
         with self.changed:
             return self._parts.pop((kind, number, peer))
 

@@ -248,11 +248,11 @@ def test_quick_fluctuation_runs_in_weather(benchmark):
 
 @needs_emulation
 def test_quick_group_sum_is_timed(benchmark):
-    """Every side, of which the workers see that they give the same sum, and every size."""
+    """Both sides, of which the workers see that they give the same sum, and every size."""
     result = benchmark("group_sum", "--quick")
     assert [row["num_bytes"] for row in result["rows"]] == [2**16, 2**20, 2**23]
-    assert all(row[f"{side}_s"] > 0 for row in result["rows"] for side in ("chunks", "whole", "gloo"))
-    assert min(result["speedup_by_chunks"], result["over_gloo"]) > 0
+    assert all(row[f"{side}_s"] > 0 for row in result["rows"] for side in ("mailbox", "gloo"))
+    assert result["over_gloo"] > 0
 
 
 def uniform_draws(num_draws, degree, fan_out, skew):

@@ -9,7 +9,7 @@ from meshed import meshed, slots_between
 from planner.job import ModelSpec
 from planner.program import LayerDecision, build_program
 from runtime.comm import HaloExchanger
-from runtime.partial.mailbox import MOST_CHUNKS, Kind, Mailbox, PeerError, bytes_of, slots_of
+from runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of, slots_of
 from runtime.recorder import Recorder
 
 COUNTS = [[0, 2, 1], [3, 0, 0], [1, 4, 0]]  # rows from p to q
@@ -61,22 +61,21 @@ def test_messages_of_the_wrong_size_or_kind_are_refused(kind, num_bytes):
         box.room_for(1, kind, 0, num_bytes)
 
 
-def test_pieces_are_taken_by_kind_round_chunk_and_peer():
+def test_pieces_are_taken_by_kind_round_and_peer():
     """Also pieces without a number, all of which are there at once."""
     pieces = {
-        (Kind.PART, 3 * MOST_CHUNKS): [1.0, 2.0],
-        (Kind.PART, 3 * MOST_CHUNKS + 1): [],
-        (Kind.SUM, 3 * MOST_CHUNKS): [9.0],
-        (Kind.PART, 4 * MOST_CHUNKS): [8.0],
-        (Kind.PART, 3 * MOST_CHUNKS + 2): [7.0],
+        (Kind.PART, 3): [1.0, 2.0],
+        (Kind.PART, 4): [],
+        (Kind.SUM, 3): [9.0],
+        (Kind.PART, 5): [8.0],
     }
     with meshed(2) as boxes:
-        for (kind, message), numbers in pieces.items():
-            boxes[0].post([1], kind, message, torch.tensor(numbers))
-        for (kind, message), numbers in reversed(pieces.items()):
-            assert boxes[1].take(kind, message, 0, soon()).tolist() == numbers
+        for (kind, number), numbers in pieces.items():
+            boxes[0].post([1], kind, number, torch.tensor(numbers))
+        for (kind, number), numbers in reversed(pieces.items()):
+            assert boxes[1].take(kind, number, 0, soon()).tolist() == numbers
         with pytest.raises(PeerError, match=r"Timed out: worker 0 .* step 3"):
-            boxes[1].take(Kind.PART, 3 * MOST_CHUNKS + 1, 0, time.monotonic())
+            boxes[1].take(Kind.PART, 3, 0, time.monotonic())
 
 
 def test_waiting_ends_when_it_should():

@@ -18,7 +18,7 @@ def gradients(size, count):
 @pytest.mark.parametrize("members", [(0, 1, 2, 3), (0, 2, 3), (1, 3), (2,)])
 @pytest.mark.parametrize("count", [1, 3, 1000, 600_001])
 def test_members_get_the_sum_of_theirs_with_the_same_bits(members, count):
-    """Added up in the order of ranks, pieces of none and of several chunks too; who is missing finds them later."""
+    """Added up in the order of ranks, pieces without a number too; who is missing finds them later."""
     missing, expected = [rank for rank in range(4) if rank not in members], {}
     with meshed(4) as boxes:
         for number in (5, 6):
