@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks._results import keep, record_of
-from profiles.errors import UserError
+from gnnplan.profiles.errors import UserError
 
 _OWN = {"__main__", "__init__"}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import GraphSpec, NpzGraph
-from profiles.errors import UserError
-from profiles.machine import MachineProfile
-from profiles.profiler import profile_machine
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import GraphSpec, NpzGraph
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.profiler import profile_machine
 
 ROOT = Path(__file__).parent.parent
 DATASETS = ROOT.parent / "shared" / "datasets"

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from planner.cluster import Cluster
-from planner.emulation import kernel
-from planner.emulation.emulate import EmulatedHost, emulated
-from planner.graph import Graph
-from planner.job import GraphSpec
-from planner.loaders import load_graph
-from profiles.steal import TOLERATED_SHARE
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.emulation import kernel
+from gnnplan.planner.emulation.emulate import EmulatedHost, emulated
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import GraphSpec
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.steal import TOLERATED_SHARE
 
 Emulation = tuple[str, Sequence[EmulatedHost]]
 """Its identity and its hosts, as `inside` yields them."""

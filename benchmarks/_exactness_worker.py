@@ -17,25 +17,25 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import Halo, build_halo
-from planner.hybrid.levels import Levels, levels_of, why_not
-from planner.hybrid.staging import cut_staged
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.partial.contributing import contributing_vertices
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import majority
-from planner.partition import partition
-from planner.program import LayerDecision, build_program
-from planner.shard import Shard, cut_shard
-from profiles.kernels.activation import dropout_key, keep_mask
-from profiles.launch import reporting_errors
-from runtime.full_batch import FullBatchTrainer
-from runtime.hybrid.model import HybridModel
-from runtime.model import WorkerModel
-from runtime.partial.trainer import PartialReduceTrainer
-from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo, build_halo
+from gnnplan.planner.hybrid.levels import Levels, levels_of, why_not
+from gnnplan.planner.hybrid.staging import cut_staged
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import majority
+from gnnplan.planner.partition import partition
+from gnnplan.planner.shard import Shard, cut_shard
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.hybrid.model import HybridModel
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
 
 NUM_STEPS, NUM_STEPS_A_SPLIT = 20, 5
 NUM_LAYERS = 3

@@ -15,10 +15,10 @@ import torch
 import torch.distributed as dist
 
 from benchmarks._common import median_and_spread
-from profiles.collectives import even_counts, port_counts
-from profiles.contract import replacing
-from profiles.exchange import all_to_all
-from profiles.launch import reporting_errors
+from gnnplan.profiles.collectives import even_counts, port_counts
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.exchange import all_to_all
+from gnnplan.profiles.launch import reporting_errors
 
 _SIZES = (2**18, 2**20, 2**22)
 _LATE_S = 0.01  # workers of a training come to an exchange at different times

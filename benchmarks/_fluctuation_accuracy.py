@@ -17,12 +17,12 @@ from benchmarks._emulated import Emulation, loaded, started_fast
 from benchmarks._fluctuation_runs import slug, with_training
 from benchmarks._fluctuation_settings import ALL_COMMUNICATED, HALF, TOTAL, VARIANTS, Row
 from benchmarks._results import about
-from planner import api
-from planner.cluster import Cluster
-from planner.job import ModelSpec, NpzGraph, TrainingSpec
-from planner.plan import Plan
-from planner.trace import Trace
-from planner.weather.model import SleepWeather
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.job import ModelSpec, NpzGraph, TrainingSpec
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
+from gnnplan.planner.weather.model import SleepWeather
 
 _EPOCHS, _SEEDS = 200, (0, 1, 2)
 _HIDDEN = 64

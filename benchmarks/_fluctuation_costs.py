@@ -12,22 +12,22 @@ import scipy.sparse as sp
 
 from benchmarks._emulated import loaded
 from benchmarks._fluctuation_runs import Case
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster
-from planner.graph import Graph
-from planner.halo import Halo, build_halo
-from planner.hybrid.adjust import Adjuster
-from planner.hybrid.buffers import most_buffers
-from planner.hybrid.dependencies import find_dependencies
-from planner.hybrid.levels import levels_of
-from planner.hybrid.neighbourhood import build_neighbourhood
-from planner.hybrid.sizes import most_levels
-from planner.hybrid.staging import Staged, write_staged
-from planner.partial.contributing import contributing_vertices
-from planner.plan import Partition, Plan, load_partition
-from planner.trace import Trace
-from profiles.contract import replacing
-from profiles.kernels import pool
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo, build_halo
+from gnnplan.planner.hybrid.adjust import Adjuster
+from gnnplan.planner.hybrid.buffers import most_buffers
+from gnnplan.planner.hybrid.dependencies import find_dependencies
+from gnnplan.planner.hybrid.levels import levels_of
+from gnnplan.planner.hybrid.neighbourhood import build_neighbourhood
+from gnnplan.planner.hybrid.sizes import most_levels
+from gnnplan.planner.hybrid.staging import Staged, write_staged
+from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.plan import Partition, Plan, load_partition
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.kernels import pool
 
 _NUM_EPOCHS = 100
 

@@ -19,9 +19,9 @@ from benchmarks._fluctuation_runs import (
 )
 from benchmarks._fluctuation_settings import ADJUSTED, CALM, HALF, PARTIAL, STATIC, TOTAL, Row, Scale
 from benchmarks._results import about, kept_parts
-from planner.cluster import Cluster
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.trace import Trace
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.trace import Trace
 
 FILE = "fluctuation"
 _LEAST_DELAY = 0.01  # of a calm epoch

@@ -14,22 +14,22 @@ from pydantic import ValidationError
 
 from benchmarks._emulated import inside, loaded, started_fast, undisturbed
 from benchmarks._fluctuation_settings import CALM, STATIC, Row, RunWeather, Scale, weathers_of
-from planner import api
-from planner.cluster import Cluster, DeviceSpec
-from planner.emulation.emulate import WeatherKeeper
-from planner.emulation.weather import Weather
-from planner.job import Job, TrainingSpec
-from planner.lowering import lower_plan
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.plan import Plan
-from planner.trace import Trace
-from planner.weather.conditions import Conditions, fair, under_sleeps
-from planner.weather.play import Waiting, aligned_sections, play
-from planner.weather.simulate import spells_of
-from profiles.catalog import catalog_profile
-from profiles.contract import replacing
-from profiles.errors import RunFailedError
-from runtime.measured import UNTIMED_EPOCHS
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec
+from gnnplan.planner.emulation.emulate import WeatherKeeper
+from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.job import Job, TrainingSpec
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
+from gnnplan.planner.weather.conditions import Conditions, fair, under_sleeps
+from gnnplan.planner.weather.play import Waiting, aligned_sections, play
+from gnnplan.planner.weather.simulate import spells_of
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.runtime.measured import UNTIMED_EPOCHS
 
 _TIMEOUT_S = 600.0
 _SLACK = 1.3  # of a run's epochs: predictions may be too long

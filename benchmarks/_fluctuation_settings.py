@@ -11,12 +11,12 @@ from pydantic import PositiveFloat
 
 from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import MAX_TRIES, MBIT
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.emulation.weather import Spell, Weather
-from planner.job import Job, ModelSpec, NpzGraph, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.planner.job import Job, ModelSpec, NpzGraph, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
+from gnnplan.profiles.machine import Link
 
 CALM, SLEEP_5_S, SLEEP_2_EPOCHS, CHANGES = "calm", "sleep 5 s", "sleep 2 epochs", "links and processors"
 ALL_COMMUNICATED, ALL_CACHED, HYBRID = "all communicated", "all cached", "hybrid"
@@ -197,7 +197,8 @@ def row_of(name: str) -> Row:
         spec = SbmGraph(
             source="sbm", num_nodes=120_000, average_degree=20, num_features=256, num_classes=16, homophily=0.8
         )
-        # Rows of SAGE's halos can be made only where no layer but the last multiplies first (planner.hybrid.levels).
+        # Rows of SAGE's halos can be made only where no layer but the last multiplies first
+        # (gnnplan.planner.hybrid.levels).
         model = ModelSpec(kind=kind, num_layers=3, hidden_channels=128)
         return Row(name, spec, model, "aggregate_first", precompute=True)
     real = NpzGraph(source="npz", path=DATASETS / f"{graph}.npz")

@@ -17,11 +17,11 @@ import torch.distributed as dist
 
 from benchmarks._common import median_and_spread
 from benchmarks._exchange_worker import slowest_s
-from profiles.contract import replacing
-from profiles.launch import reporting_errors
-from runtime.partial.mailbox import Mailbox
-from runtime.partial.mesh import Mesh, connect_all
-from runtime.partial.reduction import sum_over
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.partial.mailbox import Mailbox
+from gnnplan.runtime.partial.mesh import Mesh, connect_all
+from gnnplan.runtime.partial.reduction import sum_over
 
 _SIZES = (2**14, 2**18, 2**21)  # numbers: of a narrow model to one whose input is wide
 _LATE_S = 0.01  # workers of a training come to a step at different times

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from profiles import collectives, operators, worker
-from profiles.measure import SWEPT_ELEMENTS
+from gnnplan.profiles import collectives, operators, worker
+from gnnplan.profiles.measure import SWEPT_ELEMENTS
 
 REPEATING = "GNNPLAN_BENCHMARK_REPEATING"
 """Set in its environment, calls repeat the last one: operators on one set of operands, collectives right after another,
@@ -17,7 +17,7 @@ of which the median counts."""
 
 
 def main() -> None:
-    """As `profiles.worker`, one way or the other."""
+    """As `gnnplan.profiles.worker`, one way or the other."""
     if os.environ.get(REPEATING):
         setattr(operators, "in_turn", lambda calls: calls[0])  # noqa: B010  mypy holds functions to be constant
         setattr(collectives, "_computing", lambda _: _sweeping())  # noqa: B010

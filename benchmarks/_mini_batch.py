@@ -9,11 +9,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.models import GAT, GCN, GraphSAGE
 
-from planner.generate import generate_rmat
-from planner.job import RmatGraph
-from runtime.mini_batch.loader_stages import LoaderStages
-from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.source import Source
+from gnnplan.planner.generate import generate_rmat
+from gnnplan.planner.job import RmatGraph
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.source import Source
 
 MODELS = {"gcn": GCN, "sage": GraphSAGE, "gat": GAT}
 NUM_CLASSES = 32

@@ -9,10 +9,10 @@ import numpy as np
 from benchmarks._prediction_runs import Run
 from benchmarks._prediction_settings import UNPINNED, Group, fingerprint
 from benchmarks._results import about
-from planner.calibrate import calibrate
-from planner.calibration.observe import with_profiles
-from planner.search import simulate_plan
-from profiles.machine import MachineProfile
+from gnnplan.planner.calibrate import calibrate
+from gnnplan.planner.calibration.observe import with_profiles
+from gnnplan.planner.search import simulate_plan
+from gnnplan.profiles.machine import MachineProfile
 
 _BEST_WITHIN = 1.03
 _NUM_REPLICAS = 1000

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from benchmarks._emulated import MAX_TRIES, inside, undisturbed
 from benchmarks._prediction_settings import MAX_EPOCHS, MIN_EPOCHS, NUM_ROUNDS, TRAINING_S, Group
-from planner import api
-from planner.cluster import Cluster
-from planner.job import Job
-from planner.loaders import load_graph
-from planner.plan import Plan
-from planner.trace import Trace
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.job import Job
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pydantic import PositiveFloat
 
 from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import MBIT
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.profiles.machine import Link
 
 UNLIMITED = None
 UNPINNED = "metis"  # nothing but that every worker has its share

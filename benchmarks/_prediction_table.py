@@ -9,9 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from planner import api
-from planner.cluster import Cluster
-from planner.job import Job
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.job import Job
 
 
 def predict_and_run(jobs: Mapping[str, Job], cluster: Cluster, folder: Path, title: str) -> dict:

@@ -14,11 +14,11 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.nn.models import GCN
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.job import Job, ModelKind
-from profiles.kernels.sparse import csr_tensor
-from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job, ModelKind
+from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
 
 Forward = Callable[[], Tensor]
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from profiles.contract import read_mapping, replacing
+from gnnplan.profiles.contract import read_mapping, replacing
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).parents[1]

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks._results import about, keep, kept_parts, record_of, today
 from benchmarks._uneven_runs import Timed, Trained, epoch_s, groups_s
 from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, SEEDS, Row
-from planner.plan import WorkerLoad
-from planner.trace import Trace
+from gnnplan.planner.plan import WorkerLoad
+from gnnplan.planner.trace import Trace
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "undecided"
 _FILE = "uneven"

@@ -22,12 +22,12 @@ from benchmarks._uneven_settings import (
     WARM_UP,
     Row,
 )
-from planner import api
-from planner.cluster import Cluster
-from planner.emulation.emulate import EmulatedHost
-from planner.plan import Plan
-from planner.trace import Trace
-from profiles.pace import PaceMaker
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.emulation.emulate import EmulatedHost
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.pace import PaceMaker
 
 
 @dataclass(frozen=True)

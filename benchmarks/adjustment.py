@@ -19,21 +19,21 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import dataset
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import LocalBlock, build_halo
-from planner.hybrid.adjust import Adjuster
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.decide import decide
-from planner.hybrid.dependencies import Charge, Dependencies, Rates, find_dependencies
-from planner.hybrid.levels import Levels, levels_of
-from planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
-from planner.hybrid.prefixes import budget_shares
-from planner.hybrid.ranking import rank
-from planner.job import ModelSpec, NpzGraph, RmatGraph, SbmGraph
-from planner.loaders import load_graph
-from planner.partition import partition
-from planner.program import LayerDecision
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import LocalBlock, build_halo
+from gnnplan.planner.hybrid.adjust import Adjuster
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.decide import decide
+from gnnplan.planner.hybrid.dependencies import Charge, Dependencies, Rates, find_dependencies
+from gnnplan.planner.hybrid.levels import Levels, levels_of
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
+from gnnplan.planner.hybrid.prefixes import budget_shares
+from gnnplan.planner.hybrid.ranking import rank
+from gnnplan.planner.job import ModelSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.partition import partition
+from gnnplan.planner.steps import LayerDecision
 
 SIZES, OWNERS = (1_000, 10_000, 100_000, 1_000_000), (4, 16, 64)
 REAL = ("amazon_photo", "coauthor_physics", "dblp_coauthor_2010")

@@ -3,8 +3,8 @@
 Sampling threads (1, 2, and 4 where there are more cores than that) make batches while one thread trains them, all on
 the CPU; the linear model takes next to no time, so that it waits for batches. A row's stages are profiled once; then
 epochs run one after another, each predicted before it runs: the first from the profile, the next ones also from the
-stages as those before had them, as `runtime.mini_batch.train` plans. Time that the machine gave to anyone else is in
-the epochs and not in the prediction, so rows tell how much that was.
+stages as those before had them, as `gnnplan.runtime.mini_batch.train` plans. Time that the machine gave to anyone
+else is in the epochs and not in the prediction, so rows tell how much that was.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from torch_geometric.data import Data
 
 from benchmarks._common import median_and_spread
 from benchmarks._mini_batch import MODELS, ON_CPU, QUICK, Setting, data_of, seeds_of, stages_of
-from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import simulate
-from profiles.profiler import num_usable_cores
-from runtime.mini_batch.executor import run_epoch
-from runtime.mini_batch.profile import profile_stages
-from runtime.mini_batch.train import updated
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.simulate import simulate
+from gnnplan.profiles.profiler import num_usable_cores
+from gnnplan.runtime.mini_batch.executor import run_epoch
+from gnnplan.runtime.mini_batch.profile import profile_stages
+from gnnplan.runtime.mini_batch.train import updated
+from gnnplan.runtime.sampling.loader import NeighborLoader
 
 _CPU = torch.device("cpu")
 _BY_CPU = Buffers(10, 10, 0)

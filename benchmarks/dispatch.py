@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from rich.progress import track
 
-from planner.minibatch.bound import epoch_bound
-from planner.minibatch.dispatch import dispatch, paper_loop
-from planner.minibatch.exact import solve
-from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import simulate
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch.bound import epoch_bound
+from gnnplan.planner.minibatch.dispatch import dispatch, paper_loop
+from gnnplan.planner.minibatch.exact import solve
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.simulate import simulate
+from gnnplan.planner.minibatch.stages import StageTimes
 
 _MAX_EXACT_BATCHES = 16
 _MAX_SLOTS = 6

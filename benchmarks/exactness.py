@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from profiles.agents import HostGroup
-from profiles.launch import launch
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.launch import launch
 
 ROOT = Path(__file__).parent.parent
 

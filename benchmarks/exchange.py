@@ -11,7 +11,7 @@ from rich.table import Table
 from benchmarks._common import OUT, ROOT
 from benchmarks._emulated import inside
 from benchmarks._prediction_settings import clusters
-from profiles.launch import hosts_here, launch
+from gnnplan.profiles.launch import hosts_here, launch
 
 CLUSTERS = ("two uneven", "three uneven", "four uneven")
 

@@ -50,7 +50,7 @@ from benchmarks._fluctuation_results import FILE, kept_accuracies, kept_rows, ro
 from benchmarks._fluctuation_runs import plan_row, profiled, run_case
 from benchmarks._fluctuation_settings import FULL, QUICK, Row, Scale, row_of
 from benchmarks._results import keep, record_of
-from planner.cluster import Cluster
+from gnnplan.planner.cluster import Cluster
 
 
 def main(quick: bool) -> dict:

@@ -11,7 +11,7 @@ from rich.table import Table
 from benchmarks._common import OUT, ROOT
 from benchmarks._emulated import inside
 from benchmarks._fluctuation_settings import FULL
-from profiles.launch import hosts_here, launch
+from gnnplan.profiles.launch import hosts_here, launch
 
 _SIDES = ("mailbox", "gloo")
 

@@ -18,14 +18,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import DATASETS, why_absent
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
-from planner.loaders import load_graph
-from planner.partition import partition
-from profiles.kernels.sparse import csr_tensor, spmm_add_
-from profiles.measure import Timing, in_turn, sustained
-from profiles.operators import random_csr
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.partition import partition
+from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
+from gnnplan.profiles.measure import Timing, in_turn, sustained
+from gnnplan.profiles.operators import random_csr
 
 _NUM_PARTS, _BUDGET_S = 4, 0.1
 _QUICK: dict[str, GraphSpec] = {"sbm": SbmGraph(source="sbm", num_nodes=2000, average_degree=10, num_features=4)}

@@ -23,14 +23,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import DATASETS
-from planner.adjacency import aggregation_matrix
-from planner.generate import generate_rmat
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.job import NpzGraph, RmatGraph
-from planner.joint_cache.hits import Lookups, Placement, Policy, play
-from planner.loaders import load_graph
-from planner.partition import partition
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.generate import generate_rmat
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import NpzGraph, RmatGraph
+from gnnplan.planner.joint_cache.hits import Lookups, Placement, Policy, play
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.partition import partition
 
 GRAPHS = ("coauthor_physics", "fb100_cornell5")
 OVERLAP = "overlap"

@@ -19,15 +19,15 @@ from rich.table import Table
 from benchmarks import _in_training_worker
 from benchmarks._common import OUT, ROOT, this_machine
 from benchmarks.prediction_here import NUM_WORKERS, settings
-from planner import api
-from planner.calibration.fit import Sample
-from planner.calibration.observe import observe, with_profiles
-from planner.plan import Plan
-from planner.trace import Trace
-from profiles.agents import HostGroup
-from profiles.launch import launch
-from profiles.machine import MachineProfile
-from profiles.profiler import profile_path
+from gnnplan.planner import api
+from gnnplan.planner.calibration.fit import Sample
+from gnnplan.planner.calibration.observe import observe, with_profiles
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.launch import launch
+from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.profiler import profile_path
 
 _ROUNDS = 3
 WAYS = ("as in training", "repeating")

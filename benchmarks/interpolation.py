@@ -16,11 +16,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from profiles.curves import Curve
-from profiles.grids import QUICK, QUOTA, Grid
-from profiles.machine import OperatorTable, Point
-from profiles.measure import sustained
-from profiles.operators import OPERATORS, timed_call
+from gnnplan.profiles.curves import Curve
+from gnnplan.profiles.grids import QUICK, QUOTA, Grid
+from gnnplan.profiles.machine import OperatorTable, Point
+from gnnplan.profiles.measure import sustained
+from gnnplan.profiles.operators import OPERATORS, timed_call
 
 _CPU = torch.device("cpu")
 _RULES = ("along_a_line", "row_by_row")

@@ -23,13 +23,13 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 
 from benchmarks._common import dataset, median_and_spread
-from planner.generate import generate_rmat, generate_sbm
-from planner.graph import Graph
-from planner.job import NpzGraph, RmatGraph, SbmGraph
-from planner.loaders import load_graph
-from profiles.errors import RunFailedError, UserError
-from profiles.profiler import num_usable_cores
-from runtime.sampling import NeighborLoader
+from gnnplan.planner.generate import generate_rmat, generate_sbm
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.profiler import num_usable_cores
+from gnnplan.runtime.sampling import NeighborLoader
 
 WORKERS = (0, 2)
 NUM_FEATURES = 128

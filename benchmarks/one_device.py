@@ -11,9 +11,9 @@ import torch
 
 from benchmarks._common import OUT, this_machine
 from benchmarks._prediction_table import predict_and_run
-from planner.job import Job, ModelKind, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
-from profiles.catalog import MEASURED_FOLDER
-from profiles.machine import MachineProfile
+from gnnplan.planner.job import Job, ModelKind, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.profiles.catalog import MEASURED_FOLDER
+from gnnplan.profiles.machine import MachineProfile
 
 _KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
 

@@ -25,11 +25,11 @@ from scipy.stats import spearmanr
 from benchmarks._capgnn import GROUPS, speedup
 from benchmarks._common import DATASETS, fingerprint_of, why_absent
 from benchmarks._results import about, code, keep, kept_parts, record_of
-from planner.graph import Graph
-from planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
-from planner.loaders import load_graph
-from planner.rapa.prune import balance_rows
-from planner.what_if import Variant, one_host, plan_variants, prune_partition
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.rapa.prune import balance_rows
+from gnnplan.planner.what_if import Variant, one_host, plan_variants, prune_partition
 
 _FILE = "paper_machines"
 _HIDDEN, _NUM_LAYERS, _INTERVAL = 256, 3, 4  # as the paper's section 5.1; r is the issue's

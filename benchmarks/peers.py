@@ -10,15 +10,15 @@ from rich.table import Table
 
 from benchmarks._common import OUT, median_and_spread, this_machine
 from benchmarks._pyg_paths import Peer, pyg_cached, pyg_csr, pyg_edge_index, torch_csr
-from planner.adjacency import aggregation_matrix
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.search import make_plan
-from planner.shard import cut_shard
-from profiles.profiler import num_usable_cores
-from runtime.full_batch import FullBatchTrainer
-from runtime.model import WorkerModel
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.shard import cut_shard
+from gnnplan.profiles.profiler import num_usable_cores
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.model import WorkerModel
 
 PYG = {"PyG GCNConv(cached), edge_index": pyg_cached, "PyG EdgeIndex": pyg_edge_index, "PyG torch.sparse CSR": pyg_csr}
 HAND = {

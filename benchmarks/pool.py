@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT, median_and_spread, this_machine
-from planner.adjacency import aggregation_matrix
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelKind, ModelSpec, SbmGraph, TrainingSpec
-from planner.search import make_plan
-from planner.shard import cut_shard
-from profiles.kernels import pool
-from profiles.profiler import num_usable_cores
-from runtime.full_batch import FullBatchTrainer
-from runtime.model import WorkerModel
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelKind, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.shard import cut_shard
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.profiler import num_usable_cores
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.model import WorkerModel
 
 KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
 _WIDTH, _NUM_TENSORS = 256, 8

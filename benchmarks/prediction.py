@@ -23,7 +23,7 @@ from benchmarks._prediction_results import cluster_result, summary
 from benchmarks._prediction_runs import run_cluster
 from benchmarks._prediction_settings import Group, clusters, fingerprint, groups_of
 from benchmarks._results import keep, kept_parts, record_of
-from profiles.errors import UserError
+from gnnplan.profiles.errors import UserError
 
 _FILE = "prediction"
 

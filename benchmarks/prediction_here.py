@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from benchmarks._common import OUT, this_machine
 from benchmarks._prediction_table import predict_and_run
-from planner.demo import demo_job
-from planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.demo import demo_job
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
 
 NUM_WORKERS = 2
 _EVERYONE = PinnedDecisions(balance="refined")  # all on one worker would be the easier plan to predict

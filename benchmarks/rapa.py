@@ -19,23 +19,23 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._capgnn import GROUPS
-from planner.adjacency import aggregation_matrix
-from planner.cluster import resolve
-from planner.graph import Graph
-from planner.halo import build_halo, prune_halo
-from planner.job import Job, ModelSpec, RmatGraph, SbmGraph
-from planner.loaders import load_graph
-from planner.partition import partition
-from planner.program import LayerDecision
-from planner.rapa.linear import LinearCost
-from planner.rapa.optimum import HeuristicGap, heuristic_gap
-from planner.rapa.pairs import HaloPairs
-from planner.rapa.paper import paper_cost
-from planner.rapa.prune import kept_halos
-from planner.rapa.seconds import Cost, SecondsCost
-from planner.strategies.base import Problem
-from planner.strategies.trial import Trial
-from planner.what_if import one_host
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import resolve
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo, prune_halo
+from gnnplan.planner.job import Job, ModelSpec, RmatGraph, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.partition import partition
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.optimum import HeuristicGap, heuristic_gap
+from gnnplan.planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.paper import paper_cost
+from gnnplan.planner.rapa.prune import kept_halos
+from gnnplan.planner.rapa.seconds import Cost, SecondsCost
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.trial import Trial
+from gnnplan.planner.what_if import one_host
 
 _HIDDEN, _NUM_LAYERS = 256, 3
 _LAYERS = (LayerDecision(op_order="multiply_first"),) * _NUM_LAYERS

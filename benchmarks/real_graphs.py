@@ -25,14 +25,14 @@ from rich.table import Table
 
 from benchmarks._common import OUT, dataset, median_and_spread, this_machine
 from benchmarks._pyg_paths import Peer, pyg_csr
-from planner import api
-from planner.graph import Graph
-from planner.job import Job, ModelKind, ModelSpec, NpzGraph, TrainingSpec
-from planner.loaders import load_graph
-from planner.plan import Plan
-from planner.trace import Trace
-from profiles.contract import replacing
-from profiles.profiler import num_usable_cores
+from gnnplan.planner import api
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job, ModelKind, ModelSpec, NpzGraph, TrainingSpec
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.profiler import num_usable_cores
 
 GRAPHS = ("amazon_photo", "coauthor_cs", "coauthor_physics", "fb100_cornell5")
 MODELS: tuple[ModelKind, ...] = ("gcn", "sage")

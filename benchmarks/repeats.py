@@ -1,6 +1,6 @@
 """Do operators repeat better against fixed work beside them than in seconds? The profiler times them that way.
 
-A few points of several operators are timed in turn, over and over, each between two of `profiles.pace`'s fixed
+A few points of several operators are timed in turn, over and over, each between two of `gnnplan.profiles.pace`'s fixed
 works. The figure is the coefficient of variation of a point over its repeats, once in seconds and once at the mean
 pace. On a machine of one's own both are small; on a shared one the second should be smaller.
 """
@@ -15,10 +15,10 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from profiles.grids import GRIDS
-from profiles.measure import Timing, sustained
-from profiles.operators import OPERATORS
-from profiles.pace import Paced, PaceMaker, at_mean_pace
+from gnnplan.profiles.grids import GRIDS
+from gnnplan.profiles.measure import Timing, sustained
+from gnnplan.profiles.operators import OPERATORS
+from gnnplan.profiles.pace import Paced, PaceMaker, at_mean_pace
 
 _NAMES = ("matmul_forward", "matmul_grad_weight", "spmm", "spmm_transposed", "gather_rows", "activation_forward", "idt")
 _BUDGET_S = 0.15

@@ -29,15 +29,15 @@ from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 from benchmarks._common import fingerprint_of, median_and_spread
 from benchmarks._mini_batch import MODELS, ON_CPU, ON_CUDA, QUICK, Setting, data_of, seeds_of, stages_of
 from benchmarks._results import about, keep, kept_parts, record_of
-from planner.minibatch.dispatch import Dispatch, dispatch
-from planner.minibatch.policy import Buffers
-from profiles.profiler import num_usable_cores
-from runtime.mini_batch.executor import Epoch, run_epoch
-from runtime.mini_batch.loader_stages import LoaderStages
-from runtime.mini_batch.profile import StageProfile, profile_stages
-from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.presample import presample
-from runtime.sampling.source import Source
+from gnnplan.planner.minibatch.dispatch import Dispatch, dispatch
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.profiles.profiler import num_usable_cores
+from gnnplan.runtime.mini_batch.executor import Epoch, run_epoch
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.runtime.mini_batch.profile import StageProfile, profile_stages
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.presample import presample
+from gnnplan.runtime.sampling.source import Source
 
 _CACHE_SHARE = 0.1  # of the features' bytes
 _FIRST_TIMED_EPOCH = 1  # epoch 0 is profiled and presampled
@@ -114,7 +114,12 @@ class _Runs:
             self._make_sources()
 
     def _make_sources(self) -> None:
-        from runtime.sampling.device import DeviceSource, cached_source, resident_bytes, sizes_of  # needs Triton
+        from gnnplan.runtime.sampling.device import (  # needs Triton
+            DeviceSource,
+            cached_source,
+            resident_bytes,
+            sizes_of,
+        )
 
         kept = cached_source(self.loader, self.device, int(_CACHE_SHARE * self.data.x.nbytes))
         assert kept.cache is not None

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import chi2
 
-from planner.generate import generate_rmat
-from planner.job import RmatGraph
-from profiles.kernels.csc import Csc, csc_from_edges
-from profiles.kernels.sampling import NeighbourSampler, hop_key
+from gnnplan.planner.generate import generate_rmat
+from gnnplan.planner.job import RmatGraph
+from gnnplan.profiles.kernels.csc import Csc, csc_from_edges
+from gnnplan.profiles.kernels.sampling import NeighbourSampler, hop_key
 
 LEVEL = 0.01
 MIN_EXPECTED = 10  # draws of each edge of a target that is tested; fewer are no chi-square
@@ -98,7 +98,7 @@ def _cpu_equals_gpu(graph: Csc, num_batches: int) -> dict:
     if not has_cuda:
         os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are made
     try:
-        from runtime.sampling.device import DeviceSource
+        from gnnplan.runtime.sampling.device import DeviceSource
     except ImportError:
         return {"cpu_equals_gpu": None, "cpu_equals_gpu_on": "nothing: Triton is not installed"}
     gpu = DeviceSource(graph, torch.device("cuda" if has_cuda else "cpu"))

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT
-from planner.job import NpzGraph, RmatGraph
-from planner.loaders import load_graph
-from planner.partition import partition
-from profiles.contract import replacing
+from gnnplan.planner.job import NpzGraph, RmatGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.partition import partition
+from gnnplan.profiles.contract import replacing
 
 NUM_PARTS = 4
 

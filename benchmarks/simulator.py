@@ -13,9 +13,9 @@ import simpy
 from rich.console import Console
 from rich.table import Table
 
-from planner.schedule import Category, Schedule, Task
-from planner.simulator.engine import CompiledSchedule, compile_schedule, play, play_many
-from planner.simulator.montecarlo import sample_durations
+from gnnplan.planner.schedule import Category, Schedule, Task
+from gnnplan.planner.simulator.engine import CompiledSchedule, compile_schedule, play, play_many
+from gnnplan.planner.simulator.montecarlo import sample_durations
 
 Row = dict[str, Any]
 

@@ -47,8 +47,8 @@ from benchmarks._uneven_results import (
 )
 from benchmarks._uneven_runs import time_row, train_row
 from benchmarks._uneven_settings import ACCURACY_EPOCHS, NUM_ROUNDS, SEEDS, Row, rows_of, uneven_cluster
-from planner import api
-from planner.cluster import Cluster
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
 
 
 def main(quick: bool) -> dict:

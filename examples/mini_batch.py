@@ -7,12 +7,12 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
-from planner.generate import generate_sbm
-from planner.job import SbmGraph
-from runtime.mini_batch.loader_stages import LoaderStages
-from runtime.mini_batch.profile import profile_stages
-from runtime.mini_batch.train import train
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import SbmGraph
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.runtime.mini_batch.profile import profile_stages
+from gnnplan.runtime.mini_batch.train import train
+from gnnplan.runtime.sampling.loader import NeighborLoader
 
 NUM_EPOCHS = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from planner.job import ModelKind
+from gnnplan.planner.job import ModelKind
 
 
 def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: ModelKind) -> sp.csr_matrix:

@@ -1,6 +1,6 @@
 """The steps as plain functions over the contracts: what the command line calls, open to scripts.
 
-from planner import api
+from gnnplan.planner import api
 profile = api.profile_machine(quick=True)
 plan = api.plan(job, cluster, Path("plan.json"))
 predicted = api.simulate(plan, num_replicas=1000)
@@ -15,26 +15,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from planner.calibrate import calibrate
-from planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
-from planner.compare import compare
-from planner.graph import Graph
-from planner.job import Job
-from planner.loaders import load_graph
-from planner.minibatch.run import run_mini_batches as minibatch
-from planner.plan import Plan, save_plan
-from planner.run import prepare_run
-from planner.run import run_plan as run
-from planner.search import make_plan, named
-from planner.search import simulate_plan as simulate
-from planner.strategies.base import OnStep
-from planner.weather.fit import fit_weather
-from planner.weather.simulate import simulate_weather
-from profiles.contract import check_writable
-from profiles.errors import UserError
-from profiles.launch import emulated_hosts
-from profiles.machine import MachineProfile, MeasuredHost
-from profiles.profiler import profile_hosts, profile_machine
+from gnnplan.planner.calibrate import calibrate
+from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
+from gnnplan.planner.compare import compare
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.minibatch.run import run_mini_batches as minibatch
+from gnnplan.planner.plan import Plan, save_plan
+from gnnplan.planner.run import prepare_run
+from gnnplan.planner.run import run_plan as run
+from gnnplan.planner.search import make_plan, named
+from gnnplan.planner.search import simulate_plan as simulate
+from gnnplan.planner.strategies.base import OnStep
+from gnnplan.planner.weather.fit import fit_weather
+from gnnplan.planner.weather.simulate import simulate_weather
+from gnnplan.profiles.contract import check_writable
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import emulated_hosts
+from gnnplan.profiles.machine import MachineProfile, MeasuredHost
+from gnnplan.profiles.profiler import profile_hosts, profile_machine
 
 __all__ = [
     "calibrate",

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from planner.loaders.read import reading
-from profiles.contract import replacing
+from gnnplan.planner.loaders.read import reading
+from gnnplan.profiles.contract import replacing
 
 
 class ArrayFile:

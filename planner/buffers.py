@@ -1,10 +1,10 @@
 """The large tensors of one epoch, in the order the runtime makes and drops them.
 
-It follows `runtime.operators` call by call: what is made, what autograd keeps for the backward
+It follows `gnnplan.runtime.operators` call by call: what is made, what autograd keeps for the backward
 pass, what ends in place. Two figures come out: the most bytes alive at once, which is what CUDA's
 allocator holds, and what the CPU's pool holds, which hands a freed block only to a tensor of the
-same size (`profiles.kernels.pool`). The two differ in GAT's attention too: fused on a CPU, on CUDA it is
-torch's operators, which make rows of every edge (`profiles.kernels.attention`).
+same size (`gnnplan.profiles.kernels.pool`). The two differ in GAT's attention too: fused on a CPU, on CUDA it is
+torch's operators, which make rows of every edge (`gnnplan.profiles.kernels.attention`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.joint_cache.halo_buffers import HaloBuffers, kept_fixed
-from planner.program import Program, Step
-from planner.shapes import WorkerShape
-from profiles.kernels.pool import POOLED_BYTES, block_bytes
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.joint_cache.halo_buffers import HaloBuffers, kept_fixed
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program, Step
+from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes
 
 _FLOAT_BYTES = 4
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.calibration.fit import fit
-from planner.calibration.observe import CLOCK_S, Observed, family, observe
-from planner.costs import STEP_OVERHEAD
-from planner.plan import Plan
-from planner.run import MEASURED_FILE
-from planner.trace import Trace
-from profiles.errors import UserError
-from profiles.machine import CollectiveTable, Correction, MachineProfile, OperatorTable
+from gnnplan.planner.calibration.fit import fit
+from gnnplan.planner.calibration.observe import CLOCK_S, Observed, family, observe
+from gnnplan.planner.costs import STEP_OVERHEAD
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.run import MEASURED_FILE
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import CollectiveTable, Correction, MachineProfile, OperatorTable
 
 HOST_OVERHEAD = "host_overhead"
 _MOST_ROUNDS = 3

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.trace import Trace
+from gnnplan.planner.trace import Trace
 
 Cause = Literal["unprofiled", "waiting", "less_waiting", "variance", "contention", "operator"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -17,7 +17,7 @@ _EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; returns the exit code: 0, 1 run failed, 2 user error, 3 no plan fits."""
     arguments = _parser().parse_args(argv)
-    from planner import commands
+    from gnnplan.planner import commands
 
     try:
         return getattr(commands, arguments.verb)(arguments) or 0

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from profiles.catalog import catalog_profile
-from profiles.contract import Contract, Document
-from profiles.errors import UserError
-from profiles.machine import Link, MachineProfile
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link, MachineProfile
 
 CLUSTER_FILE = "cluster.json"  # in a folder of profiles that it names
 _NETWORK = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet

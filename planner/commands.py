@@ -13,34 +13,34 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from planner import api
-from planner.calibrate import load_run
-from planner.calibration.files import calibrated_files
-from planner.cluster import CLUSTER_FILE, Cluster, profile_file
-from planner.demo import run_demo
-from planner.emulation import emulate as emulation
-from planner.emulation.weather import Weather
-from planner.job import Job
-from planner.minibatch.record import RUN_FILE
-from planner.minibatch.run import check_apart
-from planner.perfetto import write_perfetto
-from planner.plan import Plan
-from planner.report.mini_batch import mini_batch_table
-from planner.report.picture import write_picture
-from planner.report.tables import (
+from gnnplan.planner import api
+from gnnplan.planner.calibrate import load_run
+from gnnplan.planner.calibration.files import calibrated_files
+from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, profile_file
+from gnnplan.planner.demo import run_demo
+from gnnplan.planner.emulation import emulate as emulation
+from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.job import Job
+from gnnplan.planner.minibatch.record import RUN_FILE
+from gnnplan.planner.minibatch.run import check_apart
+from gnnplan.planner.perfetto import write_perfetto
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.report.mini_batch import mini_batch_table
+from gnnplan.planner.report.picture import write_picture
+from gnnplan.planner.report.tables import (
     calibration_table,
     comparison_table,
     plan_table,
     profile_table,
     trace_table,
 )
-from planner.report.units import seconds
-from planner.trace import Trace
-from profiles.catalog import catalog_names, catalog_profile
-from profiles.contract import Document, check_writable
-from profiles.errors import UserError
-from profiles.launch import Event
-from profiles.steal import TOLERATED_SHARE
+from gnnplan.planner.report.units import seconds
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.catalog import catalog_names, catalog_profile
+from gnnplan.profiles.contract import Document, check_writable
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import Event
+from gnnplan.profiles.steal import TOLERATED_SHARE
 
 _notes = Console(stderr=True)
 

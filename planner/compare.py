@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from planner.causes import Cause, Causes
-from planner.trace import Trace
-from profiles.contract import Contract, Document
-from profiles.errors import UserError
+from gnnplan.planner.causes import Cause, Causes
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.errors import UserError
 
 
 class Figure(Contract):
@@ -30,7 +30,7 @@ class Figure(Contract):
 class TaskFigure(Contract):
     """A task's seconds on both sides: mean over workers that are in an epoch, median over traced epochs.
 
-    `cause` is what the two traces tell of the miss (`planner.causes`); `worker` is who was most often
+    `cause` is what the two traces tell of the miss (`gnnplan.planner.causes`); `worker` is who was most often
     waited for (`waiting`), or predicted to be (`less_waiting`).
     """
 

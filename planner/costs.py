@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from planner.program import Step
-from planner.shapes import WorkerShape
-from profiles.curves import Curve, Estimate
-from profiles.errors import UserError
-from profiles.machine import MachineProfile
-from profiles.operators import GAT_HEADS, OPERATORS
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.curves import Curve, Estimate
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.operators import GAT_HEADS, OPERATORS
 
 FLOAT_BYTES = 4
 STEP_OVERHEAD = "step_overhead"  # among the operators that a task is made of

@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.compare import Comparison
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.perfetto import write_perfetto
-from planner.report.picture import write_picture
-from planner.report.tables import plan_table, profile_table
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.compare import Comparison
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.perfetto import write_perfetto
+from gnnplan.planner.report.picture import write_picture
+from gnnplan.planner.report.tables import plan_table, profile_table
 
 EPOCHS = 60
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from planner.edges import distinct, edge_keys, edges_from_keys, symmetric_keys
-from planner.graph import Graph
-from planner.job import RmatGraph, SbmGraph
-from planner.loaders.finish import Parts, finish
-from profiles.errors import UserError
+from gnnplan.planner.edges import distinct, edge_keys, edges_from_keys, symmetric_keys
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import RmatGraph, SbmGraph
+from gnnplan.planner.loaders.finish import Parts, finish
+from gnnplan.profiles.errors import UserError
 
 _RMAT_CHUNK = 1 << 19
 _SBM_CHUNK = 1 << 22

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from profiles.errors import UserError
+from gnnplan.profiles.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from planner.partial.decision import Absent
-from planner.weather.model import ModelledWeather
-from profiles.contract import Contract, Document
+from gnnplan.planner.partial.decision import Absent
+from gnnplan.planner.weather.model import ModelledWeather
+from gnnplan.profiles.contract import Contract, Document
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch of each kind in turn

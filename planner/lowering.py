@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from planner.cluster import Placement
-from planner.costs import (
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import (
     FLOAT_BYTES,
     ZERO,
     OperatorCosts,
@@ -18,14 +18,14 @@ from planner.costs import (
     forward_cost,
     total,
 )
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.network import Network
-from planner.plan import Plan
-from planner.program import Program, Step
-from planner.schedule import Category, Quota, Schedule, Task
-from planner.shapes import WorkerShape
-from profiles.curves import Estimate
-from profiles.machine import MachineProfile
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.network import Network
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.schedule import Category, Quota, Schedule, Task
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program, Step
+from gnnplan.profiles.curves import Estimate
+from gnnplan.profiles.machine import MachineProfile
 
 # No limit; but what an exchange uses of the processor's time, computing beside it lacks.
 _WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
@@ -281,7 +281,7 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
     With `refresh` false it is an epoch that reuses halo embeddings, where the plan has such epochs.
     """
     if plan.replicas is not None:
-        from planner.hybrid.lowering import lower_hybrid  # which builds on this module
+        from gnnplan.planner.hybrid.lowering import lower_hybrid  # which builds on this module
 
         return lower_hybrid(plan).lower()
     costs = {name: OperatorCosts.of(profile) for name, profile in plan.placement.profiles.items()}

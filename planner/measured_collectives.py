@@ -15,10 +15,10 @@ from itertools import combinations
 
 import numpy as np
 
-from planner.cluster import Placement
-from planner.costs import ZERO
-from planner.session import session_places
-from profiles.curves import Curve, Estimate, collective_curve
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import ZERO
+from gnnplan.planner.session import session_places
+from gnnplan.profiles.curves import Curve, Estimate, collective_curve
 
 _ALIKE = 1.01  # of two tables of a port that say as much as the same, the one that was measured there counts
 

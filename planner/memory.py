@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.buffers import epoch_buffers, filling_buffers
-from planner.costs import FLOAT_BYTES
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.program import Program
-from planner.shapes import WorkerShape
-from profiles.machine import MachineProfile
+from gnnplan.planner.buffers import epoch_buffers, filling_buffers
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program
+from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES = 4  # torch CSR tensors and shards hold int32 column indices
 _LONG_BYTES = 8
@@ -24,7 +24,7 @@ class MemoryEstimate:
         graph_bytes: the aggregation matrix and its transpose.
         input_bytes: features, dense or CSR with transpose.
         parameter_bytes: weights and optimizer state.
-        epoch_bytes: activations, gradients, receive and reduce buffers, kept halo rows: `planner.buffers`.
+        epoch_bytes: activations, gradients, receive and reduce buffers, kept halo rows: `gnnplan.planner.buffers`.
         setup_bytes: peak while loading, precomputing and filling caches, which may exceed training.
     """
 

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.cluster import Placement
-from planner.costs import FLOAT_BYTES, ZERO
-from planner.measured_collectives import MeasuredCollectives
-from profiles.curves import Estimate, collective_processor
-from profiles.machine import Link
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import FLOAT_BYTES, ZERO
+from gnnplan.planner.measured_collectives import MeasuredCollectives
+from gnnplan.profiles.curves import Estimate, collective_processor
+from gnnplan.profiles.machine import Link
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.edges import edge_keys, symmetric_keys
-from planner.job import Partitioner
-from profiles.errors import UserError
-from profiles.kernels.counter import splitmix_at
+from gnnplan.planner.edges import edge_keys, symmetric_keys
+from gnnplan.planner.job import Partitioner
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.kernels.counter import splitmix_at
 
 _CHUNK = 1 << 24
 _MAX_METIS_SEED = 2**31 - 1

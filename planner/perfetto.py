@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.schedule import Category
-from planner.trace import Span, Trace
-from profiles.contract import replacing
+from gnnplan.planner.schedule import Category
+from gnnplan.planner.trace import Span, Trace
+from gnnplan.profiles.contract import replacing
 
 Event = dict[str, Any]
 Placed = tuple[int, int, Span]

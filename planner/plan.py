@@ -10,23 +10,23 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from planner.cluster import Placement
-from planner.graph import Graph
-from planner.halo import nothing_pruned
-from planner.hybrid.decision import COMMUNICATE_ALL, DependencyDecision
-from planner.hybrid.levels import levels_of, why_not
-from planner.hybrid.sizes import Replicas
-from planner.job import Balance, Job, Partitioner, Prune
-from planner.joint_cache.consistency import cache_fault
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.joint_cache.layout import RegionLayout
-from planner.loaders.read import reading
-from planner.partial.decision import PartialReduceDecision
-from planner.program import LayerDecision, Program, build_program, num_hops
-from planner.shapes import WorkerShape
-from planner.weather.model import WeatherFigures
-from profiles.contract import Contract, Document, replacing
-from profiles.errors import UserError
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import nothing_pruned
+from gnnplan.planner.hybrid.decision import COMMUNICATE_ALL, DependencyDecision
+from gnnplan.planner.hybrid.levels import levels_of, why_not
+from gnnplan.planner.hybrid.sizes import Replicas
+from gnnplan.planner.job import Balance, Job, Partitioner, Prune
+from gnnplan.planner.joint_cache.consistency import cache_fault
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.joint_cache.layout import RegionLayout
+from gnnplan.planner.loaders.read import reading
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import LayerDecision, Program, build_program, num_hops
+from gnnplan.planner.weather.model import WeatherFigures
+from gnnplan.profiles.contract import Contract, Document, replacing
+from gnnplan.profiles.errors import UserError
 
 
 class GraphFacts(Contract):

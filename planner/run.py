@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import build_halo, prune_halo
-from planner.hybrid.staging import write_staged
-from planner.joint_cache.region import is_kept_as_decided
-from planner.loaders import load_graph
-from planner.plan import Partition, Plan, load_partition
-from planner.shard import cut_shard
-from planner.start_scripts import write_start_scripts
-from planner.trace import Trace
-from profiles.contract import replacing
-from profiles.errors import UserError
-from profiles.launch import Event, hosts_here, launch
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo, prune_halo
+from gnnplan.planner.hybrid.staging import write_staged
+from gnnplan.planner.joint_cache.region import is_kept_as_decided
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import Partition, Plan, load_partition
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.start_scripts import write_start_scripts
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE = "measured.json"
 
@@ -52,7 +52,7 @@ def run_plan(
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
     _fill(folder, plan, plan_path, graph)
     launch(
-        "runtime",
+        "gnnplan.runtime",
         [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
         hosts=hosts,
         folder=folder,

@@ -21,7 +21,7 @@ class Task:
         after: indices of tasks that must have ended.
         group: rendezvous id (-1: none). Tasks of one group start together, once every member is
             ready and its resource is free: a collective.
-        spread_s: interquartile range of `seconds` where it was measured, as `profiles.machine.Point` has it.
+        spread_s: interquartile range of `seconds` where it was measured, as `gnnplan.profiles.machine.Point` has it.
         unprofiled: the prediction rests on a shape outside what was profiled.
         parts: profiled operators and their seconds, whose sum the prediction is (overheads aside).
         charged: resource whose processor time it uses meanwhile, without occupying it (-1: none).

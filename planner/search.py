@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.cluster import Cluster, Placement, resolve
-from planner.graph import Graph
-from planner.job import Job
-from planner.joint_cache.decision import CacheDecision
-from planner.lowering import lower_plan
-from planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
-from planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
-from planner.schedule import Schedule
-from planner.simulator.bounds import Bound
-from planner.simulator.montecarlo import percentiles
-from planner.simulator.play import interval_trace, predicted_trace
-from planner.strategies.base import OnStep, Problem
-from planner.strategies.halo_exchange import HaloExchangeStrategy
-from planner.trace import Percentiles, Trace
-from profiles.errors import UserError
+from gnnplan.planner.cluster import Cluster, Placement, resolve
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
+from gnnplan.planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.bounds import Bound
+from gnnplan.planner.simulator.montecarlo import percentiles
+from gnnplan.planner.simulator.play import interval_trace, predicted_trace
+from gnnplan.planner.strategies.base import OnStep, Problem
+from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
+from gnnplan.planner.trace import Percentiles, Trace
+from gnnplan.profiles.errors import UserError
 
 
 def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda _: None) -> tuple[Plan, Partition]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from planner.cluster import Placement, WorkerPlace
-from profiles.machine import Link, MachineProfile, MeasuredHost
+from gnnplan.planner.cluster import Placement, WorkerPlace
+from gnnplan.profiles.machine import Link, MachineProfile, MeasuredHost
 
 _MBIT = 125e3  # bytes a second
 

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from pydantic import NonNegativeInt
 
-from planner.graph import Graph
-from planner.halo import Halo, LocalBlock
-from profiles.contract import Contract
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo, LocalBlock
+from gnnplan.profiles.contract import Contract
 
 _SAMPLED_ROWS = 2000
 

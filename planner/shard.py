@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from planner.array_file import ArrayFile
-from planner.graph import Graph
-from planner.halo import Halo
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.joint_cache.overlap import as_sent
-from planner.joint_cache.region import NO_ROWS, kept_halo
+from gnnplan.planner.array_file import ArrayFile
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.joint_cache.overlap import as_sent
+from gnnplan.planner.joint_cache.region import NO_ROWS, kept_halo
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from planner.plan import Plan
-from profiles.contract import replacing
+from gnnplan.planner.plan import Plan
+from gnnplan.profiles.contract import replacing
 
 _PORT = 29500  # torchrun's own
 _SCRIPT = """\
@@ -21,7 +21,7 @@ export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={th
 exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
     --nnodes={num_hosts} --node-rank={rank} --nproc-per-node={num_workers} \\
     --master-addr="${{MASTER_ADDR:-{first}}}" --master-port="${{MASTER_PORT:-{port}}}" \\
-    -m runtime plan.json . "$@"
+    -m gnnplan.runtime plan.json . "$@"
 """
 
 

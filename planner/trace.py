@@ -8,8 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from planner.schedule import Category
-from profiles.contract import Contract, Document
+from gnnplan.planner.schedule import Category
+from gnnplan.profiles.contract import Contract, Document
 
 
 class Span(Contract):

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from pydantic import PositiveFloat
 
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.job import Job
-from planner.plan import Partition, Plan
-from planner.rapa.prune import Pruning, prune_halos
-from planner.search import make_plan
-from planner.strategies.base import Problem
-from planner.strategies.trial import Trial
-from profiles.catalog import catalog_profile
-from profiles.curves import Curve
-from profiles.errors import NoPlanFitsError
-from profiles.machine import Link
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.rapa.prune import Pruning, prune_halos
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.trial import Trial
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.curves import Curve
+from gnnplan.profiles.errors import NoPlanFitsError
+from gnnplan.profiles.machine import Link
 
 _STAGED_BYTES = 2.0**28
 

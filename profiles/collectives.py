@@ -16,9 +16,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from profiles.exchange import all_to_all
-from profiles.machine import CpuQuota
-from profiles.measure import SWEPT_ELEMENTS, Timing, clocked
+from gnnplan.profiles.exchange import all_to_all
+from gnnplan.profiles.machine import CpuQuota
+from gnnplan.profiles.measure import SWEPT_ELEMENTS, Timing, clocked
 
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
 _MIN_CALLS, _MAX_CALLS = 5, 40

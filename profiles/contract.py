@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from profiles.errors import UserError
+from gnnplan.profiles.errors import UserError
 
 
 class Contract(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from profiles.machine import MachineProfile, OperatorTable
+from gnnplan.profiles.machine import MachineProfile, OperatorTable
 
 
 @dataclass(frozen=True, slots=True)

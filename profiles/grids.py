@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from profiles.operators import OPERATORS
+from gnnplan.profiles.operators import OPERATORS
 
 Shape = tuple[float, ...]
 Axes = dict[str, tuple[float, ...]]
@@ -50,7 +50,7 @@ class Grid:
 
 
 def temporary_bytes(shape: Shape) -> float:
-    """Of one of the temporaries that attention makes on a GPU: [E, H, C] in `profiles.kernels.attention`."""
+    """Of one of the temporaries that attention makes on a GPU: [E, H, C] in `gnnplan.profiles.kernels.attention`."""
     num_rows, degree, width = shape
     return 4 * num_rows * degree * width
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, TypedDict
 
-from profiles.agents import Agents, HostGroup
-from profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.agents import Agents, HostGroup
+from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
 
 HOSTS_VARIABLE = "GNNPLAN_HOSTS"
 

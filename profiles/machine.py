@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from profiles.contract import Contract, Document
+from gnnplan.profiles.contract import Contract, Document
 
 Provenance = Literal["measured", "published", "scaled"]
 
@@ -153,7 +153,7 @@ class MachineProfile(Document):
         members: the hosts of that session, by the ranks of their workers, as they were limited (none: a machine
             on its own, or a profile of a version that did not tell).
         host: the one of them that this is.
-        operators: name to table; the names are those of `profiles.operators.OPERATORS`.
+        operators: name to table; the names are those of `gnnplan.profiles.operators.OPERATORS`.
         corrections: what the last calibration changed (none: as profiled).
         based_on: fingerprint of the profile that was calibrated.
     """

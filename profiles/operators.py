@@ -16,13 +16,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from profiles.kernels.activation import activate_, activate_backward_
-from profiles.kernels.attend import attend_backward, attend_forward
-from profiles.kernels.attention import EdgeBlock
-from profiles.kernels.dense import gather_rows, matmul
-from profiles.kernels.loss import loss_and_grad
-from profiles.kernels.sparse import csr_tensor, spmm_add_
-from profiles.measure import in_turn
+from gnnplan.profiles.kernels.activation import activate_, activate_backward_
+from gnnplan.profiles.kernels.attend import attend_backward, attend_forward
+from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.dense import gather_rows, matmul
+from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
+from gnnplan.profiles.measure import in_turn
 
 Call = Callable[[], object]
 NUM_WORDS = 8192  # columns of sparse features, as many as the larger of the usual graphs have

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from profiles.measure import SWEPT_ELEMENTS
+from gnnplan.profiles.measure import SWEPT_ELEMENTS
 
 _CHAIN = 8
 _REPEATS = 8

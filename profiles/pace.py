@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from profiles.measure import Timing
+from gnnplan.profiles.measure import Timing
 
 _MATMUL_SIZE, _NUM_MATMULS = 192, 20
 _SWEPT_ELEMENTS, _NUM_SWEEPS = 2**20, 6

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from profiles.measure import Timing
+from gnnplan.profiles.measure import Timing
 
 Probe = Callable[[], tuple[Timing, ...]]
 _AGREEMENT = 0.15

@@ -10,13 +10,13 @@ from itertools import combinations
 import torch
 import torch.distributed as dist
 
-from profiles.collectives import Pattern, time_collective
-from profiles.grids import Grid, Shape
-from profiles.machine import CollectiveTable, CpuQuota, OperatorTable, Point
-from profiles.measure import Timing, sustained
-from profiles.operators import OPERATORS, timed_call
-from profiles.passes import Probe
-from profiles.torchrun import first_rank_of_host
+from gnnplan.profiles.collectives import Pattern, time_collective
+from gnnplan.profiles.grids import Grid, Shape
+from gnnplan.profiles.machine import CollectiveTable, CpuQuota, OperatorTable, Point
+from gnnplan.profiles.measure import Timing, sustained
+from gnnplan.profiles.operators import OPERATORS, timed_call
+from gnnplan.profiles.passes import Probe
+from gnnplan.profiles.torchrun import first_rank_of_host
 
 _MIN_COLLECTIVE_POINTS = 3
 _LONG_COLLECTIVE_S = 0.3  # 100 Mbit/s carry 4 MiB in more, 200 in less: four times that is timed as well

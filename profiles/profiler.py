@@ -13,21 +13,21 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from profiles.agents import HostGroup
-from profiles.errors import UserError
-from profiles.grids import GRIDS, Grid
-from profiles.launch import Event, emit, hosts_here, launch
-from profiles.machine import MachineProfile
-from profiles.measure import Timing
-from profiles.memory import worker_memory_bytes
-from profiles.operators import OPERATORS
-from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
-from profiles.pace import Paced, PaceMaker, at_mean_pace
-from profiles.passes import Probe, in_passes
-from profiles.probes import Probes, Workers, any_worker, largest, workers_of_this_host
-from profiles.quota import find_cpu_quota
-from profiles.steal import Patience
-from profiles.torchrun import local_device
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.grids import GRIDS, Grid
+from gnnplan.profiles.launch import Event, emit, hosts_here, launch
+from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.measure import Timing
+from gnnplan.profiles.memory import worker_memory_bytes
+from gnnplan.profiles.operators import OPERATORS
+from gnnplan.profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+from gnnplan.profiles.pace import Paced, PaceMaker, at_mean_pace
+from gnnplan.profiles.passes import Probe, in_passes
+from gnnplan.profiles.probes import Probes, Workers, any_worker, largest, workers_of_this_host
+from gnnplan.profiles.quota import find_cpu_quota
+from gnnplan.profiles.steal import Patience
+from gnnplan.profiles.torchrun import local_device
 
 
 def profile_machine(
@@ -87,7 +87,7 @@ def _profile_hosts(
     if not torch.cuda.is_available():
         _compile_kernels()
     with tempfile.TemporaryDirectory(prefix="gnnplan-profile-") as folder:
-        launch("profiles.worker", [folder, "--grid", grid], hosts=hosts, folder=Path(folder), on_event=relay)
+        launch("gnnplan.profiles.worker", [folder, "--grid", grid], hosts=hosts, folder=Path(folder), on_event=relay)
         return [MachineProfile.load(profile_path(Path(folder), rank)) for rank in range(len(hosts))]
 
 

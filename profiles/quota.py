@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from profiles.cgroups import core_limit
-from profiles.machine import CpuQuota
+from gnnplan.profiles.cgroups import core_limit
+from gnnplan.profiles.machine import CpuQuota
 
 _SPIN_S = 1.2  # a dozen of the longest usual periods, 0.1 s
 _STALL_S = 0.5e-3

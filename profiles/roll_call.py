@@ -15,7 +15,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 
-from profiles.launch import is_peer_loss
+from gnnplan.profiles.launch import is_peer_loss
 
 WAIT_S = 2.0
 _LEAST_S = 0.1  # asked of each, also of those that are asked last

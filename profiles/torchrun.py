@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiles.launch import reporting_errors
+from gnnplan.profiles.launch import reporting_errors
 
 if TYPE_CHECKING:
     import torch

@@ -1,17 +1,17 @@
-"""`torchrun -m profiles.worker FOLDER --grid NAME`: one profiling worker. `gnnplan profile` starts it."""
+"""`torchrun -m gnnplan.profiles.worker FOLDER --grid NAME`: one profiling worker. `gnnplan profile` starts it."""
 
 from __future__ import annotations
 
 import argparse
 import os
 
-from profiles.grids import GRIDS
-from profiles.torchrun import local_device, process_group, start_worker, worker_parser
+from gnnplan.profiles.grids import GRIDS
+from gnnplan.profiles.torchrun import local_device, process_group, start_worker, worker_parser
 
 
 def main() -> None:
     """Measures beside the other workers; the first worker of each host writes its profile."""
-    parser = worker_parser("profiles.worker", __doc__)
+    parser = worker_parser("gnnplan.profiles.worker", __doc__)
     parser.add_argument("--grid", choices=sorted(GRIDS), default="quick")
     start_worker(parser, _run)
 
@@ -19,7 +19,7 @@ def main() -> None:
 def _run(arguments: argparse.Namespace) -> None:
     import torch_geometric.nn  # noqa: F401  resident in a training worker, so counted as its base
 
-    from profiles.profiler import measure_as_worker, profile_path
+    from gnnplan.profiles.profiler import measure_as_worker, profile_path
 
     with process_group(local_device(), arguments.timeout_s):
         profile = measure_as_worker(arguments.grid)

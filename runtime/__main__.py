@@ -1,22 +1,22 @@
-"""`torchrun -m runtime PLAN FOLDER`: one worker of a plan. `gnnplan run` starts it."""
+"""`torchrun -m gnnplan.runtime PLAN FOLDER`: one worker of a plan. `gnnplan run` starts it."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from profiles.torchrun import start_worker, worker_parser
+from gnnplan.profiles.torchrun import start_worker, worker_parser
 
 
 def main() -> None:
     """Runs this process's worker; the folder holds `shards/`."""
-    parser = worker_parser("runtime", __doc__)
+    parser = worker_parser("gnnplan.runtime", __doc__)
     parser.add_argument("plan", type=Path, help="plan file")
     start_worker(parser, _run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from runtime.worker import run_worker
+    from gnnplan.runtime.worker import run_worker
 
     run_worker(arguments.plan, arguments.folder, timeout_s=arguments.timeout_s)
 

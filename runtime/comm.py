@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from planner.shard import Shard
-from profiles.exchange import all_to_all
-from profiles.kernels import pool
-from profiles.kernels.dense import gather_rows, stack_rows
-from runtime.recorder import Recorder
-from runtime.transfer import Transfer, exchanged, exchanging
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.exchange import all_to_all
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.dense import gather_rows, stack_rows
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.transfer import Transfer, exchanged, exchanging
 
 
 @dataclass

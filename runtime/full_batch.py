@@ -11,14 +11,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.schedule import Category
-from planner.shard import Shard
-from profiles.kernels import pool
-from profiles.kernels.loss import loss_and_grad
-from runtime.metrics import hits
-from runtime.model import WorkerModel
-from runtime.recorder import Recorder
-from runtime.reference import build_optimizer
+from gnnplan.planner.schedule import Category
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.runtime.metrics import hits
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.reference import build_optimizer
 
 
 class MaskedLoss(torch.autograd.Function):
@@ -47,7 +47,8 @@ class EpochRecord:
         begun: the epoch it computed, an earlier one where the others went on without it (None: the same).
         num_members: workers that took part (0: all).
         oldest: epochs, age of the oldest halo rows or gradients used.
-        adjusted: what was decided after it about the rows to make, fields of `planner.trace.Adjusted` (None: nothing).
+        adjusted: what was decided after it about the rows to make, fields of `gnnplan.planner.trace.Adjusted`
+            (None: nothing).
     """
 
     epoch: int

@@ -6,7 +6,7 @@ old. Stale gradients are used rather than none, since where the weights come to 
 model, and its gradient is what has vanished; dropping them would leave a bias however small the steps are
 (PipeGCN, Wan et al. 2022, proves convergence with both stale). Fixed inputs are received once and are never stale.
 
-Kept rows lie on the device, or in the region that the workers of a host share (`runtime.shared_halo`).
+Kept rows lie on the device, or in the region that the workers of a host share (`gnnplan.runtime.shared_halo`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.joint_cache.decision import CacheDecision, Travel
-from planner.program import Program, Step
-from planner.shard import Shard
-from profiles.kernels import pool
-from profiles.kernels.dense import gather_rows
-from runtime.comm import HaloExchanger
-from runtime.host_region import HostRegion
-from runtime.recorder import Recorder
-from runtime.shared_halo import SharedHalo, part_of
-from runtime.transfer import Transfer
+from gnnplan.planner.joint_cache.decision import CacheDecision, Travel
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import Program, Step
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.dense import gather_rows
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.host_region import HostRegion
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.shared_halo import SharedHalo, part_of
+from gnnplan.runtime.transfer import Transfer
 
 
 @dataclass

@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.joint_cache.decision import CacheDecision
-from planner.joint_cache.layout import RegionLayout
-from planner.program import Program
-from planner.shard import Shard
-from profiles.kernels.dense import gather_rows
-from runtime.sampling.page_lock import CudaRegistrar
-from runtime.shared_memory import group_of_host, make_memory, share_memory
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.joint_cache.layout import RegionLayout
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import Program
+from gnnplan.profiles.kernels.dense import gather_rows
+from gnnplan.runtime.sampling.page_lock import CudaRegistrar
+from gnnplan.runtime.shared_memory import group_of_host, make_memory, share_memory
 
 REGION_NAME = "gnnplan-region"
 """As which it shows in /proc/PID/maps."""

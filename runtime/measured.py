@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.joint_cache.decision import CacheDecision
-from planner.plan import Plan
-from planner.trace import Adjusted, Span, Trace
-from runtime.full_batch import EpochRecord
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Adjusted, Span, Trace
+from gnnplan.runtime.full_batch import EpochRecord
 
 UNTIMED_EPOCHS = 2
 """First epochs, in which buffers and code are made: no figure counts them."""

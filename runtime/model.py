@@ -10,17 +10,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from planner.job import Job
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.program import Program, Step
-from planner.shard import Shard
-from profiles.kernels.activation import dropout_key, keep_mask
-from profiles.kernels.attention import EdgeBlock
-from profiles.kernels.sparse import csr_tensor
-from runtime.comm import HaloExchange, HaloExchanger
-from runtime.halo_cache import CachingExchanger
-from runtime.host_region import HostRegion
-from runtime.operators import (
+from gnnplan.planner.job import Job
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import Program, Step
+from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
+from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.runtime.comm import HaloExchange, HaloExchanger
+from gnnplan.runtime.halo_cache import CachingExchanger
+from gnnplan.runtime.host_region import HostRegion
+from gnnplan.runtime.operators import (
     Activate,
     Aggregate,
     Attend,
@@ -31,9 +31,9 @@ from runtime.operators import (
     MultiplySparse,
     SparseInput,
 )
-from runtime.precompute import input_value, precompute_hops
-from runtime.recorder import Recorder
-from runtime.reference import INPUT_LAYER, build_pyg_model
+from gnnplan.runtime.precompute import input_value, precompute_hops
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.reference import INPUT_LAYER, build_pyg_model
 
 
 class WorkerModel:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from planner.program import Step
-from profiles.kernels.activation import activate_, activate_backward_
-from profiles.kernels.attend import Scores, attend_backward, attend_forward
-from profiles.kernels.attention import EdgeBlock
-from profiles.kernels.dense import matmul, transposed
-from profiles.kernels.sparse import spmm, spmm_add_
-from runtime.comm import HaloExchanger
-from runtime.recorder import Recorder
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.kernels.activation import activate_, activate_backward_
+from gnnplan.profiles.kernels.attend import Scores, attend_backward, attend_forward
+from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.dense import matmul, transposed
+from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.recorder import Recorder
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from planner.shard import Shard
-from profiles.kernels.sparse import csr_tensor, spmm, spmm_add_
-from runtime.comm import HaloExchanger
-from runtime.operators import Block, SparseInput
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.kernels.sparse import csr_tensor, spmm, spmm_add_
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.operators import Block, SparseInput
 
 Value = Tensor | SparseInput
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from planner.schedule import Category
+from gnnplan.planner.schedule import Category
 
 
 @dataclass

@@ -12,8 +12,8 @@ from torch_geometric.nn import TAGConv
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from planner.graph import Graph
-from planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import ModelSpec, TrainingSpec
 
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
 

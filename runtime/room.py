@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from planner.plan import Plan
-from profiles.errors import UserError
-from profiles.memory import worker_memory_bytes
+from gnnplan.planner.plan import Plan
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.memory import worker_memory_bytes
 
 
 def check_room(plan: Plan, rank: int, device: torch.device, num_workers_here: int) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.shard import Shard
-from profiles.kernels import pool
-from runtime.comm import HaloExchanger
-from runtime.host_region import HostRegion
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.kernels import pool
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.host_region import HostRegion
 
 
 @dataclass(frozen=True)

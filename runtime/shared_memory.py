@@ -14,8 +14,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from profiles.errors import UserError
-from profiles.memory import available_bytes
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.memory import available_bytes
 
 
 def group_of_host(hosts: Sequence[int], rank: int, timeout_s: float) -> dist.ProcessGroup | None:

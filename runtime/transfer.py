@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from profiles.exchange import all_to_all, start_all_to_all
-from runtime.recorder import Recorder
+from gnnplan.profiles.exchange import all_to_all, start_all_to_all
+from gnnplan.runtime.recorder import Recorder
 
 _watcher: ThreadPoolExecutor | None = None
 

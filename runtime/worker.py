@@ -15,24 +15,24 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.hybrid.staging import Staged
-from planner.plan import Plan
-from planner.shard import Shard
-from planner.weather.sleeps import planned_sleeps_s
-from profiles.contract import replacing
-from profiles.kernels import pool
-from profiles.kernels.heap import return_freed_memory
-from profiles.launch import emit
-from profiles.roll_call import naming_lost_workers
-from profiles.steal import StealWatch
-from runtime.full_batch import EpochRecord, FullBatchTrainer
-from runtime.host_region import HostRegion
-from runtime.hybrid.trainer import HybridTrainer
-from runtime.measured import UNTIMED_EPOCHS, measured_trace
-from runtime.model import WorkerModel
-from runtime.partial.hybrid import PartialHybridTrainer
-from runtime.partial.trainer import PartialReduceTrainer
-from runtime.room import check_room
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.weather.sleeps import planned_sleeps_s
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.heap import return_freed_memory
+from gnnplan.profiles.launch import emit
+from gnnplan.profiles.roll_call import naming_lost_workers
+from gnnplan.profiles.steal import StealWatch
+from gnnplan.runtime.full_batch import EpochRecord, FullBatchTrainer
+from gnnplan.runtime.host_region import HostRegion
+from gnnplan.runtime.hybrid.trainer import HybridTrainer
+from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.partial.hybrid import PartialHybridTrainer
+from gnnplan.runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.runtime.room import check_room
 
 MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.emulation import kernel
-from profiles.errors import RunFailedError, UserError
-from profiles.launch import HOSTS_VARIABLE
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.emulation import kernel
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.launch import HOSTS_VARIABLE
 
 
 def _can_emulate() -> bool:
@@ -79,7 +79,10 @@ def remains(identity: str) -> list[str]:
 
 def processes_of(identity: str) -> list[int]:
     """The emulation's reaper, and all whose environment names its hosts; zombies have no environment."""
-    hosts, reaper = f"{HOSTS_VARIABLE}={tempfile.gettempdir()}/{identity}-", ["planner.emulation.reaper", identity]
+    hosts, reaper = (
+        f"{HOSTS_VARIABLE}={tempfile.gettempdir()}/{identity}-",
+        ["gnnplan.planner.emulation.reaper", identity],
+    )
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import RunFailedError
 from tests import warm
 
 pytestmark = pytest.mark.distributed
@@ -13,7 +13,7 @@ import os, sys
 from datetime import timedelta
 from pathlib import Path
 import torch, torch.distributed as dist
-from profiles.launch import emit, reporting_errors
+from gnnplan.profiles.launch import emit, reporting_errors
 rank, folder, how = int(os.environ["RANK"]), Path(sys.argv[1]), sys.argv[2]
 with reporting_errors(folder, rank):
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))

@@ -1,7 +1,8 @@
 """Workers that start warm: forked from one process that has imported torch and PyG, in place of torchrun.
 
-A worker of `profiles.launch.launch` imports for seconds what a test needs for a tenth of one. Tests of torchrun, of
-failures and of emulated hosts start workers by `profiles.launch`; tests of what workers compute may start them here.
+A worker of `gnnplan.profiles.launch.launch` imports for seconds what a test needs for a tenth of one. Tests of
+torchrun, of failures and of emulated hosts start workers by `gnnplan.profiles.launch`; tests of what workers compute
+may start them here.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from multiprocessing.connection import Connection, wait
 
 import pytest
 
-from profiles.errors import RunFailedError
-from profiles.launch import _EVENT_MARK
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.launch import _EVENT_MARK
 
-_PRELOADED = ["runtime.worker", "runtime.mini_batch.job_worker"]
+_PRELOADED = ["gnnplan.runtime.worker", "gnnplan.runtime.mini_batch.job_worker"]
 _LONGEST_S = 170.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def launch(module, arguments, *, hosts, folder, on_event=None, environment=None):
-    """As `profiles.launch.launch`, for workers of one host with one thread each that are not meant to fail."""
+    """As `gnnplan.profiles.launch.launch`, for workers of one host with one thread each that are not meant to fail."""
     (host,) = hosts
     assert host.threads == 1, "the process they are forked from was started with one"
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ def runs(*, warm=True):
     """Within, plans that are run start their workers like this (or not: by torchrun)."""
     with pytest.MonkeyPatch.context() as patch:
         if warm:
-            patch.setattr("planner.run.launch", launch)
+            patch.setattr("gnnplan.planner.run.launch", launch)
         yield
 
 
@@ -76,7 +77,7 @@ def _meeting():
     """A store on loopback, where the workers find each other; it goes with its last reference."""
     import torch.distributed.elastic.rendezvous  # noqa: F401  first: it loads what is imported next as a plugin
 
-    from profiles.rendezvous import LoopbackRendezvous
+    from gnnplan.profiles.rendezvous import LoopbackRendezvous
 
     return LoopbackRendezvous("warm", timedelta(seconds=60))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from planner.cluster import CLUSTER_FILE, Cluster, DeviceSpec, device_profile, profile_file, with_profile
-from profiles.contract import Document, check_writable
-from profiles.errors import UserError
-from profiles.machine import MachineProfile
+from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, DeviceSpec, device_profile, profile_file, with_profile
+from gnnplan.profiles.contract import Document, check_writable
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import MachineProfile
 
 
 def calibrated_files(

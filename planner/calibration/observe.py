@@ -9,13 +9,13 @@ from itertools import accumulate
 
 import numpy as np
 
-from planner.calibration.fit import Sample
-from planner.lowering import lower_plan
-from planner.plan import Plan
-from planner.schedule import Schedule, Task
-from planner.simulator.steady import play_epochs
-from planner.trace import Trace
-from profiles.machine import MachineProfile
+from gnnplan.planner.calibration.fit import Sample
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.schedule import Schedule, Task
+from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.machine import MachineProfile
 
 COLLECTIVES = ("all_reduce", "all_to_all")
 CLOCK_S = 1e-9  # what no clock of ours resolves
@@ -142,8 +142,9 @@ def _sample(task: Task, measured_s: float, epoch_s: float, pace: float, now_s: f
 def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
     """Seconds from the last member's coming to the last one's end, when nobody waits any more: mean over epochs.
 
-    Some exchanges wait for a core and some do not (`profiles.collectives`); an epoch has several, so their mean counts.
-    The shortest and the longest are left out where there are enough: of one epoch that went wrong nothing is learnt.
+    Some exchanges wait for a core and some do not (`gnnplan.profiles.collectives`); an epoch has several, so their mean
+    counts. The shortest and the longest are left out where there are enough: of one epoch that went wrong nothing is
+    learnt.
     """
     members = [edges[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))

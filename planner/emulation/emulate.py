@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from planner.cluster import Cluster, HostSpec, expand_hosts
-from planner.emulation import kernel
-from planner.emulation.weather import Spell, Weather
-from profiles.agents import die_with_parent
-from profiles.errors import RunFailedError, UserError
-from profiles.launch import HOSTS_VARIABLE, HostEntry
+from gnnplan.planner.cluster import Cluster, HostSpec, expand_hosts
+from gnnplan.planner.emulation import kernel
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.profiles.agents import die_with_parent
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.launch import HOSTS_VARIABLE, HostEntry
 
 _MAX_HOSTS = 250
 _GRACE_S = 10.0  # for the command to end when asked to
@@ -40,7 +40,7 @@ class EmulatedHost:
 def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = None) -> int:
     """Runs `command` with the cluster's hosts up; returns its exit code, as shells give it where a signal ended it.
 
-    The command sees the hosts through the environment variable that `profiles.launch` reads, so
+    The command sees the hosts through the environment variable that `gnnplan.profiles.launch` reads, so
     `gnnplan run` inside it starts each host's workers in that host's namespace and CPU quota. What the
     command leaves running when it ends is ended too.
 
@@ -99,7 +99,7 @@ def emulated(cluster: Cluster) -> Iterator[tuple[str, tuple[EmulatedHost, ...], 
     identity = f"gnnplan{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix=f"{identity}-"))
     reaper = subprocess.Popen(
-        [sys.executable, "-P", "-m", "planner.emulation.reaper", identity, str(folder)],
+        [sys.executable, "-P", "-m", "gnnplan.planner.emulation.reaper", identity, str(folder)],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.errors import RunFailedError, UserError
 
 INTERFACE = "eth0"
 CPU_PERIOD_US = 10_000

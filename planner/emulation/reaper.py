@@ -1,4 +1,4 @@
-"""`python -m planner.emulation.reaper ID FOLDER`: takes an emulation down when its owner is gone.
+"""`python -m gnnplan.planner.emulation.reaper ID FOLDER`: takes an emulation down when its owner is gone.
 
 It waits on a pipe from the owner. The pipe closes when the owner ends, however it ends, so nothing
 stays behind even when the owner is killed. FOLDER is the emulation's own, and removed with it.
@@ -11,8 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from planner.emulation.kernel import take_down
-from profiles.errors import RunFailedError, UserError
+from gnnplan.planner.emulation.kernel import take_down
+from gnnplan.profiles.errors import RunFailedError, UserError
 
 
 def main() -> None:

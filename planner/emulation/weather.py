@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from profiles.contract import Contract, Document
-from profiles.errors import UserError
+from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.errors import UserError
 
 Factor = Annotated[float, Field(gt=0, le=1)]
 

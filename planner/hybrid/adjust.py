@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.hybrid.dependencies import Dependencies, Rates
-from planner.hybrid.prefixes import bound_s, one_price
-from planner.hybrid.ranking import Ranking, rank
+from gnnplan.planner.hybrid.dependencies import Dependencies, Rates
+from gnnplan.planner.hybrid.prefixes import bound_s, one_price
+from gnnplan.planner.hybrid.ranking import Ranking, rank
 
 _MAX_DRIFT = 0.1  # of T_e / T_v since the last sort: no cost is then off by more
 

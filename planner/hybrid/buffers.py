@@ -1,16 +1,16 @@
-"""The large tensors of one epoch of a worker that replicates, as `runtime.hybrid` makes and drops them."""
+"""The large tensors of one epoch of a worker that replicates, as `gnnplan.runtime.hybrid` makes and drops them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from planner.buffers import Buffers, Epoch
-from planner.hybrid.sizes import LevelSize, Replicas
-from planner.hybrid.steps import StepLevels, step_levels
-from planner.joint_cache.decision import NO_CACHE
-from planner.plan import Plan
-from planner.program import Program, Step
-from planner.shapes import WorkerShape
+from gnnplan.planner.buffers import Buffers, Epoch
+from gnnplan.planner.hybrid.sizes import LevelSize, Replicas
+from gnnplan.planner.hybrid.steps import StepLevels, step_levels
+from gnnplan.planner.joint_cache.decision import NO_CACHE
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program, Step
 
 
 def hybrid_buffers(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from planner.hybrid.dependencies import Dependencies, Rates, replicas
-from planner.hybrid.levels import Levels
-from planner.hybrid.neighbourhood import Neighbourhood
+from gnnplan.planner.hybrid.dependencies import Dependencies, Rates, replicas
+from gnnplan.planner.hybrid.levels import Levels
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from planner.hybrid.adjust import Adjuster
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.dependencies import Charge, Dependencies, Rates
-from planner.hybrid.lagrangian import relax
-from planner.hybrid.levels import Levels
-from planner.hybrid.neighbourhood import Neighbourhood
+from gnnplan.planner.hybrid.adjust import Adjuster
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.dependencies import Charge, Dependencies, Rates
+from gnnplan.planner.hybrid.lagrangian import relax
+from gnnplan.planner.hybrid.levels import Levels
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood
 
 Method = Literal["prefixes", "greedy", "cut"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from planner.hybrid.dependencies import Rates
-from planner.job import Adjust, DependencyMode
-from profiles.contract import Contract
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.job import Adjust, DependencyMode
+from gnnplan.profiles.contract import Contract
 
 
 class WorkerDependencies(Contract):

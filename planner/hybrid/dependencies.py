@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import NonNegativeFloat
 
-from planner.hybrid.levels import Levels
-from planner.hybrid.neighbourhood import HopCounts, Neighbourhood, count_hops, sum_over_hops
-from profiles.contract import Contract
+from gnnplan.planner.hybrid.levels import Levels
+from gnnplan.planner.hybrid.neighbourhood import HopCounts, Neighbourhood, count_hops, sum_over_hops
+from gnnplan.profiles.contract import Contract
 
 
 class Rates(Contract):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.hybrid.closure import Closure, Held
+from gnnplan.planner.hybrid.closure import Closure, Held
 
 _MAX_CUTS = 30
 _TICKS = 2.0**50  # that the sum of all gains is divided into: capacities are integers

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from pydantic import NonNegativeInt
 
-from planner.costs import FLOAT_BYTES
-from planner.job import ModelSpec
-from planner.program import LayerDecision, Program, layer_widths
-from planner.shapes import WorkerShape
-from profiles.contract import Contract
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import LayerDecision, Program, layer_widths
+from gnnplan.profiles.contract import Contract
 
 _ENTRY_BYTES = 8  # int32 column and float32 value of a CSR entry
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.costs import ZERO, OperatorCosts, backward_cost, forward_cost, total
-from planner.hybrid.sizes import LevelSize, Replicas
-from planner.hybrid.steps import StepLevels, step_levels
-from planner.lowering import FullBatchLowering
-from planner.plan import Plan
-from planner.program import Step
-from planner.shapes import WorkerShape
-from profiles.curves import Estimate
+from gnnplan.planner.costs import ZERO, OperatorCosts, backward_cost, forward_cost, total
+from gnnplan.planner.hybrid.sizes import LevelSize, Replicas
+from gnnplan.planner.hybrid.steps import StepLevels, step_levels
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.curves import Estimate
 
 
 @dataclass
@@ -56,7 +56,7 @@ class HybridLowering(FullBatchLowering):
         return self.replicas.step_shape(worker, self.shapes[worker], step, self._levels)
 
     def _gather(self, step: Step, worker: int, cost: OperatorCosts) -> Estimate:
-        """Forward: the matrices of `planner.hybrid.matrices`, or for an attention the rows put in its order."""
+        """Forward: the matrices of `gnnplan.planner.hybrid.matrices`, or for an attention the rows put in its order."""
         own, size, width = self.shapes[worker], self._size(step, worker), step.in_width
         if step.op == "exchange":
             return cost.copy((own.num_local + size.num_replicas + size.num_fetched) * width)

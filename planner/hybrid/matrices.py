@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from planner.halo import LocalBlock, select_columns
-from planner.hybrid.neighbourhood import Neighbourhood
-from planner.hybrid.split import Split
+from gnnplan.planner.halo import LocalBlock, select_columns
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood
+from gnnplan.planner.hybrid.split import Split
 
 
 def neighbourhood_rows(matrix: sp.csr_matrix, block: LocalBlock, near: Neighbourhood) -> sp.csr_matrix:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.costs import FLOAT_BYTES
-from planner.hybrid.buffers import hybrid_buffers
-from planner.hybrid.sizes import LevelSize, Replicas
-from planner.memory import MemoryEstimate, estimate_memory
-from planner.program import Program
-from planner.shapes import WorkerShape
-from profiles.machine import MachineProfile
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.hybrid.buffers import hybrid_buffers
+from gnnplan.planner.hybrid.sizes import LevelSize, Replicas
+from gnnplan.planner.memory import MemoryEstimate, estimate_memory
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program
+from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES, _LONG_BYTES = 4, 8
 _ENTRY_BYTES = FLOAT_BYTES + _INDEX_BYTES

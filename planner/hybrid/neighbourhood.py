@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from planner.halo import LocalBlock
+from gnnplan.planner.halo import LocalBlock
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.ranking import Ranking
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.ranking import Ranking
 
 _PRICE_PRECISION = 1e-6  # relative
 

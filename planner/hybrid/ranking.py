@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from planner.hybrid.dependencies import Charge, Dependencies, Rates
+from gnnplan.planner.hybrid.dependencies import Charge, Dependencies, Rates
 
 _CLASSES_PER_DOUBLING = 4
 

@@ -10,14 +10,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from planner.costs import FLOAT_BYTES
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.levels import Levels
-from planner.hybrid.lowering import HybridLowering
-from planner.hybrid.sizes import ReplicaSizes
-from planner.hybrid.steps import step_levels
-from planner.network import Network
-from planner.program import Program
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.levels import Levels
+from gnnplan.planner.hybrid.lowering import HybridLowering
+from gnnplan.planner.hybrid.sizes import ReplicaSizes
+from gnnplan.planner.hybrid.steps import step_levels
+from gnnplan.planner.network import Network
+from gnnplan.planner.steps import Program
 
 _NUM_RECENT = 3  # epochs whose median counts: one that was disturbed is none
 _NUM_STEADY = 15  # epochs for which the proportion of T_e to T_v stays: dependencies are sorted by it

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.hybrid.memory import Staging
-from planner.hybrid.sizes import Replicas
+from gnnplan.planner.hybrid.memory import Staging
+from gnnplan.planner.hybrid.sizes import Replicas
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from pydantic import NonNegativeInt, model_validator
 
-from planner.halo import Halo
-from planner.hybrid.neighbourhood import Neighbourhood
-from planner.hybrid.split import Split
-from planner.hybrid.steps import StepLevels
-from planner.program import Step
-from planner.shapes import WorkerShape
-from profiles.contract import Contract
+from gnnplan.planner.halo import Halo
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood
+from gnnplan.planner.hybrid.split import Split
+from gnnplan.planner.hybrid.steps import StepLevels
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.contract import Contract
 
 
 class LevelSize(Contract):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.levels import Levels
-from planner.hybrid.neighbourhood import Neighbourhood
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.levels import Levels
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from planner.array_file import ArrayFile
-from planner.graph import Graph
-from planner.halo import Halo, LocalBlock
-from planner.hybrid.dependencies import Charge, Dependencies, find_dependencies
-from planner.hybrid.levels import Levels, levels_of, sparse_row_bytes
-from planner.hybrid.matrices import neighbourhood_rows
-from planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
-from planner.hybrid.split import Split, make_split
-from planner.plan import Partition, Plan
-from planner.program import Program
+from gnnplan.planner.array_file import ArrayFile
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo, LocalBlock
+from gnnplan.planner.hybrid.dependencies import Charge, Dependencies, find_dependencies
+from gnnplan.planner.hybrid.levels import Levels, levels_of, sparse_row_bytes
+from gnnplan.planner.hybrid.matrices import neighbourhood_rows
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
+from gnnplan.planner.hybrid.split import Split, make_split
+from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.steps import Program
 
 
 @dataclass(frozen=True)

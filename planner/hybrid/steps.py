@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.program import Program, Step
+from gnnplan.planner.steps import Program, Step
 
 _GATHERS = ("aggregate", "attend")  # an attention's exchange only brings its rows together
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.halo import Halo
+from gnnplan.planner.halo import Halo
 
 RESERVE_BYTES = 64 * 2**20
 """Left free on every device that keeps rows, for what the memory model does not see."""

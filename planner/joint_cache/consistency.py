@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.cluster import Placement
-from planner.joint_cache.decision import CacheDecision
-from planner.joint_cache.layout import RegionLayout
-from planner.program import Program
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.joint_cache.layout import RegionLayout
+from gnnplan.planner.steps import Program
 
 Counts = Sequence[Sequence[int]]
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import NonNegativeInt
 
-from planner.job import RefreshInterval
-from planner.program import Step
-from profiles.contract import Contract
+from gnnplan.planner.job import RefreshInterval
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.contract import Contract
 
 Travel = Literal["all", "fresh", "none"]
 """Which halo rows of a step are sent in an epoch: all, those that are not kept, or none."""

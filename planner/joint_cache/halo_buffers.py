@@ -1,16 +1,19 @@
-"""The large tensors of one worker's halo exchanges, as `runtime.comm` and `runtime.halo_cache` make and drop them."""
+"""The large tensors of one worker's halo exchanges.
+
+Made and dropped as `gnnplan.runtime.comm` and `gnnplan.runtime.halo_cache` do it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from planner.joint_cache.decision import CacheDecision, Travel
-from planner.program import Program, Step
-from planner.shapes import WorkerShape
+from gnnplan.planner.joint_cache.decision import CacheDecision, Travel
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program, Step
 
 if TYPE_CHECKING:
-    from planner.buffers import Buffers
+    from gnnplan.planner.buffers import Buffers
 
 
 def kept_fixed(program: Program, cache: CacheDecision) -> list[Step]:

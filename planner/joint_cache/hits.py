@@ -23,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.joint_cache.tiers import arrange
+from gnnplan.planner.joint_cache.tiers import arrange
 
 Policy = Literal["overlap", "fifo", "lru"]
 Lookups = Literal["at_once", "one_by_one"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.joint_cache.decision import CacheDecision
-from planner.program import Program
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.steps import Program
 
 _FLOAT_BYTES, _STAMP_BYTES = 4, 8
 _ALIGNED_BYTES = 64  # a cache line: what one worker writes shares none with what another does

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.halo import Halo
+from gnnplan.planner.halo import Halo
 
 
 def overlap_ratio(halo: Halo) -> np.ndarray:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.halo import Halo
-from planner.joint_cache.decision import CacheDecision, RegionDecision
-from planner.joint_cache.overlap import fresh_counts, overlap_ratio
-from planner.joint_cache.tiers import shared_vertices
+from gnnplan.planner.halo import Halo
+from gnnplan.planner.joint_cache.decision import CacheDecision, RegionDecision
+from gnnplan.planner.joint_cache.overlap import fresh_counts, overlap_ratio
+from gnnplan.planner.joint_cache.tiers import shared_vertices
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.graph import Graph
-from planner.job import EdgeListGraph, GraphSpec, NpzGraph, OgbGraph, PygGraph, RmatGraph
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import EdgeListGraph, GraphSpec, NpzGraph, OgbGraph, PygGraph, RmatGraph
 
 
 def load_graph(spec: GraphSpec) -> Graph:
@@ -12,24 +12,24 @@ def load_graph(spec: GraphSpec) -> Graph:
     Raises:
         UserError: any malformed input, in one line that starts with the file.
     """
-    # Imported here: PyG alone takes seconds to import, and `planner.generate` needs this package.
+    # Imported here: PyG alone takes seconds to import, and `gnnplan.planner.generate` needs this package.
     if isinstance(spec, NpzGraph):
-        from planner.loaders.npz import load_npz
+        from gnnplan.planner.loaders.npz import load_npz
 
         return load_npz(spec).validate()
     if isinstance(spec, PygGraph):
-        from planner.loaders.pyg import load_pyg
+        from gnnplan.planner.loaders.pyg import load_pyg
 
         return load_pyg(spec).validate()
     if isinstance(spec, OgbGraph):
-        from planner.loaders.ogb import load_ogb
+        from gnnplan.planner.loaders.ogb import load_ogb
 
         return load_ogb(spec).validate()
     if isinstance(spec, EdgeListGraph):
-        from planner.loaders.edge_list import load_edge_list
+        from gnnplan.planner.loaders.edge_list import load_edge_list
 
         return load_edge_list(spec).validate()
-    from planner.generate import generate_rmat, generate_sbm
+    from gnnplan.planner.generate import generate_rmat, generate_sbm
 
     graph = generate_rmat(spec) if isinstance(spec, RmatGraph) else generate_sbm(spec)
     return graph.validate()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.graph import Graph
-from planner.job import EdgeListGraph
-from planner.loaders.finish import Parts, finish
-from planner.loaders.read import read_npy, read_table
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import EdgeListGraph
+from gnnplan.planner.loaders.finish import Parts, finish
+from gnnplan.planner.loaders.read import read_npy, read_table
 
 
 def load_edge_list(spec: EdgeListGraph) -> Graph:

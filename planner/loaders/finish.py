@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from planner.edges import edges_from_keys, symmetric_keys
-from planner.graph import Graph
-from planner.job import GraphOptions
-from profiles.errors import UserError
+from gnnplan.planner.edges import edges_from_keys, symmetric_keys
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import GraphOptions
+from gnnplan.profiles.errors import UserError
 
 MASK_KEYS = ("train_mask", "val_mask", "test_mask")
 _MAX_NODES = 2**31 - 1

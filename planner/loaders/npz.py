@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from planner.graph import Graph
-from planner.job import NpzGraph
-from planner.loaders.finish import MASK_KEYS, Parts, finish
-from planner.loaders.read import read_npz
-from profiles.errors import UserError
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.loaders.finish import MASK_KEYS, Parts, finish
+from gnnplan.planner.loaders.read import read_npz
+from gnnplan.profiles.errors import UserError
 
 _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
 _KEYS = ("edge_index", "num_nodes", "x", "y", *_CSR_KEYS, *MASK_KEYS)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.graph import Graph
-from planner.job import OgbGraph
-from planner.loaders.finish import MASK_KEYS, Parts, finish
-from planner.loaders.read import read_npz, read_table
-from profiles.errors import UserError
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import OgbGraph
+from gnnplan.planner.loaders.finish import MASK_KEYS, Parts, finish
+from gnnplan.planner.loaders.read import read_npz, read_table
+from gnnplan.profiles.errors import UserError
 
 _SPLIT_FILES = ("train.csv.gz", "valid.csv.gz", "test.csv.gz")
 

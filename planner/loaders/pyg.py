@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from planner.graph import Graph
-from planner.job import PygGraph
-from planner.loaders.finish import MASK_KEYS, Parts, finish
-from planner.loaders.read import reading, require_file
-from profiles.errors import UserError
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import PygGraph
+from gnnplan.planner.loaders.finish import MASK_KEYS, Parts, finish
+from gnnplan.planner.loaders.read import reading, require_file
+from gnnplan.profiles.errors import UserError
 
 
 def load_pyg(spec: PygGraph) -> Graph:

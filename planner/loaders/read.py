@@ -13,7 +13,7 @@ from typing import IO
 
 import numpy as np
 
-from profiles.errors import UserError
+from gnnplan.profiles.errors import UserError
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch.stages import StageTimes
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.minibatch.bound import EpochBound, epoch_bound, relaxed_ratio, split_bounds
-from planner.minibatch.policy import Buffers
-from planner.minibatch.shorten import ENOUGH, ShortEpoch, shortened
-from planner.minibatch.simulate import Played, simulate, simulate_within
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch.bound import EpochBound, epoch_bound, relaxed_ratio, split_bounds
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.shorten import ENOUGH, ShortEpoch, shortened
+from gnnplan.planner.minibatch.simulate import Played, simulate, simulate_within
+from gnnplan.planner.minibatch.stages import StageTimes
 
 _PAPER_GPU_SLOTS = 10  # MorphGL, section 5.1
 _TRY_ALL = 32  # batches up to which every split is tried with every `hold`

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.minibatch.bound import epoch_bound
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch.bound import epoch_bound
+from gnnplan.planner.minibatch.stages import StageTimes
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntervalVar, IntVar, LiteralT

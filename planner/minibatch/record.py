@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from planner.job import Job
-from planner.minibatch.stages import StageTimes
-from profiles.contract import Contract, Document
+from gnnplan.planner.job import Job
+from gnnplan.planner.minibatch.stages import StageTimes
+from gnnplan.profiles.contract import Contract, Document
 
 RUN_FILE = "mini_batch.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiles.errors import NoPlanFitsError, UserError
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 MAX_SLOTS = 10
 _USABLE = 0.9  # of what is free: an allocator's blocks are larger than what they hold, and batches differ

@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from planner.cluster import Cluster, expand_hosts
-from planner.job import Job
-from planner.minibatch.record import RUN_FILE, MiniBatchRun
-from profiles.agents import HostGroup
-from profiles.errors import UserError
-from profiles.launch import Event, hosts_here, launch
-from profiles.profiler import num_usable_cores
+from gnnplan.planner.cluster import Cluster, expand_hosts
+from gnnplan.planner.job import Job
+from gnnplan.planner.minibatch.record import RUN_FILE, MiniBatchRun
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import Event, hosts_here, launch
+from gnnplan.profiles.profiler import num_usable_cores
 
 WRITTEN = (RUN_FILE, "model.pt", "workers.log")
 
@@ -56,7 +56,7 @@ def run_mini_batches(
     with TemporaryDirectory(prefix="gnnplan-job-") as own:
         handed = job.with_paths_from(Path.cwd()).save(Path(own) / "job.json")
         arguments = [str(handed), str(folder), f"--timeout-s={timeout_s}"]
-        launch("runtime.mini_batch", arguments, hosts=hosts, folder=folder, on_event=on_event)
+        launch("gnnplan.runtime.mini_batch", arguments, hosts=hosts, folder=folder, on_event=on_event)
     return MiniBatchRun.load(folder / RUN_FILE)
 
 

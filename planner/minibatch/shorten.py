@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planner.minibatch.bound import split_bounds
-from planner.minibatch.policy import Buffers
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch.bound import split_bounds
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.stages import StageTimes
 
 ENOUGH = 400  # batches that are played: the epoch's begin and end are small beside what lies between
 _MOST = 1000  # where so many are needed to hold two rounds of the CPU's threads

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from planner.minibatch.policy import Action, Buffers, DualBufferPolicy
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch.policy import Action, Buffers, DualBufferPolicy
+from gnnplan.planner.minibatch.stages import StageTimes
 
 _NS = 1e9
 _LOOK_EVERY = 64  # events, at how long the epoch takes at least

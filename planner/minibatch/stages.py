@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from profiles.contract import Contract
+from gnnplan.profiles.contract import Contract
 
 
 class SideBySide(Contract):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.halo import Halo
-from planner.job import ModelSpec
-from planner.program import num_hops
+from gnnplan.planner.halo import Halo
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import num_hops
 
 
 def contributing_vertices(halo: Halo, train_mask: np.ndarray, model: ModelSpec) -> np.ndarray:

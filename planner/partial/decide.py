@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.job import Job
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import majority
-from planner.weather.play import Waiting, figures, replicas_of
-from planner.weather.sections import Sections
-from profiles.errors import UserError
+from gnnplan.planner.job import Job
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import majority
+from gnnplan.planner.weather.play import Waiting, figures, replicas_of
+from gnnplan.planner.weather.sections import Sections
+from gnnplan.profiles.errors import UserError
 
 ALPHAS = (1.0, 0.5, 0.25, 0.1, 0.0)
 STALENESSES = (1, 2, 3, 5)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from profiles.contract import Contract
+from gnnplan.profiles.contract import Contract
 
 Absent = Literal["reuse", "scale"]
 """What stands in for the gradients of workers that are missing from a step."""

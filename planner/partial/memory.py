@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planner.cluster import Placement
-from planner.costs import FLOAT_BYTES
-from planner.hybrid.sizes import Replicas
-from planner.hybrid.steps import step_levels
-from planner.plan import Plan
-from planner.program import Program
-from planner.shapes import WorkerShape
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.hybrid.sizes import Replicas
+from gnnplan.planner.hybrid.steps import step_levels
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import Program
 
 
 def mailbox_bytes(program: Program, shape: WorkerShape, rank: int = 0, replicas: Replicas | None = None) -> int:

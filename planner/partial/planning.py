@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.halo import Halo
-from planner.job import Job
-from planner.partial.contributing import contributing_vertices
-from planner.partial.decide import choose_partial_reduce
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.memory import mailbox_bytes_of, mean_bytes, on_device
-from planner.plan import Plan, WorkerLoad
-from planner.schedule import Schedule
-from planner.weather.model import WeatherFigures
-from planner.weather.play import Waiting, aligned_sections, figures, replicas_of
+from gnnplan.planner.halo import Halo
+from gnnplan.planner.job import Job
+from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.decide import choose_partial_reduce
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.memory import mailbox_bytes_of, mean_bytes, on_device
+from gnnplan.planner.plan import Plan, WorkerLoad
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.weather.model import WeatherFigures
+from gnnplan.planner.weather.play import Waiting, aligned_sections, figures, replicas_of
 
 
 def without_kept_rows(job: Job) -> Job:

@@ -6,8 +6,8 @@ from bisect import bisect_left
 
 import numpy as np
 
-from planner.rapa.pairs import HaloPairs
-from planner.rapa.seconds import Cost, Fits
+from gnnplan.planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.seconds import Cost, Fits
 
 _ROUNDING = 1e-9
 

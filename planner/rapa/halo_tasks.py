@@ -8,12 +8,12 @@ from typing import Self
 
 import numpy as np
 
-from planner.costs import FLOAT_BYTES
-from planner.joint_cache.decision import CacheDecision
-from planner.lowering import FullBatchLowering, with_overhead_s
-from planner.program import Program
-from planner.schedule import Category
-from profiles.curves import Estimate
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.lowering import FullBatchLowering, with_overhead_s
+from gnnplan.planner.schedule import Category
+from gnnplan.planner.steps import Program
+from gnnplan.profiles.curves import Estimate
 
 _HALO_OPS = ("aggregate", "exchange", "attend")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.graph import Graph
-from planner.halo import Halo, LocalBlock
-from planner.joint_cache.overlap import overlap_ratio
-from planner.partition import vertex_weights
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo, LocalBlock
+from gnnplan.planner.joint_cache.overlap import overlap_ratio
+from gnnplan.planner.partition import vertex_weights
 
 
 def influence_scores(graph: Graph, halo: Halo) -> np.ndarray:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.rapa.pairs import Loads
-from planner.rapa.seconds import Cost
+from gnnplan.planner.rapa.pairs import Loads
+from gnnplan.planner.rapa.seconds import Cost
 
 
 @dataclass(frozen=True)

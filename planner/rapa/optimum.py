@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from planner.rapa.adjust_halos import adjust_halos
-from planner.rapa.give_back import give_back
-from planner.rapa.linear import LinearCost
-from planner.rapa.pairs import HaloPairs, Loads
+from gnnplan.planner.rapa.adjust_halos import adjust_halos
+from gnnplan.planner.rapa.give_back import give_back
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.pairs import HaloPairs, Loads
 
 _TICKS = 10**7  # that the largest cost, and the largest influence, are divided into
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.graph import Graph
-from planner.halo import Halo
-from planner.rapa.influence import influence_scores
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import Halo
+from gnnplan.planner.rapa.influence import influence_scores
 
 
 @dataclass(frozen=True)

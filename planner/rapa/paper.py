@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.costs import OperatorCosts
-from planner.rapa.linear import LinearCost
-from planner.shapes import WorkerShape
-from profiles.catalog.traffic import PAPER_BYTES, PAPER_DEGREE, PAPER_EXTENT
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.profiles.catalog.traffic import PAPER_BYTES, PAPER_DEGREE, PAPER_EXTENT
 
 ALPHA = 0.35  # of SpMM against MM, as in the paper's code
 

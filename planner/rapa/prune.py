@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.program import LayerDecision
-from planner.rapa.adjust_halos import adjust_halos
-from planner.rapa.give_back import give_back
-from planner.rapa.pairs import HaloPairs
-from planner.rapa.seconds import Cost, Fits, SecondsCost
-from planner.strategies.trial import Trial
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.rapa.adjust_halos import adjust_halos
+from gnnplan.planner.rapa.give_back import give_back
+from gnnplan.planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.seconds import Cost, Fits, SecondsCost
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.trial import Trial
 
 
 @dataclass(frozen=True)

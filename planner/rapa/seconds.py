@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.lowering import FullBatchLowering
-from planner.network import Network
-from planner.program import LayerDecision, Program
-from planner.rapa.halo_tasks import HaloTasks, cache_of_less, split_program
-from planner.rapa.pairs import Loads
-from planner.shapes import WorkerShape
-from planner.strategies.trial import Trial
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.network import Network
+from gnnplan.planner.rapa.halo_tasks import HaloTasks, cache_of_less, split_program
+from gnnplan.planner.rapa.pairs import Loads
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import LayerDecision, Program
+from gnnplan.planner.strategies.trial import Trial
 
 RESERVED_BYTES = 100_000_000  # the paper's beta
 
@@ -28,7 +28,7 @@ class SecondsCost:
     """Predicted seconds of one partition under one order of operators: lambda = T_comp + T_comm (equations 13 to 15).
 
     Both terms are seconds, so neither needs a weight: the paper's alpha weighs SpMM against MM where both
-    are unitless (`planner.rapa.paper`). T_comp is every task of the worker, T_comm what its port takes for
+    are unitless (`gnnplan.planner.rapa.paper`). T_comp is every task of the worker, T_comm what its port takes for
     its rows; where exchanges are overlapped they are added all the same. Forward and backward turn a port's two
     directions about, so their mean counts: each halo vertex pruned then frees its worker as much as its owner. Where
     rows are kept between epochs both are means over a refresh interval, and a smaller halo keeps the same share of its

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from planner.minibatch.record import MiniBatchRun
-from planner.report.units import seconds, size
+from gnnplan.planner.minibatch.record import MiniBatchRun
+from gnnplan.planner.report.units import seconds, size
 
 _STAGES = {
     "cpu_batch": ("CPU makes a batch", "cpu_batching_s"),

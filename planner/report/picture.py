@@ -7,8 +7,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 
-from planner.trace import Span, Trace
-from profiles.contract import replacing
+from gnnplan.planner.trace import Span, Trace
+from gnnplan.profiles.contract import replacing
 
 _COLORS = {"compute": "#4477aa", "communicate": "#ee6677", "host": "#ccbb44"}
 

@@ -9,13 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from planner.compare import Comparison, Figure, TaskFigure
-from planner.plan import FullBatchDecision, Plan, WorkerLoad
-from planner.report.units import seconds, size
-from planner.session import changes_since_profiled
-from planner.trace import Trace
-from profiles.machine import CollectiveTable, MachineProfile
-from profiles.steal import TOLERATED_SHARE
+from gnnplan.planner.compare import Comparison, Figure, TaskFigure
+from gnnplan.planner.plan import FullBatchDecision, Plan, WorkerLoad
+from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.session import changes_since_profiled
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.machine import CollectiveTable, MachineProfile
+from gnnplan.profiles.steal import TOLERATED_SHARE
 
 _NUM_TASKS_SHOWN = 8
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.schedule import Schedule
-from planner.simulator.engine import compile_schedule, play, without_contention
-from planner.simulator.event_loop import Ints, Tables
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.engine import compile_schedule, play, without_contention
+from gnnplan.planner.simulator.event_loop import Ints, Tables
 
 
 @dataclass(frozen=True)

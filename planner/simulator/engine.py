@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.schedule import Schedule
-from planner.simulator.event_loop import Ints, Tables, Workspace, make_workspace, play_once, play_replicas
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.event_loop import Ints, Tables, Workspace, make_workspace, play_once, play_replicas
 
 _MAX_SHOWN_KEYS = 8
 

@@ -1,4 +1,4 @@
-"""The compiled event loop behind `planner.simulator.engine`: arrays in, arrays out."""
+"""The compiled event loop behind `gnnplan.planner.simulator.engine`: arrays in, arrays out."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.schedule import Schedule
-from planner.simulator.engine import compile_schedule, play_many
-from planner.simulator.event_loop import Ints
-from planner.simulator.steady import epochs_to_play
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.engine import compile_schedule, play_many
+from gnnplan.planner.simulator.event_loop import Ints
+from gnnplan.planner.simulator.steady import epochs_to_play
 
 _UPPER_QUARTILE = NormalDist().inv_cdf(0.75)
 _MAX_SPREADS_ABOVE_MEDIAN = 20.0
@@ -23,8 +23,8 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     was seen to vary by is of all of them together.
 
     Lognormal with median `seconds` and interquartile range `spread_s`: positive, and skewed to the
-    right as delays on a busy machine are. A collective's `seconds` are a mean (`profiles.collectives`): its draws
-    are as wide by their logarithm and have that mean. Draws are cut at 20 spreads above `seconds`, which
+    right as delays on a busy machine are. A collective's `seconds` are a mean (`gnnplan.profiles.collectives`): its
+    draws are as wide by their logarithm and have that mean. Draws are cut at 20 spreads above `seconds`, which
     leaves the median and the quartiles as they are and keeps a task whose spread is many times
     its median from drawing hours. A task without spread, or with `seconds` 0, is constant. The
     first rows stay the same when `num_replicas` grows.

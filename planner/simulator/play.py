@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.schedule import Schedule
-from planner.simulator.steady import play_epochs
-from planner.trace import Span, Trace
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.trace import Span, Trace
 
 
 def predicted_trace(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.schedule import Schedule
-from planner.simulator.engine import compile_schedule, play
-from planner.simulator.event_loop import Ints
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.simulator.event_loop import Ints
 
 _PERIODS = 24  # of the longest quota, over which epochs are played
 _MOST_EPOCHS = 48

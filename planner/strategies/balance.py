@@ -45,7 +45,7 @@ def concentrated_shares(shares: Sequence[float]) -> list[tuple[float, ...]]:
     """The same shares for the workers that have most, and none for the others: of 1, 2, 4 ... workers.
 
     Exchanges end with the slowest port: a worker behind a slow link can cost more than it computes, and the more
-    workers there are the more rows travel. No worker is left out of the run: see `planner.partition`.
+    workers there are the more rows travel. No worker is left out of the run: see `gnnplan.planner.partition`.
     """
     order = np.argsort(-np.asarray(shares), kind="stable")
     counts = [2**power for power in range(len(shares).bit_length()) if 2**power < len(shares)]

@@ -8,14 +8,14 @@ from typing import Protocol
 
 import numpy as np
 
-from planner.cluster import Placement
-from planner.graph import Graph
-from planner.halo import nothing_pruned
-from planner.hybrid.replicated import Replicated
-from planner.job import Job
-from planner.plan import Candidate, FullBatchDecision, WorkerLoad
-from planner.schedule import Schedule
-from planner.simulator.bounds import Bound
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import nothing_pruned
+from gnnplan.planner.hybrid.replicated import Replicated
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import Candidate, FullBatchDecision, WorkerLoad
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.bounds import Bound
 
 OnStep = Callable[[str], None]
 

@@ -2,8 +2,8 @@
 
 The axes decided here: partitioner, each worker's share of the graph, features dense or sparse, and per layer
 the order of multiplication and aggregation, with the input features aggregated once where that is exact.
-Where the job pins it, halos are pruned on top (`planner.rapa`), and the plan is approximate if that is faster; or
-workers make some rows of their halos themselves (`planner.strategies.hybrid`), and it is exact.
+Where the job pins it, halos are pruned on top (`gnnplan.planner.rapa`), and the plan is approximate if that is faster;
+or workers make some rows of their halos themselves (`gnnplan.planner.strategies.hybrid`), and it is exact.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from itertools import islice
 import numpy as np
 import scipy.sparse as sp
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import Halo, build_halo, prune_halo
-from planner.job import Balance, Partitioner
-from planner.lowering import FullBatchLowering
-from planner.partition import partition
-from planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad
-from planner.rapa.prune import prune_halos
-from planner.schedule import Schedule
-from planner.shapes import WorkerShape
-from planner.simulator.bounds import Bound
-from planner.strategies.balance import equal_shares, shares_by_speed
-from planner.strategies.base import Decided, OnStep, Problem
-from planner.strategies.hybrid import replicated
-from planner.strategies.joint_cache import with_break_even
-from planner.strategies.shares import Tried, epoch_s_of, search_shares
-from planner.strategies.trial import Trial, feature_formats, overlap_options, with_share
-from profiles.errors import NoPlanFitsError
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import Halo, build_halo, prune_halo
+from gnnplan.planner.job import Balance, Partitioner
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.partition import partition
+from gnnplan.planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad
+from gnnplan.planner.rapa.prune import prune_halos
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.simulator.bounds import Bound
+from gnnplan.planner.strategies.balance import equal_shares, shares_by_speed
+from gnnplan.planner.strategies.base import Decided, OnStep, Problem
+from gnnplan.planner.strategies.hybrid import replicated
+from gnnplan.planner.strategies.joint_cache import with_break_even
+from gnnplan.planner.strategies.shares import Tried, epoch_s_of, search_shares
+from gnnplan.planner.strategies.trial import Trial, feature_formats, overlap_options, with_share
+from gnnplan.profiles.errors import NoPlanFitsError
 
 _NUM_CONSIDERED = 8
 _NUM_PRUNED = 6  # partitions

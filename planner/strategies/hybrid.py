@@ -12,20 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.decision import DependencyDecision, WorkerDependencies
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.levels import why_not
-from planner.joint_cache.capacity import RESERVE_BYTES
-from planner.joint_cache.decision import NO_CACHE
-from planner.plan import FullBatchDecision
-from planner.program import LayerDecision
-from planner.strategies.base import OnStep
-from planner.strategies.hybrid_trial import HybridTrial, Masks
-from planner.strategies.op_order import layer_options
-from planner.strategies.shares import Tried, epoch_s_of
-from planner.strategies.trial import Trial
-from profiles.errors import UserError
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.decision import DependencyDecision, WorkerDependencies
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.levels import why_not
+from gnnplan.planner.joint_cache.capacity import RESERVE_BYTES
+from gnnplan.planner.joint_cache.decision import NO_CACHE
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.base import OnStep
+from gnnplan.planner.strategies.hybrid_trial import HybridTrial, Masks
+from gnnplan.planner.strategies.op_order import layer_options
+from gnnplan.planner.strategies.shares import Tried, epoch_s_of
+from gnnplan.planner.strategies.trial import Trial
+from gnnplan.profiles.errors import UserError
 
 _MOST_HALVINGS = 6  # of budgets that turn out not to fit
 _SLOW_LINK = 10.0  # times slower than planned: by what pays then it is chosen what is staged

@@ -9,20 +9,20 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from planner.hybrid.decide import HybridDecision, decide
-from planner.hybrid.dependencies import Dependencies, Rates, find_dependencies
-from planner.hybrid.levels import Levels, levels_of, sparse_row_bytes
-from planner.hybrid.lowering import HybridLowering
-from planner.hybrid.matrices import neighbourhood_rows
-from planner.hybrid.memory import Staging
-from planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
-from planner.hybrid.rates import predicted_rates
-from planner.hybrid.replicated import Replicated
-from planner.hybrid.sizes import Replicas, most_sizes, replica_sizes
-from planner.hybrid.split import Split, SplitWork, make_split, work_of
-from planner.hybrid.staging import dependency_triples
-from planner.program import LayerDecision
-from planner.strategies.trial import Trial
+from gnnplan.planner.hybrid.decide import HybridDecision, decide
+from gnnplan.planner.hybrid.dependencies import Dependencies, Rates, find_dependencies
+from gnnplan.planner.hybrid.levels import Levels, levels_of, sparse_row_bytes
+from gnnplan.planner.hybrid.lowering import HybridLowering
+from gnnplan.planner.hybrid.matrices import neighbourhood_rows
+from gnnplan.planner.hybrid.memory import Staging
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
+from gnnplan.planner.hybrid.rates import predicted_rates
+from gnnplan.planner.hybrid.replicated import Replicated
+from gnnplan.planner.hybrid.sizes import Replicas, most_sizes, replica_sizes
+from gnnplan.planner.hybrid.split import Split, SplitWork, make_split, work_of
+from gnnplan.planner.hybrid.staging import dependency_triples
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.trial import Trial
 
 Masks = Sequence[np.ndarray]
 """bool [levels, h] of every worker: some of its dependencies."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.costs import FLOAT_BYTES
-from planner.joint_cache.capacity import REGION_RESERVE_BYTES, RESERVE_BYTES, joint_capacities
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.joint_cache.region import decide_rows
-from planner.program import LayerDecision
+from gnnplan.planner.costs import FLOAT_BYTES
+from gnnplan.planner.joint_cache.capacity import REGION_RESERVE_BYTES, RESERVE_BYTES, joint_capacities
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.joint_cache.region import decide_rows
+from gnnplan.planner.steps import LayerDecision
 
 if TYPE_CHECKING:
-    from planner.strategies.trial import Trial
+    from gnnplan.planner.strategies.trial import Trial
 
 _HALVINGS = 6  # of what may be kept, in search of what fits, and of the shares from 0 to 1, of the break-even
 _FITTINGS = 3  # tries to make room for what putting rows together takes

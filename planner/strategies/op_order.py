@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.job import Job
-from planner.program import LayerDecision
+from gnnplan.planner.job import Job
+from gnnplan.planner.steps import LayerDecision
 
 
 def layer_options(job: Job, layer: int, *, sparse_features: bool) -> tuple[LayerDecision, ...]:

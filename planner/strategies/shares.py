@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.job import Balance
-from planner.plan import FullBatchDecision
-from planner.strategies.balance import NUM_ROUNDS, concentrated_shares, is_balanced, refined_shares
-from planner.strategies.trial import Trial
+from gnnplan.planner.job import Balance
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.strategies.balance import NUM_ROUNDS, concentrated_shares, is_balanced, refined_shares
+from gnnplan.planner.strategies.trial import Trial
 
 Tried = tuple[float, Trial, FullBatchDecision]
 """A decision with the seconds of its epoch and the trial they were found by."""

@@ -8,23 +8,23 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.costs import OperatorCosts
-from planner.halo import Halo, nothing_pruned
-from planner.hybrid.lowering import HybridLowering
-from planner.hybrid.memory import estimate_hybrid_memory
-from planner.hybrid.replicated import Replicated
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.lowering import FullBatchLowering
-from planner.memory import MemoryEstimate, estimate_memory
-from planner.partial.decide import most_staleness
-from planner.partial.memory import mailbox_bytes, mean_bytes, on_device, sums_bytes
-from planner.program import LayerDecision, Program, build_program, num_hops
-from planner.shapes import WorkerShape, worker_shapes
-from planner.simulator.steady import play_epochs
-from planner.strategies.base import Problem
-from planner.strategies.joint_cache import choose_cache
-from planner.strategies.op_order import layer_options
-from profiles.errors import UserError
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.halo import Halo, nothing_pruned
+from gnnplan.planner.hybrid.lowering import HybridLowering
+from gnnplan.planner.hybrid.memory import estimate_hybrid_memory
+from gnnplan.planner.hybrid.replicated import Replicated
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.memory import MemoryEstimate, estimate_memory
+from gnnplan.planner.partial.decide import most_staleness
+from gnnplan.planner.partial.memory import mailbox_bytes, mean_bytes, on_device, sums_bytes
+from gnnplan.planner.shapes import WorkerShape, worker_shapes
+from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.steps import LayerDecision, Program, build_program, num_hops
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.joint_cache import choose_cache
+from gnnplan.planner.strategies.op_order import layer_options
+from gnnplan.profiles.errors import UserError
 
 
 @dataclass

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.emulation.weather import Weather
-from planner.weather.model import MarkovWeather, SleepWeather, TwoState
-from planner.weather.sleeps import sleeps_s
-from profiles.errors import UserError
+from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState
+from gnnplan.planner.weather.sleeps import sleeps_s
+from gnnplan.profiles.errors import UserError
 
 _MOST_CHANGES = 10_000  # of one rate in a run, about: more cost minutes to draw and say nothing new
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 
 import numpy as np
 
-from planner.trace import Trace
-from planner.weather.model import MarkovWeather, WorkerWeather
-from planner.weather.two_state import durations, split
-from profiles.errors import UserError
+from gnnplan.planner.trace import Trace
+from gnnplan.planner.weather.model import MarkovWeather, WorkerWeather
+from gnnplan.planner.weather.two_state import durations, split
+from gnnplan.profiles.errors import UserError
 
 LEAST_EPOCHS = 20
 _NOTHING_S = 1e-9

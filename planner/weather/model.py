@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from profiles.contract import Contract
+from gnnplan.profiles.contract import Contract
 
 Share = Annotated[float, Field(gt=0, le=1)]
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.schedule import Schedule
-from planner.weather.conditions import Conditions, fair, under_markov, under_sleeps
-from planner.weather.model import MarkovWeather, ModelledWeather, WeatherFigures
-from planner.weather.rounds import Work, new_state, play_run
-from planner.weather.sections import Sections, sections_of
-from profiles.errors import UserError
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.weather.conditions import Conditions, fair, under_markov, under_sleeps
+from gnnplan.planner.weather.model import MarkovWeather, ModelledWeather, WeatherFigures
+from gnnplan.planner.weather.rounds import Work, new_state, play_run
+from gnnplan.planner.weather.sections import Sections, sections_of
+from gnnplan.profiles.errors import UserError
 
 NUM_REPLICAS = 100
 _MOST_EPOCHS = 200  # of a replica: by then a run has seen what a longer one sees

@@ -1,8 +1,8 @@
-"""The compiled epochs behind `planner.weather.play`: one run under weather, step by step.
+"""The compiled epochs behind `gnnplan.planner.weather.play`: one run under weather, step by step.
 
 A worker's whole epoch can be played as soon as it begins: what it waits for was sent by workers that began it
 together with it, or before. So rounds are played one after another, and a worker that is left behind keeps the
-moments at which it will send and be ready. The rule is the runtime's own (`planner.partial.rule`).
+moments at which it will send and be ready. The rule is the runtime's own (`gnnplan.planner.partial.rule`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from planner.partial import rule
+from gnnplan.planner.partial import rule
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

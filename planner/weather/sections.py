@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.schedule import Schedule
+from gnnplan.planner.schedule import Schedule
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planner.emulation.weather import Weather
-from planner.lowering import lower_plan
-from planner.plan import Plan
-from planner.weather.conditions import Conditions, under_spells
-from planner.weather.model import ModelledWeather, WeatherFigures
-from planner.weather.play import NUM_REPLICAS, Waiting, aligned_sections, figures, replicas_of
-from profiles.errors import UserError
+from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.weather.conditions import Conditions, under_spells
+from gnnplan.planner.weather.model import ModelledWeather, WeatherFigures
+from gnnplan.planner.weather.play import NUM_REPLICAS, Waiting, aligned_sections, figures, replicas_of
+from gnnplan.profiles.errors import UserError
 
 
 def simulate_weather(

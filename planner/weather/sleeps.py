@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.plan import Plan
-from planner.weather.model import SleepWeather
-from profiles.kernels.counter import chained_key, splitmix_at
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.profiles.kernels.counter import chained_key, splitmix_at
 
 
 def sleeps_s(weather: SleepWeather, worker: int, num_epochs: int, epoch_s: float, replica: int = 0) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.weather.model import TwoState
+from gnnplan.planner.weather.model import TwoState
 
 _ROUNDS, _CONVERGED = 200, 1e-9
 _LEAST_DEVIATION = 1e-3  # of the logarithm: no clock of ours tells seconds apart more finely

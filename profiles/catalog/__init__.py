@@ -6,10 +6,10 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-from profiles.catalog.devices import Device, device_file, rates
-from profiles.catalog.roofline import operator_tables
-from profiles.errors import UserError
-from profiles.machine import MachineProfile
+from gnnplan.profiles.catalog.devices import Device, device_file, rates
+from gnnplan.profiles.catalog.roofline import operator_tables
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import MachineProfile
 
 MEASURED_FOLDER = Path(__file__).with_name("measured")
 

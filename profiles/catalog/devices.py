@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
-from profiles.catalog import traffic
-from profiles.contract import Contract, Document
-from profiles.machine import Provenance
+from gnnplan.profiles.catalog import traffic
+from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.machine import Provenance
 
 DEVICES_FILE = Path(__file__).with_name("devices.toml")
 

@@ -1,16 +1,16 @@
 """Operator tables of a device that was not profiled here, by a roofline.
 
 `seconds = launches * launch_s + max(flops / achieved FLOP/s, bytes / achieved bytes/s)`, with the
-bytes of `profiles.catalog.traffic` and the rates of `profiles.catalog.devices`.
+bytes of `gnnplan.profiles.catalog.traffic` and the rates of `gnnplan.profiles.catalog.devices`.
 """
 
 from __future__ import annotations
 
 from itertools import product
 
-from profiles.catalog import traffic
-from profiles.catalog.devices import Rates, Table1
-from profiles.machine import OperatorTable, Point
+from gnnplan.profiles.catalog import traffic
+from gnnplan.profiles.catalog.devices import Rates, Table1
+from gnnplan.profiles.machine import OperatorTable, Point
 
 Shape = tuple[float, ...]
 

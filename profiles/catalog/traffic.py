@@ -1,6 +1,6 @@
 """Bytes each operator moves through device memory, and how many kernels it launches.
 
-The formulas follow `profiles.operators` and `profiles.kernels` as they run on CUDA, kernel by
+The formulas follow `gnnplan.profiles.operators` and `gnnplan.profiles.kernels` as they run on CUDA, kernel by
 kernel: every pass over an operand counts once, nothing is assumed to stay in a cache. Floats are
 4 bytes, CSR indices 4, row indices 8. A row at a random place moves at least a 32-byte sector.
 """

@@ -11,7 +11,7 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
+from gnnplan.profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
 
 
 def dropout_key(seed: int, epoch: int, layer: int) -> int:

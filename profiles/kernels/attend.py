@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from profiles.kernels import pool
-from profiles.kernels.attention import EdgeBlock, attention_backward, attention_forward
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.attention import EdgeBlock, attention_backward, attention_forward
 
 
 @dataclass(frozen=True, slots=True)

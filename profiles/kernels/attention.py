@@ -15,7 +15,7 @@ import torch
 from numba import njit, prange
 from torch import Tensor
 
-from profiles.kernels import pool
+from gnnplan.profiles.kernels import pool
 
 NEGATIVE_SLOPE = 0.2
 _EPSILON = 1e-16  # as torch_geometric.utils.softmax

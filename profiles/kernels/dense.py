@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from profiles.kernels import pool
+from gnnplan.profiles.kernels import pool
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from profiles.kernels import pool
-from profiles.kernels.dense import gather_rows
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.dense import gather_rows
 
 
 def loss_and_grad(logits: Tensor, rows: Tensor, y: Tensor, denominator: int) -> tuple[Tensor, Tensor]:

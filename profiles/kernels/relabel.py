@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from profiles.kernels.counter import GOLDEN
+from gnnplan.profiles.kernels.counter import GOLDEN
 
 _EMPTY = -1
 _MIN_BITS = 10

@@ -19,9 +19,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from profiles.kernels.counter import bounded, chained_key, splitmix_at
-from profiles.kernels.csc import Csc
-from profiles.kernels.relabel import LocalIds
+from gnnplan.profiles.kernels.counter import bounded, chained_key, splitmix_at
+from gnnplan.profiles.kernels.csc import Csc
+from gnnplan.profiles.kernels.relabel import LocalIds
 
 _DOMAIN = 0x6E65696768626F72  # sets these keys apart from those of dropout
 ALL = -1  # the fan-out that takes every neighbour

@@ -1,4 +1,4 @@
-"""Neighbour sampling as Triton kernels: the same draws as `profiles.kernels.sampling`, bit by bit.
+"""Neighbour sampling as Triton kernels: the same draws as `gnnplan.profiles.kernels.sampling`, bit by bit.
 
 The graph may lie in page-locked host memory, which a GPU reads directly (UVA). Without a GPU the kernels
 run under `TRITON_INTERPRET=1`, for tests.
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from profiles.kernels.counter import GOLDEN, MIX_1, MIX_2
+from gnnplan.profiles.kernels.counter import GOLDEN, MIX_1, MIX_2
 
 _GOLDEN, _MIX_1, _MIX_2 = tl.constexpr(GOLDEN), tl.constexpr(MIX_1), tl.constexpr(MIX_2)
 MAX_FAN_OUT = 128  # a vertex's draws are unrolled and stay in registers

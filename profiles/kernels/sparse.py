@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from profiles.kernels import pool
+from gnnplan.profiles.kernels import pool
 
 # torch prints a beta notice once per process for CSR tensors; it says nothing a user can act on.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")

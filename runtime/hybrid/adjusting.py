@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.hybrid.adjust import Adjuster
-from planner.hybrid.buffers import most_buffers
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.levels import Levels, levels_of
-from planner.hybrid.rates import RateMonitor, pace_of
-from planner.hybrid.split import SplitWork, make_split, work_of
-from planner.hybrid.staging import Staged
-from planner.plan import Plan
-from planner.program import Step
-from planner.trace import Adjusted
-from profiles.kernels import pool
-from runtime.full_batch import EpochRecord
-from runtime.hybrid.model import HybridModel
+from gnnplan.planner.hybrid.adjust import Adjuster
+from gnnplan.planner.hybrid.buffers import most_buffers
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.levels import Levels, levels_of
+from gnnplan.planner.hybrid.rates import RateMonitor, pace_of
+from gnnplan.planner.hybrid.split import SplitWork, make_split, work_of
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.steps import Step
+from gnnplan.planner.trace import Adjusted
+from gnnplan.profiles.kernels import pool
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.hybrid.model import HybridModel
 
 _WORTH = 0.05  # of an epoch: what another split must save at least; less is lost where weather changes again
 _PAYS_BACK = 5  # epochs in which it must save what setting it up took: weather may change again

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from planner.hybrid.matrices import cut_edges, cut_level
-from planner.hybrid.split import Split
-from profiles.kernels.attention import EdgeBlock
-from profiles.kernels.sparse import csr_tensor
-from runtime.comm import HaloExchanger
+from gnnplan.planner.hybrid.matrices import cut_edges, cut_level
+from gnnplan.planner.hybrid.split import Split
+from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.runtime.comm import HaloExchanger
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LevelBlock:
     """A gather by matrices; `own` [n, n] is shared by all levels.
 
     Args:
-        near: [n, r]; made: [s, n + r]; far: [n + s, c]; `planner.hybrid.matrices` says of what.
+        near: [n, r]; made: [s, n + r]; far: [n + s, c]; `gnnplan.planner.hybrid.matrices` says of what.
         kept: what it passes on beside own rows.
     """
 

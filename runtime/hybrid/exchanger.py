@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.shard import Shard
-from profiles.kernels import pool
-from profiles.kernels.dense import gather_rows
-from runtime.comm import HaloExchanger
-from runtime.recorder import Recorder
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.dense import gather_rows
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.recorder import Recorder
 
 
 @dataclass
@@ -73,7 +73,7 @@ class LevelExchanger(HaloExchanger):
         return out
 
     def _timed_all_to_all(self, out: Tensor, rows: Tensor) -> np.ndarray:
-        """`profiles.exchange.all_to_all`, that waits last for whom it had to wait longest before.
+        """`gnnplan.profiles.exchange.all_to_all`, that waits last for whom it had to wait longest before.
 
         gloo tells only who waits for it that rows have come: whoever comes in late must be waited for last, or the
         others seem as late.

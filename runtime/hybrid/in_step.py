@@ -18,13 +18,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from planner.hybrid.rates import shares_s
-from planner.program import Step
-from planner.trace import Adjusted
-from runtime.full_batch import EpochRecord
-from runtime.hybrid.adjusting import Adjusting, Choice
-from runtime.hybrid.clocks import seconds_behind
-from runtime.hybrid.exchanger import LevelExchanger
+from gnnplan.planner.hybrid.rates import shares_s
+from gnnplan.planner.steps import Step
+from gnnplan.planner.trace import Adjusted
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.hybrid.adjusting import Adjusting, Choice
+from gnnplan.runtime.hybrid.clocks import seconds_behind
+from gnnplan.runtime.hybrid.exchanger import LevelExchanger
 
 _NUM_LATENCIES = 9  # exchanges of few rows, whose median counts
 _CLOCK_EPOCHS = 200  # clocks drift by some seconds a day: in so many epochs by less than an exchange takes

@@ -11,24 +11,24 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from planner.hybrid.sizes import LevelSize, ReplicaSizes, most_levels
-from planner.hybrid.split import Split
-from planner.hybrid.staging import Staged
-from planner.hybrid.steps import step_levels
-from planner.job import Job
-from planner.joint_cache.decision import CacheDecision
-from planner.plan import Plan
-from planner.program import Program, Step
-from planner.shard import Shard
-from profiles.kernels import pool
-from runtime.comm import HaloExchanger
-from runtime.host_region import HostRegion
-from runtime.hybrid.blocks import LevelBlock, LevelEdges, Pair
-from runtime.hybrid.exchanger import LevelExchanger
-from runtime.hybrid.operators import ExchangeLevel, GatherLevel
-from runtime.model import WorkerModel, block_of, own_inputs
-from runtime.operators import Attend, SparseInput
-from runtime.precompute import input_value
+from gnnplan.planner.hybrid.sizes import LevelSize, ReplicaSizes, most_levels
+from gnnplan.planner.hybrid.split import Split
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.hybrid.steps import step_levels
+from gnnplan.planner.job import Job
+from gnnplan.planner.joint_cache.decision import CacheDecision
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import Program, Step
+from gnnplan.profiles.kernels import pool
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.host_region import HostRegion
+from gnnplan.runtime.hybrid.blocks import LevelBlock, LevelEdges, Pair
+from gnnplan.runtime.hybrid.exchanger import LevelExchanger
+from gnnplan.runtime.hybrid.operators import ExchangeLevel, GatherLevel
+from gnnplan.runtime.model import WorkerModel, block_of, own_inputs
+from gnnplan.runtime.operators import Attend, SparseInput
+from gnnplan.runtime.precompute import input_value
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from planner.program import Step
-from profiles.kernels import pool
-from profiles.kernels.dense import gather_rows
-from profiles.kernels.sparse import spmm_add_
-from runtime.hybrid.blocks import LevelBlock, LevelEdges
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.dense import gather_rows
+from gnnplan.profiles.kernels.sparse import spmm_add_
+from gnnplan.runtime.hybrid.blocks import LevelBlock, LevelEdges
 
 
 def spmm_into_(out: Tensor, matrix: Tensor, dense: Tensor) -> Tensor:

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from planner.hybrid.staging import Staged
-from planner.plan import Plan
-from planner.shard import Shard
-from runtime.full_batch import EpochRecord, FullBatchTrainer
-from runtime.hybrid.adjusting import Adjusting
-from runtime.hybrid.in_step import InStep
-from runtime.hybrid.model import HybridModel
-from runtime.measured import UNTIMED_EPOCHS
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shard import Shard
+from gnnplan.runtime.full_batch import EpochRecord, FullBatchTrainer
+from gnnplan.runtime.hybrid.adjusting import Adjusting
+from gnnplan.runtime.hybrid.in_step import InStep
+from gnnplan.runtime.hybrid.model import HybridModel
+from gnnplan.runtime.measured import UNTIMED_EPOCHS
 
 
 class HybridTrainer(FullBatchTrainer):

@@ -1,22 +1,22 @@
-"""`torchrun -m runtime.mini_batch JOB FOLDER`: one worker of a mini-batch job. `gnnplan minibatch` starts it."""
+"""`torchrun -m gnnplan.runtime.mini_batch JOB FOLDER`: a worker of a mini-batch job. `gnnplan minibatch` starts it."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from profiles.torchrun import start_worker, worker_parser
+from gnnplan.profiles.torchrun import start_worker, worker_parser
 
 
 def main() -> None:
     """Runs this process's worker."""
-    parser = worker_parser("runtime.mini_batch", __doc__)
+    parser = worker_parser("gnnplan.runtime.mini_batch", __doc__)
     parser.add_argument("job", type=Path, help="job file")
     start_worker(parser, _run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from runtime.mini_batch.job_worker import run_worker
+    from gnnplan.runtime.mini_batch.job_worker import run_worker
 
     run_worker(arguments.job, arguments.folder, timeout_s=arguments.timeout_s)
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from planner.minibatch.room import BatchNeeds, share_out
-from profiles.errors import NoPlanFitsError
-from runtime.mini_batch.executor import Stages, coming_again
-from runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.planner.minibatch.room import BatchNeeds, share_out
+from gnnplan.profiles.errors import NoPlanFitsError
+from gnnplan.runtime.mini_batch.executor import Stages, coming_again
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
 
 _MEASURED_BATCHES = 3
-# int64 that `profiles.kernels.sampling_gpu.sample` has alive of each vertex and edge at most, sorting included.
+# int64 that `gnnplan.profiles.kernels.sampling_gpu.sample` has alive of each vertex and edge at most, sorting included.
 _MAKING_BYTES = 16 * 8
 
 
@@ -74,7 +74,7 @@ def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None
                 f"batches need more than {memory.peak_bytes()} bytes of the device's memory, {free_bytes} are free; "
                 f"make batch_size or fan_outs smaller"
             ) from error
-    from runtime.sampling.device import can_sample, source_within  # needs Triton
+    from gnnplan.runtime.sampling.device import can_sample, source_within  # needs Triton
 
     by_gpu = can_sample(stages.loader.num_neighbors) and not stages.loader.repeats_seeds
     room = share_out(free_bytes, needs, limit_bytes=limit_bytes, num_pools=2 if by_gpu else 1)  # a stream each

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from runtime.mini_batch.executor import Renumbered, Stages
+from gnnplan.runtime.mini_batch.executor import Renumbered, Stages
 
 
 def split(stages: Stages, rank: int, size: int) -> Renumbered:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from planner.minibatch.policy import Buffers, DualBufferPolicy
-from profiles.errors import UserError
-from runtime.mini_batch.lanes import Ended, Lanes
+from gnnplan.planner.minibatch.policy import Buffers, DualBufferPolicy
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime.mini_batch.lanes import Ended, Lanes
 
 
 class Stages(Protocol):

@@ -12,13 +12,13 @@ import torch
 import torch.distributed as dist
 from torch_geometric.data import Data
 
-from planner.graph import Graph
-from planner.job import GraphSpec
-from planner.loaders import load_graph
-from profiles.kernels.csc import Csc, csc_from_edges
-from runtime.reference import dense_features
-from runtime.sampling.arguments import check_vertices
-from runtime.shared_memory import make_memory, share_memory
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import GraphSpec
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.kernels.csc import Csc, csc_from_edges
+from gnnplan.runtime.reference import dense_features
+from gnnplan.runtime.sampling.arguments import check_vertices
+from gnnplan.runtime.shared_memory import make_memory, share_memory
 
 MEMORY_NAME = "gnnplan-graph"
 """As which it shows in /proc/PID/maps."""

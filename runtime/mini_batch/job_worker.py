@@ -15,25 +15,25 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from planner.job import Job
-from planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
-from planner.minibatch.room import MAX_SLOTS
-from profiles.contract import replacing
-from profiles.errors import RunFailedError, UserError
-from profiles.kernels.counter import chained_key
-from profiles.launch import emit
-from profiles.roll_call import naming_lost_workers
-from profiles.torchrun import first_rank_of_host, local_device, process_group
-from runtime.metrics import hits
-from runtime.mini_batch.device_memory import CudaMemory, fill_device
-from runtime.mini_batch.distributed import emptying_frames, in_step, joined, num_batches_of, split
-from runtime.mini_batch.host_graph import HostGraph, load_host_graph
-from runtime.mini_batch.loader_stages import LoaderStages
-from runtime.mini_batch.profile import StageProfile, profile_stages
-from runtime.mini_batch.train import Trained, train
-from runtime.reference import build_optimizer, build_pyg_model, loss_of
-from runtime.sampling.loader import NeighborLoader
-from runtime.shared_memory import group_of_host
+from gnnplan.planner.job import Job
+from gnnplan.planner.minibatch.record import RUN_FILE, MiniBatchEpoch, MiniBatchRun
+from gnnplan.planner.minibatch.room import MAX_SLOTS
+from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.profiles.launch import emit
+from gnnplan.profiles.roll_call import naming_lost_workers
+from gnnplan.profiles.torchrun import first_rank_of_host, local_device, process_group
+from gnnplan.runtime.metrics import hits
+from gnnplan.runtime.mini_batch.device_memory import CudaMemory, fill_device
+from gnnplan.runtime.mini_batch.distributed import emptying_frames, in_step, joined, num_batches_of, split
+from gnnplan.runtime.mini_batch.host_graph import HostGraph, load_host_graph
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.runtime.mini_batch.profile import StageProfile, profile_stages
+from gnnplan.runtime.mini_batch.train import Trained, train
+from gnnplan.runtime.reference import build_optimizer, build_pyg_model, loss_of
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.shared_memory import group_of_host
 
 _PROFILED_BATCHES = 12
 _LOADING_S = 3600.0  # longest wait for the host's first worker to load the graph: disks take their time

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import Empty, Queue, SimpleQueue
 from threading import Thread
 
-from profiles.errors import RunFailedError
+from gnnplan.profiles.errors import RunFailedError
 
 _JOIN_S = 10.0
 _LOOK_S = 0.5

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.source import Source
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.source import Source
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -29,7 +29,7 @@ class LoaderStages:
             another floating-point type, half ones for instance, are converted to its own when it is trained.
         optimizer: of the model's parameters.
         loss: of logits [B, C] and labels [B].
-        gpu_source: makes the GPU's batches (`runtime.sampling.device.DeviceSource`); may be set later.
+        gpu_source: makes the GPU's batches (`gnnplan.runtime.sampling.device.DeviceSource`); may be set later.
     """
 
     def __init__(

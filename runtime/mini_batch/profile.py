@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.minibatch.policy import Buffers
-from planner.minibatch.stages import SideBySide, StageTimes
-from runtime.mini_batch.executor import Epoch, Stages, coming_again, run_epoch
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.stages import SideBySide, StageTimes
+from gnnplan.runtime.mini_batch.executor import Epoch, Stages, coming_again, run_epoch
 
 _WARM_UP = 2  # batches a thread: compilation, allocators, first touch of the data
 _SLOTS = 2

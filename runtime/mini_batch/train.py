@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.minibatch.dispatch import Dispatch, dispatch
-from planner.minibatch.policy import Buffers
-from planner.minibatch.stages import SideBySide, StageTimes
-from runtime.mini_batch.executor import Epoch, Stages, run_epoch
+from gnnplan.planner.minibatch.dispatch import Dispatch, dispatch
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.stages import SideBySide, StageTimes
+from gnnplan.runtime.mini_batch.executor import Epoch, Stages, run_epoch
 
 _FRESH = 0.5  # weight of the last epoch's mean beside what was known before
 _MOVED = 0.02  # of a stage's time: where none moves more, an epoch hardly does, and planning takes time of its own

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from profiles.kernels.dense import gather_rows
-from runtime.comm import HaloExchanger
-from runtime.partial.lateness import Lateness
-from runtime.transfer import Transfer
+from gnnplan.profiles.kernels.dense import gather_rows
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.partial.lateness import Lateness
+from gnnplan.runtime.transfer import Transfer
 
 
 @dataclass

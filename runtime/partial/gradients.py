@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.decision import PartialReduceDecision
 
 Sum = Callable[[Tensor], Tensor]
 """Adds a vector up over a group, with the same bits on every member."""

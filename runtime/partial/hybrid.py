@@ -14,19 +14,19 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.hybrid.rates import shares_s
-from planner.hybrid.staging import Staged
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.plan import Plan
-from planner.program import Step
-from planner.shard import Shard
-from runtime.full_batch import EpochRecord
-from runtime.hybrid.adjusting import Adjusting, Choice
-from runtime.hybrid.model import HybridModel
-from runtime.measured import UNTIMED_EPOCHS
-from runtime.partial.mailbox import slots_of
-from runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.planner.hybrid.rates import shares_s
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import Step
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.hybrid.adjusting import Adjusting, Choice
+from gnnplan.runtime.hybrid.model import HybridModel
+from gnnplan.runtime.measured import UNTIMED_EPOCHS
+from gnnplan.runtime.partial.mailbox import slots_of
+from gnnplan.runtime.partial.trainer import PartialReduceTrainer
 
 _SETTLING_EPOCHS = 5  # under a split in which not all wait for all, before another one is wanted
 _NUM_RECENT = 20  # epochs, the longest of which is what an epoch may take in which all wait for all

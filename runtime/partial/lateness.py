@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from planner.partial import rule
-from planner.partial.decision import PartialReduceDecision
-from profiles.kernels import pool
-from runtime.partial.mailbox import Arrival, Mailbox, PeerError
-from runtime.partial.pace import Pace
+from gnnplan.planner.partial import rule
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.profiles.kernels import pool
+from gnnplan.runtime.partial.mailbox import Arrival, Mailbox, PeerError
+from gnnplan.runtime.partial.pace import Pace
 
 
 @dataclass

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from planner.program import Program, Step
-from profiles.roll_call import LostWorkerError
-from runtime.comm import HaloExchanger
-from runtime.partial.mesh import Mesh, Message
+from gnnplan.planner.steps import Program, Step
+from gnnplan.profiles.roll_call import LostWorkerError
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.partial.mesh import Mesh, Message
 
 _FLOAT_BYTES = 4
 _SLOTS_PER_GENERATION = 1 << 16  # on the wire a slot's kind says of which generation it is

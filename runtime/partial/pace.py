@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field
 
-from planner.partial import rule
+from gnnplan.planner.partial import rule
 
 EPOCH = "epoch"
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from runtime.partial.mailbox import Kind, Mailbox
+from gnnplan.runtime.partial.mailbox import Kind, Mailbox
 
 
 def sum_over(mailbox: Mailbox, members: Sequence[int], number: int, flat: Tensor, timeout_s: float) -> Tensor:

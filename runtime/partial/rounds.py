@@ -17,11 +17,11 @@ from collections.abc import Callable
 import torch.distributed as dist
 from pydantic import NonNegativeInt
 
-from planner.partial import rule
-from planner.partial.decision import PartialReduceDecision
-from profiles.contract import Contract
-from runtime.partial.mailbox import Kind, Mailbox, PeerError
-from runtime.partial.pace import Pace
+from gnnplan.planner.partial import rule
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.profiles.contract import Contract
+from gnnplan.runtime.partial.mailbox import Kind, Mailbox, PeerError
+from gnnplan.runtime.partial.pace import Pace
 
 
 class Group(Contract):

@@ -10,20 +10,20 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.distributed_c10d import _get_default_store
 
-from planner.partial.decision import PartialReduceDecision
-from planner.program import Program
-from planner.shard import Shard
-from profiles.roll_call import answer, answering
-from runtime.full_batch import EpochRecord, FullBatchTrainer
-from runtime.model import WorkerModel
-from runtime.partial.averaging import WeightMean
-from runtime.partial.exchange import PartialExchanger
-from runtime.partial.gradients import GroupGradient
-from runtime.partial.lateness import Lateness
-from runtime.partial.mailbox import Mailbox, PeerError, slots_of
-from runtime.partial.mesh import Mesh, connect_all
-from runtime.partial.reduction import sum_over, sum_without
-from runtime.partial.rounds import Rounds
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import Program
+from gnnplan.profiles.roll_call import answer, answering
+from gnnplan.runtime.full_batch import EpochRecord, FullBatchTrainer
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.partial.averaging import WeightMean
+from gnnplan.runtime.partial.exchange import PartialExchanger
+from gnnplan.runtime.partial.gradients import GroupGradient
+from gnnplan.runtime.partial.lateness import Lateness
+from gnnplan.runtime.partial.mailbox import Mailbox, PeerError, slots_of
+from gnnplan.runtime.partial.mesh import Mesh, connect_all
+from gnnplan.runtime.partial.reduction import sum_over, sum_without
+from gnnplan.runtime.partial.rounds import Rounds
 
 _ROLL_CALL_S = 10.0  # longest
 _runs = itertools.count()  # workers make their trainers in the same order, so they agree on a run's number

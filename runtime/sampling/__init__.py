@@ -1,10 +1,10 @@
 """Mini-batches by neighbour sampling, with the attributes of PyG's loader.
 
-from runtime.sampling import NeighborLoader
+from gnnplan.runtime.sampling import NeighborLoader
 """
 
 from __future__ import annotations
 
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.loader import NeighborLoader
 
 __all__ = ["NeighborLoader"]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from profiles.errors import UserError
-from profiles.kernels.csc import MAX_VERTICES
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.kernels.csc import MAX_VERTICES
 
 # Of PyG's loader: what changes no batch, and what asks for nothing.
 _WITHOUT_EFFECT = ("persistent_workers", "filter_per_worker", "is_sorted")

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.typing import TensorFrame
 
-from profiles.errors import UserError
-from profiles.kernels.sampling import hop_key
-from runtime.sampling.source import Source
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.kernels.sampling import hop_key
+from gnnplan.runtime.sampling.source import Source
 
 
 class BatchMaker:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from profiles.kernels import pool
+from gnnplan.profiles.kernels import pool
 
 
 class BatchBlocks:

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch_geometric.loader.utils import index_select
 
-from planner.minibatch.cache import POINTER_BYTES, CachePlan, Sizes, plan_cache
-from profiles.errors import UserError
-from profiles.kernels.csc import Csc, in_neighbours_of, out_degrees
-from profiles.kernels.gather import can_gather
-from profiles.kernels.sampling import Sample
-from profiles.kernels.sampling_gpu import MAX_FAN_OUT, KeptEdges, gather, sample
-from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.page_lock import PageLocks, cuda_page_locks
-from runtime.sampling.presample import presample
+from gnnplan.planner.minibatch.cache import POINTER_BYTES, CachePlan, Sizes, plan_cache
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.kernels.csc import Csc, in_neighbours_of, out_degrees
+from gnnplan.profiles.kernels.gather import can_gather
+from gnnplan.profiles.kernels.sampling import Sample
+from gnnplan.profiles.kernels.sampling_gpu import MAX_FAN_OUT, KeptEdges, gather, sample
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.page_lock import PageLocks, cuda_page_locks
+from gnnplan.runtime.sampling.presample import presample
 
 _PRESAMPLED_BATCHES = 20
 

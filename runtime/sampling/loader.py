@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from profiles.kernels.counter import chained_key
-from profiles.kernels.csc import Csc, csc_from_edges
-from runtime.sampling.arguments import (
+from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.profiles.kernels.csc import Csc, csc_from_edges
+from gnnplan.runtime.sampling.arguments import (
     check_at_least,
     check_edges,
     check_fan_outs,
@@ -22,10 +22,10 @@ from runtime.sampling.arguments import (
     check_seconds,
     seed_vertices,
 )
-from runtime.sampling.batch import BatchMaker
-from runtime.sampling.blocks import BatchBlocks
-from runtime.sampling.pipeline import OrderedPipeline
-from runtime.sampling.source import HostSource, Source
+from gnnplan.runtime.sampling.batch import BatchMaker
+from gnnplan.runtime.sampling.blocks import BatchBlocks
+from gnnplan.runtime.sampling.pipeline import OrderedPipeline
+from gnnplan.runtime.sampling.source import HostSource, Source
 
 
 class NeighborLoader:

@@ -13,8 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from profiles.errors import RunFailedError
-from profiles.kernels.pool import POOLED_BYTES
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.kernels.pool import POOLED_BYTES
 
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister's flags: for every device, and in its address space
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from profiles.errors import RunFailedError
+from gnnplan.profiles.errors import RunFailedError
 
 T = TypeVar("T")
 _POLL_S = 0.1  # every wait ends after this and looks whether the other side is still there

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.minibatch.cache import Accesses
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.planner.minibatch.cache import Accesses
+from gnnplan.runtime.sampling.loader import NeighborLoader
 
 
 def presample(loader: NeighborLoader, num_batches: int, *, epoch: int = 0) -> Accesses:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch_geometric.loader.utils import index_select
 
-from profiles.kernels.csc import Csc
-from profiles.kernels.gather import can_gather, copy_rows
-from profiles.kernels.sampling import NeighbourSampler, Sample
-from runtime.sampling.blocks import BatchBlocks
+from gnnplan.profiles.kernels.csc import Csc
+from gnnplan.profiles.kernels.gather import can_gather, copy_rows
+from gnnplan.profiles.kernels.sampling import NeighbourSampler, Sample
+from gnnplan.runtime.sampling.blocks import BatchBlocks
 
 
 class Source(Protocol):

@@ -14,9 +14,9 @@ from emulating import needs_emulation
 from benchmarks import _common, exactness, one_device, paper_machines, routes
 from benchmarks.__main__ import main
 from benchmarks.sampling import uniformity
-from profiles.catalog import catalog_profile
-from profiles.kernels.csc import Csc
-from profiles.machine import MachineProfile
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.kernels.csc import Csc
+from gnnplan.profiles.machine import MachineProfile
 from tests import warm
 
 HAS_BACKEND = pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE

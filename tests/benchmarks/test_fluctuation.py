@@ -15,7 +15,7 @@ from benchmarks._fluctuation_costs import deciding_share
 from benchmarks._fluctuation_results import cut_of_sums, cuts, errors, mean_cut
 from benchmarks._fluctuation_runs import counted_s, measured_lengths_s
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, row_of, told_weather, weathers_of
-from planner.trace import Adjusted
+from gnnplan.planner.trace import Adjusted
 
 HOSTS = [host.name for host in FULL.cluster().hosts]
 

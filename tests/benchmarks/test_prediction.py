@@ -10,7 +10,7 @@ from benchmarks import _prediction_results, _results, prediction
 from benchmarks._prediction_results import cluster_result, ranking, summary
 from benchmarks._prediction_runs import Run
 from benchmarks._prediction_settings import UNPINNED, clusters, fingerprint, groups_of
-from profiles.errors import UserError
+from gnnplan.profiles.errors import UserError
 
 
 def row(plan, predicted_s, measured_s, *, half=0, group="gcn", after_s=None):

@@ -1,6 +1,6 @@
 """Measured traces of which nothing but the lengths of epochs matters, unless said."""
 
-from planner.trace import Trace
+from gnnplan.planner.trace import Trace
 
 
 def measured(epoch_s, **fields):

@@ -7,14 +7,14 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from profiles import probes
-from profiles.catalog import catalog_profile
-from profiles.collectives import CollectiveTiming, counts_of
-from profiles.grids import Grid
-from profiles.machine import Link, MeasuredHost
-from profiles.measure import Timing
-from profiles.probes import Probes, Workers
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.profiles import probes
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.collectives import CollectiveTiming, counts_of
+from gnnplan.profiles.grids import Grid
+from gnnplan.profiles.machine import Link, MeasuredHost
+from gnnplan.profiles.measure import Timing
+from gnnplan.profiles.probes import Probes, Workers
 
 KIB, MIB = 1024.0, 1024.0**2
 MBIT = 125e3  # bytes a second

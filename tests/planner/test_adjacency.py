@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.nn import GCNConv, GINConv, SAGEConv, TAGConv
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
-from planner.adjacency import aggregation_matrix
+from gnnplan.planner.adjacency import aggregation_matrix
 
 
 @st.composite

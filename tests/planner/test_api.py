@@ -2,14 +2,14 @@
 
 import pytest
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.emulation.emulate import _hosts_of
-from planner.session import changes_since_profiled
-from profiles.catalog import catalog_profile
-from profiles.errors import UserError
-from profiles.launch import HOSTS_VARIABLE
-from profiles.machine import Link, MachineProfile, MeasuredHost
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.emulation.emulate import _hosts_of
+from gnnplan.planner.session import changes_since_profiled
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import HOSTS_VARIABLE
+from gnnplan.profiles.machine import Link, MachineProfile, MeasuredHost
 
 LINK = Link(bytes_per_s=1e7)
 

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.array_file import ArrayFile
-from profiles.errors import UserError
+from gnnplan.planner.array_file import ArrayFile
+from gnnplan.profiles.errors import UserError
 
 DTYPES = ["bool", "int8", "int32", "int64", "float32", "float64"]
 

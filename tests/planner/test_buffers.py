@@ -6,17 +6,17 @@ from itertools import product
 import pytest
 import torch
 
-from planner.adjacency import aggregation_matrix
-from planner.buffers import Buffers, epoch_buffers
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.program import LayerDecision, build_program
-from planner.shapes import WorkerShape, worker_shapes
-from planner.shard import cut_shard
-from profiles.kernels import pool
-from runtime.full_batch import FullBatchTrainer
-from runtime.model import WorkerModel
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.buffers import Buffers, epoch_buffers
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.shapes import WorkerShape, worker_shapes
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.profiles.kernels import pool
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.model import WorkerModel
 
 MULTIPLY = LayerDecision(op_order="multiply_first")
 AGGREGATE = LayerDecision(op_order="aggregate_first")

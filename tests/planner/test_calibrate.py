@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from planner.calibrate import HOST_OVERHEAD, calibrate, load_run
-from planner.costs import STEP_OVERHEAD
-from planner.job import TrainingSpec
-from planner.lowering import lower_plan
-from planner.report.tables import calibration_table
-from planner.simulator.steady import play_epochs
-from planner.weather.model import SleepWeather
-from profiles.catalog import catalog_profile
-from profiles.errors import UserError
-from profiles.machine import CpuQuota, MachineProfile
+from gnnplan.planner.calibrate import HOST_OVERHEAD, calibrate, load_run
+from gnnplan.planner.costs import STEP_OVERHEAD
+from gnnplan.planner.job import TrainingSpec
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.report.tables import calibration_table
+from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import CpuQuota, MachineProfile
 from tests.planner.calibration.runs import (
     COLLECTIVES,
     OVERHEAD_S,

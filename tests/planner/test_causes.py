@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.causes import Causes, Reason
-from planner.trace import Span, Trace
+from gnnplan.planner.causes import Causes, Reason
+from gnnplan.planner.trace import Span, Trace
 
 EPOCHS = range(5)
 

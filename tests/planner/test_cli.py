@@ -7,9 +7,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from planner.cli import main
-from planner.cluster import Cluster
-from profiles.catalog import catalog_profile
+from gnnplan.planner.cli import main
+from gnnplan.planner.cluster import Cluster
+from gnnplan.profiles.catalog import catalog_profile
 
 JOB = """
 schema_version = 1
@@ -346,7 +346,7 @@ def test_interruption_is_one_line(folder, capsys, monkeypatch):
     def interrupted(*_arguments, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("planner.api.load_graph", interrupted)
+    monkeypatch.setattr("gnnplan.planner.api.load_graph", interrupted)
     assert_refused(folder, capsys, PLAN, "interrupted", code=130)
 
 
@@ -469,7 +469,9 @@ def test_calibrate_says_which_runs_were_disturbed(folder, capsys):
 
 def test_profile_names_only_the_files_it_wrote(folder, capsys, monkeypatch):
     """The folder may hold others."""
-    monkeypatch.setattr("planner.api.profile_hosts", lambda counts, **_: dict.fromkeys(counts, catalog_profile("t4")))
+    monkeypatch.setattr(
+        "gnnplan.planner.api.profile_hosts", lambda counts, **_: dict.fromkeys(counts, catalog_profile("t4"))
+    )
     (folder / "out").mkdir()
     (folder / "out/plan.json").write_text("{}")
     assert main(["profile", "--cluster", "cluster.toml", "-o", "out", "--json"]) == 0

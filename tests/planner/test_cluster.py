@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec, expand_hosts, resolve
-from profiles.catalog import catalog_names, catalog_profile
-from profiles.errors import UserError
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, expand_hosts, resolve
+from gnnplan.profiles.catalog import catalog_names, catalog_profile
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOML = """

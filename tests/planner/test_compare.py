@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.compare import Comparison, Figure, compare
-from planner.trace import Percentiles, Span, Trace
-from profiles.errors import UserError
+from gnnplan.planner.compare import Comparison, Figure, compare
+from gnnplan.planner.trace import Percentiles, Span, Trace
+from gnnplan.profiles.errors import UserError
 
 
 def trace_of(origin, spans, **changes):

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.costs import ZERO, OperatorCosts, backward_cost, forward_cost, input_entries, total
-from planner.job import ModelSpec
-from planner.program import LayerDecision, build_program
-from planner.shapes import WorkerShape
-from profiles.catalog import catalog_profile
-from profiles.curves import Estimate
-from profiles.errors import UserError
-from profiles.operators import GAT_HEADS
+from gnnplan.planner.costs import ZERO, OperatorCosts, backward_cost, forward_cost, input_entries, total
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.curves import Estimate
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.operators import GAT_HEADS
 
 COST = OperatorCosts.of(catalog_profile("rtx-3090"))
 MULTIPLY = LayerDecision(op_order="multiply_first")

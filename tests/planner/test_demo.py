@@ -4,14 +4,14 @@ from contextlib import nullcontext
 
 import pytest
 
-from planner import api, demo
-from planner.cluster import Cluster, resolve
-from planner.compare import Comparison
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.plan import Plan
-from planner.trace import Trace
-from profiles.catalog import catalog_profile
-from profiles.errors import RunFailedError
+from gnnplan.planner import api, demo
+from gnnplan.planner.cluster import Cluster, resolve
+from gnnplan.planner.compare import Comparison
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import RunFailedError
 
 SMALL = Job(
     name="small",

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.edges import distinct, edge_keys, edges_from_keys, symmetric_keys
+from gnnplan.planner.edges import distinct, edge_keys, edges_from_keys, symmetric_keys
 
 EDGES = st.integers(1, 40).flatmap(
     lambda n: st.tuples(st.just(n), st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=60))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.generate import generate_rmat, generate_sbm
-from planner.job import RmatGraph, SbmGraph
-from planner.loaders import load_graph
-from profiles.errors import UserError
+from gnnplan.planner.generate import generate_rmat, generate_sbm
+from gnnplan.planner.job import RmatGraph, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import UserError
 
 
 def sbm(**changes):

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.graph import Graph
-from profiles.errors import UserError
+from gnnplan.planner.graph import Graph
+from gnnplan.profiles.errors import UserError
 
 N = 6
 

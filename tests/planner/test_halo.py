@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo, nothing_pruned, prune_halo
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo, nothing_pruned, prune_halo
 
 
 @st.composite

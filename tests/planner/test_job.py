@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.job import EdgeListGraph, Job, ModelSpec, NpzGraph, PygGraph, SbmGraph, TrainingSpec
-from profiles.errors import UserError
+from gnnplan.planner.job import EdgeListGraph, Job, ModelSpec, NpzGraph, PygGraph, SbmGraph, TrainingSpec
+from gnnplan.profiles.errors import UserError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOML = """

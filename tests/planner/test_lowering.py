@@ -5,21 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.costs import OperatorCosts
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, SbmGraph
-from planner.lowering import FullBatchLowering, lower_plan
-from planner.network import Network
-from planner.program import LayerDecision, build_program, num_hops
-from planner.schedule import Quota, Schedule
-from planner.search import make_plan
-from planner.shapes import worker_shapes
-from planner.simulator.engine import compile_schedule, play
-from profiles.catalog import catalog_profile
-from profiles.curves import Estimate
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.lowering import FullBatchLowering, lower_plan
+from gnnplan.planner.network import Network
+from gnnplan.planner.schedule import Quota, Schedule
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.shapes import worker_shapes
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.steps import LayerDecision, build_program, num_hops
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.curves import Estimate
 
 SPEC = SbmGraph(source="sbm", num_nodes=120, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from planner.network import Network
-from profiles.machine import MachineProfile
+from gnnplan.planner.network import Network
+from gnnplan.profiles.machine import MachineProfile
 from tests.planner.link_model import KIB, MBIT, MIB, LinkModel
 
 SLOW_THIRD = LinkModel((1, 1, 1), (1000 * MBIT, 1000 * MBIT, 100 * MBIT))

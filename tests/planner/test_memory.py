@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import ModelSpec, SbmGraph
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.memory import estimate_memory
-from planner.partition import partition
-from planner.program import LayerDecision, build_program, num_hops
-from planner.shapes import WorkerShape, worker_shapes
-from profiles.catalog import catalog_profile
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import ModelSpec, SbmGraph
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.memory import estimate_memory
+from gnnplan.planner.partition import partition
+from gnnplan.planner.shapes import WorkerShape, worker_shapes
+from gnnplan.planner.steps import LayerDecision, build_program, num_hops
+from gnnplan.profiles.catalog import catalog_profile
 
 PROFILE = catalog_profile("rtx-3090")
 MULTIPLY = LayerDecision(op_order="multiply_first")

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.network import Network
-from profiles.catalog import catalog_profile
-from profiles.curves import Estimate
-from profiles.machine import CollectiveTable, Link, OperatorTable, Point
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.network import Network
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.curves import Estimate
+from gnnplan.profiles.machine import CollectiveTable, Link, OperatorTable, Point
 
 FAST = Link(bytes_per_s=1e10, latency_s=1e-6)
 

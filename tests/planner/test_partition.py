@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner import partition as partition_module
-from planner.generate import generate_rmat, generate_sbm
-from planner.job import RmatGraph, SbmGraph
-from planner.partition import partition, vertex_weights
-from profiles.errors import UserError
+from gnnplan.planner import partition as partition_module
+from gnnplan.planner.generate import generate_rmat, generate_sbm
+from gnnplan.planner.job import RmatGraph, SbmGraph
+from gnnplan.planner.partition import partition, vertex_weights
+from gnnplan.profiles.errors import UserError
 
 METHODS = ["metis", "ranges"]
 

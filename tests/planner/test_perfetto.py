@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from planner.perfetto import write_perfetto
-from planner.trace import Span, Trace
-from profiles.errors import UserError
+from gnnplan.planner.perfetto import write_perfetto
+from gnnplan.planner.trace import Span, Trace
+from gnnplan.profiles.errors import UserError
 
 
 def span(task, start_s, end_s, worker=0, epoch=0, category="compute", unprofiled=False):

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.plan import GraphFacts, Partition, Plan, load_partition, save_plan
-from planner.search import make_plan, named, simulate_plan
-from profiles.errors import UserError
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.plan import GraphFacts, Partition, Plan, load_partition, save_plan
+from gnnplan.planner.search import make_plan, named, simulate_plan
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)

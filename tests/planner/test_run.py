@@ -2,13 +2,13 @@
 
 import pytest
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.plan import Plan, load_partition
-from planner.run import prepare_run
-from planner.shard import Shard
-from profiles.errors import UserError
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.run import prepare_run
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.errors import UserError
 
 GRAPH = SbmGraph(source="sbm", num_nodes=60, average_degree=6, num_classes=3, num_features=8)
 

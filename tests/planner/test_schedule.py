@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.schedule import Quota, Schedule, Task
 
 
 def task(key="t", worker=0, resource=0, after=()):

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.search import make_plan, named, simulate_plan
-from profiles.errors import NoPlanFitsError, UserError
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.search import make_plan, named, simulate_plan
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 SPEC = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=16)
 GRAPH = generate_sbm(SPEC)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from planner.cluster import DeviceSpec, resolve
-from planner.network import Network
-from planner.session import changes_since_profiled
-from profiles.machine import Link
+from gnnplan.planner.cluster import DeviceSpec, resolve
+from gnnplan.planner.network import Network
+from gnnplan.planner.session import changes_since_profiled
+from gnnplan.profiles.machine import Link
 from tests.planner.link_model import MBIT, MIB, LinkModel
 
 TWO = LinkModel((1, 1), (1000 * MBIT, 500 * MBIT))

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.shapes import worker_shapes
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.shapes import worker_shapes
 
 
 def random_graph(n, seed, *, density=0.2, features=30, degree=3):

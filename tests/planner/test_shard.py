@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.shard import Shard, cut_shard
-from profiles.errors import UserError
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.shard import Shard, cut_shard
+from gnnplan.profiles.errors import UserError
 
 
 def random_graph(n, seed, *, multilabel=False):

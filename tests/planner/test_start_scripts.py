@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.run import prepare_run
-from planner.trace import Trace
-from profiles.catalog import catalog_profile
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.run import prepare_run
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.catalog import catalog_profile
 
 # Two names of this machine.
 HOSTS = ("127.0.0.1", "localhost")

@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from planner.trace import Percentiles, Span, Trace
-from profiles.errors import UserError
+from gnnplan.planner.trace import Percentiles, Span, Trace
+from gnnplan.profiles.errors import UserError
 
 
 def span(category, start_s, end_s, worker=0, epoch=0):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from planner.adjacency import aggregation_matrix
-from planner.cluster import resolve
-from planner.generate import generate_sbm
-from planner.halo import build_halo, prune_halo
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.what_if import one_host, plan_variants, prune_partition, staged_link
-from profiles.catalog.devices import rates
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import resolve
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo, prune_halo
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.what_if import one_host, plan_variants, prune_partition, staged_link
+from gnnplan.profiles.catalog.devices import rates
 
 SPEC = SbmGraph(source="sbm", num_nodes=3000, average_degree=15, num_classes=4, num_features=64)
 GRAPH = generate_sbm(SPEC)

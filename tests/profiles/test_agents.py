@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from profiles.agents import Agents, HostGroup, _rendezvous, _worker_environment
+from gnnplan.profiles.agents import Agents, HostGroup, _rendezvous, _worker_environment
 
 TWO = [HostGroup(1, address="10.0.0.1"), HostGroup(3, address="10.0.0.2", interface="veth1")]
 
@@ -58,7 +58,7 @@ def test_a_host_that_cannot_be_entered_leaves_none_running(monkeypatch):
 
 def test_lines_and_the_exit_code_are_the_agents(monkeypatch):
     """What they print comes with the rank of its host; the first failure is the code."""
-    monkeypatch.setattr("profiles.agents._rendezvous", lambda *_: [])
+    monkeypatch.setattr("gnnplan.profiles.agents._rendezvous", lambda *_: [])
     script = "import os, sys; print('here', flush=True); sys.exit(3)"
     # `env` as the way into a host, with a command that stands in for torchrun.
     hosts = [HostGroup(1, prefix=("sh", "-c", f'exec "{sys.executable}" -c "{script}"'))]

@@ -6,12 +6,12 @@ from statistics import median
 
 import pytest
 
-import profiles.catalog as catalog
-from profiles.catalog import catalog_names, catalog_profile
-from profiles.catalog.devices import device_file, rates
-from profiles.catalog.roofline import AXES, PUBLISHED, roofline_seconds
-from profiles.curves import Curve
-from profiles.errors import UserError
+import gnnplan.profiles.catalog as catalog
+from gnnplan.profiles.catalog import catalog_names, catalog_profile
+from gnnplan.profiles.catalog.devices import device_file, rates
+from gnnplan.profiles.catalog.roofline import AXES, PUBLISHED, roofline_seconds
+from gnnplan.profiles.curves import Curve
+from gnnplan.profiles.errors import UserError
 
 REPO = Path(__file__).resolve().parents[2]
 TABLES = REPO.parent / "shared" / "papers" / "tables"

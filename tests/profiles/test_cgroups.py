@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiles.cgroups import CoreLimit, core_limit
+from gnnplan.profiles.cgroups import CoreLimit, core_limit
 
 
 @pytest.fixture

@@ -10,10 +10,18 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles import collectives
-from profiles.collectives import Collective, Pattern, counts_of, even_counts, pair_counts, port_counts, time_collective
-from profiles.machine import CpuQuota
-from profiles.measure import Timing
+from gnnplan.profiles import collectives
+from gnnplan.profiles.collectives import (
+    Collective,
+    Pattern,
+    counts_of,
+    even_counts,
+    pair_counts,
+    port_counts,
+    time_collective,
+)
+from gnnplan.profiles.machine import CpuQuota
+from gnnplan.profiles.measure import Timing
 
 
 @given(st.integers(0, 10**8), st.integers(1, 16))

@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from profiles.contract import Contract, Document, read_mapping, replacing
-from profiles.errors import UserError
+from gnnplan.profiles.contract import Contract, Document, read_mapping, replacing
+from gnnplan.profiles.errors import UserError
 
 
 class Part(Contract):

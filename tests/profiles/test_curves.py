@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.curves import Curve, Estimate, collective_curve
-from profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
+from gnnplan.profiles.curves import Curve, Estimate, collective_curve
+from gnnplan.profiles.machine import CollectiveTable, MachineProfile, OperatorTable, Point
 
 AXIS = st.lists(st.integers(1, 10_000), min_size=1, max_size=4, unique=True).map(
     lambda values: tuple(float(value) for value in sorted(values))

@@ -4,14 +4,14 @@ import textwrap
 
 import pytest
 
-from profiles.agents import HostGroup
+from gnnplan.profiles.agents import HostGroup
 from tests.warm import launch
 
 WORKER = """
 import os, sys, time
 from datetime import timedelta
 import numpy as np, torch, torch.distributed as dist
-from profiles.exchange import all_to_all
+from gnnplan.profiles.exchange import all_to_all
 rank, folder, sizes = int(os.environ["RANK"]), sys.argv[1], [int(size) for size in sys.argv[2:]]
 
 def check(rank, size):

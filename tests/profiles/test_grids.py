@@ -4,8 +4,8 @@ from math import prod
 
 import pytest
 
-from profiles.grids import GRIDS, temporary_bytes
-from profiles.operators import OPERATORS
+from gnnplan.profiles.grids import GRIDS, temporary_bytes
+from gnnplan.profiles.operators import OPERATORS
 
 BY_NAME = pytest.mark.parametrize("name", sorted(GRIDS))
 

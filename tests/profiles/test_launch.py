@@ -9,16 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from profiles.agents import HostGroup
-from profiles.errors import NoPlanFitsError, RunFailedError, UserError
-from profiles.launch import HOSTS_VARIABLE, _first_death, _loss, _was_missed, hosts_here, launch, reporting_errors
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.launch import (
+    HOSTS_VARIABLE,
+    _first_death,
+    _loss,
+    _was_missed,
+    hosts_here,
+    launch,
+    reporting_errors,
+)
 
 pytestmark = pytest.mark.distributed
 
 HEAD = """
 import json, os, signal, sys, time
 from pathlib import Path
-from profiles.launch import emit, reporting_errors
+from gnnplan.profiles.launch import emit, reporting_errors
 rank, size, folder = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), Path(sys.argv[1])
 """
 JOIN = """
@@ -241,7 +249,7 @@ def test_interrupted_launch_leaves_no_process(run):
 
 def test_interrupted_launch_stops_workers_that_ignore_the_request(run, monkeypatch):
     """A worker that ignores SIGTERM is gone too: nothing is left behind on any way out."""
-    monkeypatch.setattr("profiles.agents._GRACE_S", 1.0)
+    monkeypatch.setattr("gnnplan.profiles.agents._GRACE_S", 1.0)
     pids = []
 
     def on_event(event):
@@ -260,15 +268,15 @@ def test_interrupted_launch_stops_workers_that_ignore_the_request(run, monkeypat
 
 
 def test_folders_of_the_user_do_not_shadow_ours(run, tmp_path, monkeypatch):
-    """Workers started where folders `planner`, `runtime` and `profiles` lie still import the installed ones."""
+    """Workers started where a folder `gnnplan` lies, or one named as a part of it, still import the installed one."""
     here = tmp_path / "project"
-    for name in ("planner", "runtime", "profiles", "torch"):
+    for name in ("gnnplan", "planner", "runtime", "profiles", "torch"):
         (here / name).mkdir(parents=True)
         (here / name / "__init__.py").write_text("raise RuntimeError('the wrong folder was imported')\n")
     monkeypatch.chdir(here)
     body = """
-import planner.job, runtime, profiles.machine
-emit({"files": [m.__file__ for m in (planner.job, runtime, profiles.machine)], "cwd": os.getcwd()})
+import gnnplan.planner.job as job, gnnplan.runtime as runtime, gnnplan.profiles.machine as machine
+emit({"files": [module.__file__ for module in (job, runtime, machine)], "cwd": os.getcwd()})
 """
     (event,) = run(body, num_workers=1)
     assert event["cwd"] == str(here)
@@ -279,7 +287,7 @@ emit({"files": [m.__file__ for m in (planner.job, runtime, profiles.machine)], "
 def test_a_users_mistake_or_want_of_memory_stays_one(run, tmp_path, kind):
     """What a worker finds wrong with its input, or too large, is told in its own words, which are all there is."""
     body = f"""
-from profiles.errors import {kind.__name__}
+from gnnplan.profiles.errors import {kind.__name__}
 with reporting_errors(folder, rank):
     raise {kind.__name__}("graph.npz: no such file")
 """

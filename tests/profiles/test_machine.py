@@ -5,8 +5,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from profiles.errors import UserError
-from profiles.machine import CollectiveTable, Link, MachineProfile, MeasuredHost, OperatorTable, Point
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import CollectiveTable, Link, MachineProfile, MeasuredHost, OperatorTable, Point
 
 
 def table(*shapes, axes=("num_rows", "width")):

@@ -5,14 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles import measure
-from profiles.measure import clocked, in_turn, sustained
+from gnnplan.profiles import measure
+from gnnplan.profiles.measure import clocked, in_turn, sustained
 
 CPU = torch.device("cpu")
 
 
 class Clock:
-    """Stands in for `time` in profiles.measure; a call advances it."""
+    """Stands in for `time` in gnnplan.profiles.measure; a call advances it."""
 
     def __init__(self, *call_s):
         self.now_s, self.calls, self._call_s = 0.0, 0, call_s

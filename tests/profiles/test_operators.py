@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.grids import QUICK
-from profiles.operators import GAT_HEADS, NUM_WORDS, OPERATORS, Operator, random_csr, timed_call, words_csr
+from gnnplan.profiles.grids import QUICK
+from gnnplan.profiles.operators import GAT_HEADS, NUM_WORDS, OPERATORS, Operator, random_csr, timed_call, words_csr
 
 CPU = torch.device("cpu")
 ON_CPU = sorted(name for name, operator in OPERATORS.items() if not operator.cuda_only)

@@ -5,8 +5,8 @@ import resource
 import pytest
 import torch
 
-from profiles import overheads
-from profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+from gnnplan.profiles import overheads
+from gnnplan.profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
 
 CPU = torch.device("cpu")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from profiles.measure import Timing
-from profiles.pace import Paced, PaceMaker, at_mean_pace
+from gnnplan.profiles.measure import Timing
+from gnnplan.profiles.pace import Paced, PaceMaker, at_mean_pace
 
 
 def test_slow_seconds_are_taken_out():

@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from profiles.measure import Timing
-from profiles.passes import in_passes
+from gnnplan.profiles.measure import Timing
+from gnnplan.profiles.passes import in_passes
 
 
 def alone(flags):

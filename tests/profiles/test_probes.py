@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from profiles import probes
-from profiles.collectives import CollectiveTiming
-from profiles.grids import Grid
-from profiles.measure import Timing
-from profiles.probes import Probes, Workers, pair_sizes
+from gnnplan.profiles import probes
+from gnnplan.profiles.collectives import CollectiveTiming
+from gnnplan.profiles.grids import Grid
+from gnnplan.profiles.measure import Timing
+from gnnplan.profiles.probes import Probes, Workers, pair_sizes
 
 GRID = Grid(axes={}, collective_bytes=(4.0, 8.0, 16.0, 32.0, 64.0), budget_s=0.01)
 HOSTS = [0, 0, 2]  # the first two workers share a host
@@ -102,7 +102,7 @@ def test_the_time_for_pairs_is_bounded(num_hosts, num_pairs, made, monkeypatch):
         return CollectiveTiming(Timing(seconds, 0.0, 5), Timing(0.0, 0.0, 5))
 
     taken.update({4.0: 0.001, 8.0: 0.01, 16.0: 0.1, 32.0: 0.19, 64.0: 3.0})
-    monkeypatch.setattr("profiles.probes.time_collective", time_collective)
+    monkeypatch.setattr("gnnplan.profiles.probes.time_collective", time_collective)
     probes = Probes(GRID, torch.device("cpu"), Workers(None), (), list(range(num_hosts)))
     points = (probes.of_collectives(), probes.of_pairs())
     assert len(points[1]) == num_pairs * len(GRID.collective_bytes)

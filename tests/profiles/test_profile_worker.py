@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiles import profiler, worker
+from gnnplan.profiles import profiler, worker
 
 
 @pytest.mark.parametrize("is_first", [True, False])

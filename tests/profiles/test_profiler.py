@@ -4,13 +4,13 @@ import numba
 import pytest
 import torch
 
-from profiles import profiler
-from profiles.agents import HostGroup
-from profiles.errors import UserError
-from profiles.grids import GRIDS, QUICK, Grid
-from profiles.machine import MachineProfile
-from profiles.operators import OPERATORS
-from profiles.profiler import measure_as_worker, num_usable_cores, profile_machine
+from gnnplan.profiles import profiler
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.grids import GRIDS, QUICK, Grid
+from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.operators import OPERATORS
+from gnnplan.profiles.profiler import measure_as_worker, num_usable_cores, profile_machine
 
 TINY = Grid(
     axes={axis: (2.0, 8.0) if axis == "num_classes" else (256.0, 512.0) for axis in QUICK.axes}
@@ -89,7 +89,7 @@ def test_workers_share_the_cores(monkeypatch, no_gpu, quick, grid):
     monkeypatch.setattr(profiler, "num_usable_cores", lambda: 5)
     with pytest.raises(InterruptedError):
         profile_machine(quick=quick)
-    assert (started["module"], started["grid"]) == ("profiles.worker", grid)
+    assert (started["module"], started["grid"]) == ("gnnplan.profiles.worker", grid)
     assert started["hosts"] == [HostGroup(2, threads=2)]
 
 

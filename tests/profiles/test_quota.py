@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles import quota
-from profiles.cgroups import CoreLimit
-from profiles.machine import CpuQuota
-from profiles.quota import find_cpu_quota, quota_of
+from gnnplan.profiles import quota
+from gnnplan.profiles.cgroups import CoreLimit
+from gnnplan.profiles.machine import CpuQuota
+from gnnplan.profiles.quota import find_cpu_quota, quota_of
 
 
 def stalls_of(share, period_s, *, spun_s=1.2, jitter=0.0, seed=0):

@@ -10,7 +10,7 @@ import pytest
 from torch.distributed import TCPStore
 from torch.distributed.elastic.rendezvous.api import RendezvousParameters
 
-from profiles.rendezvous import LOOPBACK, LoopbackRendezvous, handler_creator
+from gnnplan.profiles.rendezvous import LOOPBACK, LoopbackRendezvous, handler_creator
 
 LISTEN = "0A"
 

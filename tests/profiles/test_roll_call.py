@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError
-from profiles.launch import launch
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.launch import launch
 
 pytestmark = pytest.mark.distributed
 
@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from profiles.launch import reporting_errors
-from profiles.roll_call import naming_lost_workers
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.profiles.roll_call import naming_lost_workers
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 silent, error = int(sys.argv[2]), sys.argv[3]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from profiles import steal
-from profiles.steal import Patience, StealWatch
+from gnnplan.profiles import steal
+from gnnplan.profiles.steal import Patience, StealWatch
 
 
 @pytest.fixture(autouse=True)

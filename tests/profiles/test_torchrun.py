@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from profiles.torchrun import local_device, process_group, start_worker, worker_parser
+from gnnplan.profiles.torchrun import local_device, process_group, start_worker, worker_parser
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ def test_the_device_is_the_local_ranks(alone, monkeypatch):
 @pytest.mark.parametrize(
     ("module", "name", "first"),
     [
-        ("runtime.__main__", "runtime", "plan"),
-        ("runtime.mini_batch.__main__", "runtime.mini_batch", "job"),
-        ("profiles.worker", "profiles.worker", "folder"),
+        ("gnnplan.runtime.__main__", "gnnplan.runtime", "plan"),
+        ("gnnplan.runtime.mini_batch.__main__", "gnnplan.runtime.mini_batch", "job"),
+        ("gnnplan.profiles.worker", "gnnplan.profiles.worker", "folder"),
     ],
 )
 def test_every_worker_module_says_how_it_is_called(module, name, first, monkeypatch, capsys):

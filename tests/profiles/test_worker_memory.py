@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from profiles import memory
+from gnnplan.profiles import memory
 
 CPU = torch.device("cpu")
 

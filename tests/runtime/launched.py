@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError, UserError
-from profiles.launch import launch
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.launch import launch
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from planner.halo import build_halo
-from planner.shard import cut_shard
-from profiles.agents import HostGroup
-from runtime.comm import HaloExchanger
-from runtime.recorder import Recorder
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.shard import cut_shard
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.recorder import Recorder
 from tests.warm import launch
 
 WORKER = """
@@ -22,11 +22,11 @@ import scipy.sparse as sp
 import torch
 import torch.distributed as dist
 
-from planner.shard import Shard
-from profiles.agents import HostGroup
-from profiles.launch import reporting_errors
-from runtime.comm import HaloExchange, HaloExchanger
-from runtime.recorder import Recorder
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.comm import HaloExchange, HaloExchanger
+from gnnplan.runtime.recorder import Recorder
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 with reporting_errors(folder, rank):
@@ -56,7 +56,7 @@ NUM_WORKERS, WIDTH = 3, 4
 @pytest.fixture(scope="module")
 def exchanged(tmp_path_factory):
     """The halo of a random graph over three workers (the last pair share nothing one way), and what they got."""
-    from planner.graph import Graph
+    from gnnplan.planner.graph import Graph
 
     folder = tmp_path_factory.mktemp("comm")
     rng = np.random.default_rng(5)

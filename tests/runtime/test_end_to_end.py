@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from planner import api, run
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.joint_cache.capacity import RESERVE_BYTES
-from planner.loaders import load_graph
-from planner.plan import Plan, load_partition
-from planner.run import write_shards
-from planner.shard import Shard
-from profiles.catalog import catalog_profile
-from profiles.errors import RunFailedError, UserError
-from profiles.machine import Link
-from runtime.reference import build_pyg_model, graph_tensors, pyg_forward
+from gnnplan.planner import api, run
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.joint_cache.capacity import RESERVE_BYTES
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.run import write_shards
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.machine import Link
+from gnnplan.runtime.reference import build_pyg_model, graph_tensors, pyg_forward
 from tests import warm
 
 pytestmark = pytest.mark.distributed

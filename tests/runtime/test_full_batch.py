@@ -7,16 +7,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.program import LayerDecision, build_program
-from planner.shard import cut_shard
-from runtime.full_batch import FullBatchTrainer, MaskedLoss
-from runtime.model import WorkerModel
-from runtime.recorder import Recorder
-from runtime.reference import train_reference
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.runtime.full_batch import FullBatchTrainer, MaskedLoss
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.reference import train_reference
 
 CPU = torch.device("cpu")
 N = 60

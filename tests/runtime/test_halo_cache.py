@@ -6,23 +6,23 @@ from itertools import product
 import numpy as np
 import pytest
 
-from planner.adjacency import aggregation_matrix
-from planner.buffers import epoch_buffers
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.costs import OperatorCosts
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.joint_cache.decision import NO_CACHE
-from planner.joint_cache.region import decide_rows
-from planner.lowering import FullBatchLowering
-from planner.partition import partition
-from planner.plan import FullBatchDecision
-from planner.program import LayerDecision, build_program, num_hops
-from planner.shapes import worker_shapes
-from planner.shard import cut_shard
-from profiles.agents import HostGroup
-from profiles.launch import launch
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.buffers import epoch_buffers
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.joint_cache.decision import NO_CACHE
+from gnnplan.planner.joint_cache.region import decide_rows
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.partition import partition
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.shapes import worker_shapes
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.steps import LayerDecision, build_program, num_hops
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.launch import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(500)]  # some thirty trainings of three workers
 
@@ -35,15 +35,15 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.job import Job
-from planner.plan import FullBatchDecision
-from planner.program import build_program
-from planner.shard import Shard
-from profiles.kernels import pool
-from profiles.launch import reporting_errors
-from runtime.full_batch import FullBatchTrainer
-from runtime.host_region import HostRegion
-from runtime.model import WorkerModel
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.steps import build_program
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.host_region import HostRegion
+from gnnplan.runtime.model import WorkerModel
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 

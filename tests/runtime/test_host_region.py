@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from planner.joint_cache.layout import RegionLayout
-from runtime.host_region import REGION_NAME, HostRegion
+from gnnplan.planner.joint_cache.layout import RegionLayout
+from gnnplan.runtime.host_region import REGION_NAME, HostRegion
 from tests.runtime.launched import launched
 
 CPU = torch.device("cpu")
@@ -104,10 +104,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.joint_cache.layout import RegionLayout
-from profiles.launch import emit, reporting_errors
-from runtime import host_region, shared_memory
-from runtime.host_region import HostRegion
+from gnnplan.planner.joint_cache.layout import RegionLayout
+from gnnplan.profiles.launch import emit, reporting_errors
+from gnnplan.runtime import host_region, shared_memory
+from gnnplan.runtime.host_region import HostRegion
 
 folder, how, rank = Path(sys.argv[1]), sys.argv[2], int(os.environ["RANK"])
 with reporting_errors(folder, rank):

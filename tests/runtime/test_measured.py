@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from runtime.measured import UNTIMED_EPOCHS, measured_trace
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 
 
 def record(epoch, start_s, end_s, *, begun=None, sent_bytes=10, loss=1.0, num_members=0, oldest=0):

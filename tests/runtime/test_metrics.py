@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from runtime.metrics import hits
+from gnnplan.runtime.metrics import hits
 
 
 def test_class_ids():

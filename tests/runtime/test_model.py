@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from planner.program import LayerDecision, build_program
-from planner.shard import cut_shard
-from profiles.kernels.activation import dropout_key, keep_mask
-from runtime.model import WorkerModel
-from runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward
 
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 ORDERS = (("multiply_first", False), ("aggregate_first", False), ("aggregate_first", True))

@@ -6,12 +6,12 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.utils import softmax
 
-from planner.program import Step
-from profiles.kernels.activation import keep_mask
-from profiles.kernels.attention import EdgeBlock
-from profiles.kernels.sparse import csr_tensor
-from runtime.comm import HaloExchanger
-from runtime.operators import (
+from gnnplan.planner.steps import Step
+from gnnplan.profiles.kernels.activation import keep_mask
+from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.operators import (
     Activate,
     Aggregate,
     Attend,
@@ -22,7 +22,7 @@ from runtime.operators import (
     MultiplySparse,
     SparseInput,
 )
-from runtime.recorder import Recorder
+from gnnplan.runtime.recorder import Recorder
 
 N, IN, OUT = 12, 5, 3
 

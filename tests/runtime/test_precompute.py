@@ -5,15 +5,15 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from planner.adjacency import aggregation_matrix
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.shard import cut_shard
-from runtime.comm import HaloExchanger
-from runtime.model import block_of
-from runtime.operators import SparseInput
-from runtime.precompute import input_value, precompute_hops
-from runtime.recorder import Recorder
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.shard import cut_shard
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.model import block_of
+from gnnplan.runtime.operators import SparseInput
+from gnnplan.runtime.precompute import input_value, precompute_hops
+from gnnplan.runtime.recorder import Recorder
 
 CPU = torch.device("cpu")
 N = 20

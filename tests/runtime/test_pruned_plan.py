@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from planner import api
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.graph import Graph
-from planner.halo import build_halo, prune_halo
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.loaders import load_graph
-from planner.plan import load_partition
-from planner.run import write_shards
-from planner.shard import cut_shard
-from profiles.agents import HostGroup
-from profiles.catalog import catalog_profile
-from profiles.errors import UserError
-from profiles.machine import Link
-from runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
+from gnnplan.planner import api
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo, prune_halo
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import load_partition
+from gnnplan.planner.run import write_shards
+from gnnplan.planner.shard import cut_shard
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link
+from gnnplan.runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
 from tests.warm import launch, runs
 
 pytestmark = pytest.mark.distributed
@@ -45,12 +45,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from planner.job import Job
-from planner.program import LayerDecision, build_program
-from planner.shard import Shard
-from profiles.launch import reporting_errors
-from runtime.full_batch import FullBatchTrainer
-from runtime.model import WorkerModel
+from gnnplan.planner.job import Job
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.model import WorkerModel
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 with reporting_errors(folder, rank):

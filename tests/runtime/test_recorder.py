@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from runtime import recorder as module
-from runtime.recorder import Recorder
+from gnnplan.runtime import recorder as module
+from gnnplan.runtime.recorder import Recorder
 
 
 class Clock:

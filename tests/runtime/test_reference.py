@@ -5,9 +5,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from planner.graph import Graph
-from planner.job import ModelSpec, TrainingSpec
-from runtime.reference import (
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.runtime.reference import (
     INPUT_LAYER,
     build_optimizer,
     build_pyg_model,

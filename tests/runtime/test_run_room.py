@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from profiles.errors import UserError
-from runtime import room
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime import room
 
 CPU = torch.device("cpu")
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.joint_cache.capacity import RESERVE_BYTES
-from planner.plan import Plan
-from profiles.catalog import catalog_profile
-from profiles.errors import RunFailedError, UserError
-from profiles.machine import Link
-from runtime.host_region import REGION_NAME
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.joint_cache.capacity import RESERVE_BYTES
+from gnnplan.planner.plan import Plan
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.machine import Link
+from gnnplan.runtime.host_region import REGION_NAME
 from tests.runtime.test_host_region import no_region_is_left
 
 pytestmark = pytest.mark.distributed

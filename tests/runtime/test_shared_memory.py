@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from profiles.errors import UserError
-from runtime import shared_memory
-from runtime.shared_memory import group_of_host, make_memory, share_memory
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime import shared_memory
+from gnnplan.runtime.shared_memory import group_of_host, make_memory, share_memory
 
 
 def test_more_than_the_memory_left_is_refused(monkeypatch):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from profiles.agents import HostGroup
+from gnnplan.profiles.agents import HostGroup
 from tests.warm import launch
 
 WORKER = """
@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from profiles.launch import reporting_errors
-from runtime.recorder import Recorder
-import runtime.transfer as transfer_module
-from runtime.transfer import exchanged, exchanging
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.recorder import Recorder
+import gnnplan.runtime.transfer as transfer_module
+from gnnplan.runtime.transfer import exchanged, exchanging
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 send, recv = ([0, 3], [0, 2]) if rank == 0 else ([2, 0], [3, 0])

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime import worker
-from runtime.worker import MAX_TRACED_EPOCHS, peak_memory_bytes, traced_epochs
+from gnnplan.runtime import worker
+from gnnplan.runtime.worker import MAX_TRACED_EPOCHS, peak_memory_bytes, traced_epochs
 
 CPU = torch.device("cpu")
 

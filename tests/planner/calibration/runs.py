@@ -5,14 +5,14 @@ from itertools import groupby
 
 import numpy as np
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, SbmGraph
-from planner.lowering import lower_plan
-from planner.search import make_plan
-from planner.trace import Span, Trace
-from profiles.catalog import catalog_profile
-from profiles.machine import CollectiveTable, OperatorTable, Point
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.trace import Span, Trace
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.machine import CollectiveTable, OperatorTable, Point
 
 COLLECTIVES = {"all_reduce": 2e-5, "all_to_all": 3e-5, "all_to_all_port": 1e-5}
 OVERHEAD_S = 5e-6

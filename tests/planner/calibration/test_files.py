@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.calibration.files import calibrated_files
-from planner.cluster import CLUSTER_FILE, Cluster, DeviceSpec, HostSpec
-from profiles.catalog import catalog_profile
-from profiles.errors import UserError
+from gnnplan.planner.calibration.files import calibrated_files
+from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, DeviceSpec, HostSpec
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import UserError
 
 
 def calibrated(device, **changes):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
+from gnnplan.planner.calibration.fit import LEAST_FACTOR, MOST_FACTOR, Sample, fit
 
 
 def samples_of(shares, truth, *, noise=0.0, seed=0):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.calibrate import calibrate
-from planner.calibration.observe import CLOCK_S, family, observe, with_profiles
-from planner.lowering import lower_plan
+from gnnplan.planner.calibrate import calibrate
+from gnnplan.planner.calibration.observe import CLOCK_S, family, observe, with_profiles
+from gnnplan.planner.lowering import lower_plan
 from tests.planner.calibration.runs import (
     OVERHEAD_S,
     corrections,

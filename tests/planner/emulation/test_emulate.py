@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from emulating import cluster, comes_true, host, needs_emulation, processes_of, quota_us, remains
 
-from planner.emulation import kernel
-from planner.emulation.emulate import _end, _hosts_of, emulate, emulated
-from planner.emulation.weather import Spell, Weather
-from profiles.errors import RunFailedError, UserError
-from profiles.launch import HOSTS_VARIABLE, hosts_here, launch
-from profiles.machine import Link
+from gnnplan.planner.emulation import kernel
+from gnnplan.planner.emulation.emulate import _end, _hosts_of, emulate, emulated
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.launch import HOSTS_VARIABLE, hosts_here, launch
+from gnnplan.profiles.machine import Link
 
 KNOCK = """
 import socket, sys, time
@@ -35,7 +35,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 import torch.distributed as dist
-from profiles.launch import emit
+from gnnplan.profiles.launch import emit
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 dist.barrier()
 members = Path(os.environ["CGROUP"], "cgroup.procs").read_text().split()
@@ -116,7 +116,7 @@ def test_nothing_stays_when_the_owner_is_killed(tmp_path, number, trap):
     path, up = cluster(host("a")).save(tmp_path / "cluster.json"), tmp_path / "up"
     command = ["sh", "-c", f'{trap}sleep 600 & touch "$0"; wait', str(up)]
     owner = subprocess.Popen(
-        [sys.executable, "-m", "planner.cli", "emulate", str(path), "--", *command], start_new_session=True
+        [sys.executable, "-m", "gnnplan.planner.cli", "emulate", str(path), "--", *command], start_new_session=True
     )
     identity = f"gnnplan{owner.pid}"
     try:
@@ -149,7 +149,7 @@ DEAF_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 def test_a_command_that_does_not_listen_is_killed(monkeypatch):
     """After a while; one that has ended is left alone."""
-    monkeypatch.setattr("planner.emulation.emulate._GRACE_S", 0.5)
+    monkeypatch.setattr("gnnplan.planner.emulation.emulate._GRACE_S", 0.5)
     child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD], stdout=subprocess.PIPE)
     assert child.stdout.readline()
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_a_command_that_does_not_listen_is_killed(monkeypatch):
 @pytest.mark.parametrize("command", [["sleep", "60"], ["sh", "-c", f"{DEAF}sleep 60; true"]], ids=["listens", "deaf"])
 def test_a_change_that_fails_ends_the_command(command, monkeypatch):
     """A run in weather that did not come would be measured wrongly, so it does not go on."""
-    monkeypatch.setattr("planner.emulation.emulate._GRACE_S", 0.5)
+    monkeypatch.setattr("gnnplan.planner.emulation.emulate._GRACE_S", 0.5)
 
     def fail(*_, change, **__):
         if change:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from emulating import cluster, host, needs_emulation, quota_us, remains
 
-from planner.cluster import Cluster
-from planner.emulation import kernel
-from planner.emulation.emulate import EmulatedHost, WeatherKeeper, _check_weather, _hosts_of, emulated
-from planner.emulation.weather import Spell, Weather
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.emulation import kernel
+from gnnplan.planner.emulation.emulate import EmulatedHost, WeatherKeeper, _check_weather, _hosts_of, emulated
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.profiles.machine import Link
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 LINK = Link(bytes_per_s=12.5e6)  # 100 Mbit/s

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from planner import commands  # noqa: F401  what `main` imports, before anything is patched
-from planner.cli import main
-from planner.emulation import kernel
-from profiles.errors import RunFailedError, UserError
+from gnnplan.planner import commands  # noqa: F401  what `main` imports, before anything is patched
+from gnnplan.planner.cli import main
+from gnnplan.planner.emulation import kernel
+from gnnplan.profiles.errors import RunFailedError, UserError
 
 
 @pytest.fixture

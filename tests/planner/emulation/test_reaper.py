@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from planner.emulation import reaper
-from profiles.errors import RunFailedError, UserError
+from gnnplan.planner.emulation import reaper
+from gnnplan.profiles.errors import RunFailedError, UserError
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.emulation.weather import Spell, Weather
-from profiles.errors import UserError
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.profiles.errors import UserError
 
 
 def weather(*spells: Spell) -> Weather:

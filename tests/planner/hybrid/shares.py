@@ -5,25 +5,25 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.costs import OperatorCosts
-from planner.generate import generate_sbm
-from planner.graph import Graph
-from planner.halo import build_halo
-from planner.hybrid.levels import levels_of
-from planner.hybrid.lowering import HybridLowering
-from planner.hybrid.matrices import neighbourhood_rows
-from planner.hybrid.neighbourhood import build_neighbourhood
-from planner.hybrid.sizes import replica_sizes
-from planner.hybrid.split import make_split
-from planner.hybrid.staging import cut_staged
-from planner.job import ModelSpec, SbmGraph
-from planner.lowering import FullBatchLowering
-from planner.program import LayerDecision, build_program, num_hops
-from planner.shapes import worker_shapes
-from planner.shard import cut_shard
-from profiles.machine import Link
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.hybrid.levels import levels_of
+from gnnplan.planner.hybrid.lowering import HybridLowering
+from gnnplan.planner.hybrid.matrices import neighbourhood_rows
+from gnnplan.planner.hybrid.neighbourhood import build_neighbourhood
+from gnnplan.planner.hybrid.sizes import replica_sizes
+from gnnplan.planner.hybrid.split import make_split
+from gnnplan.planner.hybrid.staging import cut_staged
+from gnnplan.planner.job import ModelSpec, SbmGraph
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.shapes import worker_shapes
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.steps import LayerDecision, build_program, num_hops
+from gnnplan.profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=150, average_degree=6, num_classes=3, num_features=10, seed=2)
 FIRST, AFTER = LayerDecision(op_order="aggregate_first"), LayerDecision(op_order="multiply_first")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.adjust import Adjuster
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.adjust import Adjuster
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.dependencies import Rates
 from tests.planner.hybrid.test_lagrangian import best_by_highs
 from tests.planner.hybrid.workers import RATES, problems
 

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.levels import levels_of
-from planner.job import ModelSpec
-from planner.program import LayerDecision
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.levels import levels_of
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import LayerDecision
 from tests.planner.hybrid.workers import RATES, budgets, problems, worker_of, workers
 
 ANY_RATES = Rates(vertex_s=1.0, edge_s=1.0, row_s=(1.0, 1.0, 1.0))

@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 
-from planner.hybrid.adjust import Adjuster
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.decide import decide
+from gnnplan.planner.hybrid.adjust import Adjuster
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.decide import decide
 from tests.planner.hybrid.test_lagrangian import best_by_highs
 from tests.planner.hybrid.workers import problems
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.dependencies import Rates
 from tests.planner.hybrid.workers import RATES, workers
 
 COMPUTING_ONLY = {"row_s": (0.0, 0.0, 0.0)}

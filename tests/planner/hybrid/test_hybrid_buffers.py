@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from planner.buffers import Buffers
-from planner.hybrid.buffers import HybridEpoch, hybrid_buffers, most_buffers
-from planner.hybrid.sizes import most_sizes
-from planner.joint_cache.decision import NO_CACHE
-from profiles.kernels.pool import POOLED_BYTES
+from gnnplan.planner.buffers import Buffers
+from gnnplan.planner.hybrid.buffers import HybridEpoch, hybrid_buffers, most_buffers
+from gnnplan.planner.hybrid.sizes import most_sizes
+from gnnplan.planner.joint_cache.decision import NO_CACHE
+from gnnplan.profiles.kernels.pool import POOLED_BYTES
 from tests.planner.hybrid.shares import CASES, Shares
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planner.simulator.engine import compile_schedule, play
-from profiles.machine import Link
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.profiles.machine import Link
 from tests.planner.hybrid.shares import CASES, Shares
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.hybrid.memory import Staging, estimate_hybrid_memory
-from profiles.catalog import catalog_profile
+from gnnplan.planner.hybrid.memory import Staging, estimate_hybrid_memory
+from gnnplan.profiles.catalog import catalog_profile
 from tests.planner.hybrid.shares import CASES, Shares
 
 NOTHING = Staging(num_places=100, num_entries=0, input_entries=0, num_dependencies=0)

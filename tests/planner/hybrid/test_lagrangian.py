@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from planner.hybrid.closure import build_closure
-from planner.hybrid.lagrangian import best_closed_set, relax
+from gnnplan.planner.hybrid.closure import build_closure
+from gnnplan.planner.hybrid.lagrangian import best_closed_set, relax
 from tests.planner.hybrid.workers import problems
 
 SCALE_S = 1e-3  # HiGHS' tolerances are absolute

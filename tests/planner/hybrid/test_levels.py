@@ -2,10 +2,10 @@
 
 import pytest
 
-from planner.hybrid.levels import levels_of, sparse_row_bytes, why_not
-from planner.job import ModelSpec
-from planner.program import LayerDecision, build_program
-from planner.shapes import WorkerShape
+from gnnplan.planner.hybrid.levels import levels_of, sparse_row_bytes, why_not
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import LayerDecision, build_program
 
 FIRST, AFTER = LayerDecision(op_order="aggregate_first"), LayerDecision(op_order="multiply_first")
 ONCE = LayerDecision(op_order="aggregate_first", precompute=True)

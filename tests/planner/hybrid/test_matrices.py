@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.matrices import cut_edges, cut_level, expands, neighbourhood_rows
-from planner.hybrid.split import make_split
+from gnnplan.planner.hybrid.matrices import cut_edges, cut_level, expands, neighbourhood_rows
+from gnnplan.planner.hybrid.split import make_split
 from tests.planner.hybrid.test_split import KINDS, draw_mask
 from tests.planner.hybrid.workers import workers
 

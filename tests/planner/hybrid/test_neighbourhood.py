@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.hybrid.neighbourhood import count_hops, sum_over_hops
+from gnnplan.planner.hybrid.neighbourhood import count_hops, sum_over_hops
 from tests.planner.hybrid.workers import workers
 
 

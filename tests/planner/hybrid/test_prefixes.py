@@ -6,9 +6,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from planner.hybrid.dependencies import Charge, Dependencies
-from planner.hybrid.prefixes import bound_s, budget_shares, critical_price, one_price, paying
-from planner.hybrid.ranking import rank
+from gnnplan.planner.hybrid.dependencies import Charge, Dependencies
+from gnnplan.planner.hybrid.prefixes import bound_s, budget_shares, critical_price, one_price, paying
+from gnnplan.planner.hybrid.ranking import rank
 from tests.planner.hybrid.test_ranking import ANY_RATES, NO_LIMIT, NONE, dependency_lists, rates
 
 SHARES = st.floats(0, 1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.dependencies import Charge, Dependencies, Rates
-from planner.hybrid.ranking import rank
+from gnnplan.planner.hybrid.dependencies import Charge, Dependencies, Rates
+from gnnplan.planner.hybrid.ranking import rank
 
 NUM_OWNERS = 3
 ROW_WIDTHS = np.array([16.0, 4.0, 1.0, 0.0])  # of each level

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.rates import Pace, RateMonitor, pace_of, predicted_rates, shares_s
-from profiles.machine import Link
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.rates import Pace, RateMonitor, pace_of, predicted_rates, shares_s
+from gnnplan.profiles.machine import Link
 from tests.planner.hybrid.shares import CASES, Shares
 
 PLANNED = Rates(vertex_s=1e-8, edge_s=1e-9, row_s=(0.0, 1e-8, 1e-8))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from planner.hybrid.matrices import cut_edges, cut_level
-from planner.hybrid.sizes import Replicas, most_levels, most_sizes
-from planner.hybrid.split import make_split
-from planner.hybrid.steps import step_levels
+from gnnplan.planner.hybrid.matrices import cut_edges, cut_level
+from gnnplan.planner.hybrid.sizes import Replicas, most_levels, most_sizes
+from gnnplan.planner.hybrid.split import make_split
+from gnnplan.planner.hybrid.steps import step_levels
 from tests.planner.hybrid.shares import AFTER, CASES, Shares
 
 

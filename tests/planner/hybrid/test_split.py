@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.closure import Held, build_closure
-from planner.hybrid.split import make_split, work_of
+from gnnplan.planner.hybrid.closure import Held, build_closure
+from gnnplan.planner.hybrid.split import make_split, work_of
 from tests.planner.hybrid.workers import NUM_WORKERS, RATES, workers
 
 KINDS = ("gcn", "sage", "gin", "gat", "tagcn")

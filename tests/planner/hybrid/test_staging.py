@@ -6,11 +6,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.hybrid.dependencies import find_dependencies
-from planner.hybrid.matrices import cut_level
-from planner.hybrid.split import make_split
-from planner.hybrid.staging import Staged, dependency_mask, dependency_triples
-from profiles.errors import UserError
+from gnnplan.planner.hybrid.dependencies import find_dependencies
+from gnnplan.planner.hybrid.matrices import cut_level
+from gnnplan.planner.hybrid.split import make_split
+from gnnplan.planner.hybrid.staging import Staged, dependency_mask, dependency_triples
+from gnnplan.profiles.errors import UserError
 from tests.planner.hybrid.shares import AFTER, CASES, ONCE, Shares
 
 EVERY = [(kind, layers, False) for kind, layers in CASES] + [

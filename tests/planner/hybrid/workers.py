@@ -6,13 +6,13 @@ import numpy as np
 import scipy.sparse as sp
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import LocalBlock, build_halo
-from planner.hybrid.dependencies import Dependencies, Rates, find_dependencies
-from planner.hybrid.levels import Levels, levels_of, why_not
-from planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
-from planner.job import ModelSpec
-from planner.program import LayerDecision
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import LocalBlock, build_halo
+from gnnplan.planner.hybrid.dependencies import Dependencies, Rates, find_dependencies
+from gnnplan.planner.hybrid.levels import Levels, levels_of, why_not
+from gnnplan.planner.hybrid.neighbourhood import Neighbourhood, build_neighbourhood
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import LayerDecision
 
 NUM_WORKERS = 3
 SECONDS = st.sampled_from([0.0, 1e-6, 3e-6, 1e-5, 1e-4, 1e-3])

@@ -3,10 +3,10 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.job import ModelSpec
-from planner.program import LayerDecision, build_program
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import LayerDecision, build_program
 
 
 @st.composite

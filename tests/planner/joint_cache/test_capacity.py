@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.joint_cache.capacity import capacity, joint_capacities
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.joint_cache.capacity import capacity, joint_capacities
 
 SIZE = st.integers(0, 10**6)
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cluster import Placement, WorkerPlace
-from planner.joint_cache.consistency import cache_fault
-from planner.joint_cache.decision import NO_CACHE, CacheDecision, RegionDecision
-from planner.joint_cache.region import decide_rows
-from profiles.machine import Link
+from gnnplan.planner.cluster import Placement, WorkerPlace
+from gnnplan.planner.joint_cache.consistency import cache_fault
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision, RegionDecision
+from gnnplan.planner.joint_cache.region import decide_rows
+from gnnplan.profiles.machine import Link
 from tests.planner.joint_cache.cases import cases, program_of
 
 LINK = Link(bytes_per_s=1e9)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.job import ModelSpec
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.program import LayerDecision, build_program
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.steps import LayerDecision, build_program
 
 
 def steps_of(order, **model):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from planner.buffers import epoch_buffers, filling_buffers
-from planner.job import ModelSpec
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.program import LayerDecision, build_program
-from planner.shapes import WorkerShape
-from profiles.kernels.pool import block_bytes
+from gnnplan.planner.buffers import epoch_buffers, filling_buffers
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.profiles.kernels.pool import block_bytes
 
 SHAPE = WorkerShape(
     num_local=1000, num_halo=500, num_sent=400, local_edges=9000, remote_edges=900, num_train=600,

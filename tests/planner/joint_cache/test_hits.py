@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import SbmGraph
-from planner.joint_cache.hits import Displacing, play
-from planner.partition import partition
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.joint_cache.hits import Displacing, play
+from gnnplan.planner.partition import partition
 
 POLICIES = ["overlap", "fifo", "lru"]
 PLACEMENTS = ["inclusive", "exclusive"]

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.joint_cache.decision import NO_CACHE
-from planner.joint_cache.layout import RegionLayout, shared_widths
-from planner.joint_cache.region import decide_rows
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.joint_cache.decision import NO_CACHE
+from gnnplan.planner.joint_cache.layout import RegionLayout, shared_widths
+from gnnplan.planner.joint_cache.region import decide_rows
 from tests.planner.joint_cache.cases import program_of
 
 EDGES = np.array([[0, 0, 1], [1, 2, 2]])

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.joint_cache.overlap import as_sent, fresh_counts, overlap_ratio
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.joint_cache.overlap import as_sent, fresh_counts, overlap_ratio
 
 
 @st.composite

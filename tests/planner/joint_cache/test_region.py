@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.joint_cache.overlap import as_sent, overlap_ratio
-from planner.joint_cache.region import decide_rows, is_kept_as_decided, keep_rows, kept_halo
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.joint_cache.overlap import as_sent, overlap_ratio
+from gnnplan.planner.joint_cache.region import decide_rows, is_kept_as_decided, keep_rows, kept_halo
 from tests.planner.joint_cache.cases import cases
 
 

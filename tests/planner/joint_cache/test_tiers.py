@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.joint_cache.overlap import overlap_ratio
-from planner.joint_cache.region import keep_rows
-from planner.joint_cache.tiers import arrange
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.joint_cache.overlap import overlap_ratio
+from gnnplan.planner.joint_cache.region import keep_rows
+from gnnplan.planner.joint_cache.tiers import arrange
 
 
 @st.composite

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.job import EdgeListGraph
-from planner.loaders import load_graph
-from profiles.errors import UserError
+from gnnplan.planner.job import EdgeListGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import UserError
 
 DRAWN = {"synthetic_feature_width": 3, "synthetic_num_classes": 2}
 

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.job import GraphOptions
-from planner.loaders.finish import Parts, finish, random_split
-from profiles.errors import UserError
+from gnnplan.planner.job import GraphOptions
+from gnnplan.planner.loaders.finish import Parts, finish, random_split
+from gnnplan.profiles.errors import UserError
 
 
 def parts(**changes):

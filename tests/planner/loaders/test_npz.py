@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.job import NpzGraph
-from planner.loaders import load_graph
-from profiles.errors import UserError
+from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import UserError
 
 DATASETS = Path(__file__).parents[4] / "shared" / "datasets"
 needs_datasets = pytest.mark.skipif(not DATASETS.is_dir(), reason=f"no data sets at {DATASETS}")

@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
-from planner.job import OgbGraph
-from planner.loaders import load_graph
-from profiles.errors import UserError
+from gnnplan.planner.job import OgbGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import UserError
 
 EDGES = [[0, 1], [1, 2], [3, 0]]
 X = [[0.5, 1.0], [0.25, -1], [3, 4], [5, 6]]

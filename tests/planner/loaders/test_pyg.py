@@ -9,9 +9,9 @@ import torch
 from torch_geometric import datasets
 from torch_geometric.data import Data
 
-from planner.job import PygGraph
-from planner.loaders import load_graph
-from profiles.errors import UserError
+from gnnplan.planner.job import PygGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import UserError
 
 
 @pytest.fixture(autouse=True)

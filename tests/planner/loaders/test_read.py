@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.loaders.read import read_npy, read_npz, read_table, reading
-from profiles.errors import UserError
+from gnnplan.planner.loaders.read import read_npy, read_npz, read_table, reading
+from gnnplan.profiles.errors import UserError
 
 READERS = {
     "npz": lambda path: read_npz(path, ("a",)),

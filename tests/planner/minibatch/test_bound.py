@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.bound import epoch_bound, relaxed_epoch_s, relaxed_ratio, split_bounds
+from gnnplan.planner.minibatch.bound import epoch_bound, relaxed_epoch_s, relaxed_ratio, split_bounds
 from tests.planner.minibatch.test_simulate import TIMES, times
 
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.cache import POINTER_BYTES, SECTOR_BYTES, SLOT_BYTES, START_BYTES, Accesses, Sizes, plan_cache
+from gnnplan.planner.minibatch.cache import (
+    POINTER_BYTES,
+    SECTOR_BYTES,
+    SLOT_BYTES,
+    START_BYTES,
+    Accesses,
+    Sizes,
+    plan_cache,
+)
 
 COUNTS = st.lists(st.integers(0, 50), min_size=3, max_size=3)
 ROW_BYTES = 64

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch import dispatch as module
-from planner.minibatch.dispatch import dispatch, paper_loop
-from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import simulate, simulate_within
-from planner.minibatch.stages import StageTimes
+from gnnplan.planner.minibatch import dispatch as module
+from gnnplan.planner.minibatch.dispatch import dispatch, paper_loop
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.simulate import simulate, simulate_within
+from gnnplan.planner.minibatch.stages import StageTimes
 from tests.planner.minibatch.test_simulate import TIMES, times
 
 BREAKING = [times(40, 30, 20, 10), times(8.4, 30.2, 6.1, 4.0), times(100, 11, 10, 5)]

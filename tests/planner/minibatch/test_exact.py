@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.minibatch.bound import epoch_bound
-from planner.minibatch.dispatch import dispatch
-from planner.minibatch.exact import solve
+from gnnplan.planner.minibatch.bound import epoch_bound
+from gnnplan.planner.minibatch.dispatch import dispatch
+from gnnplan.planner.minibatch.exact import solve
 from tests.planner.minibatch.test_simulate import times
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.cli import main
-from planner.job import Job
+from gnnplan.planner.cli import main
+from gnnplan.planner.job import Job
 
 JOB = """
 schema_version = 1

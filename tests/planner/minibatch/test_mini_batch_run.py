@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, MiniBatchSpec, NpzGraph, PinnedDecisions, SbmGraph
-from planner.minibatch import run
-from planner.minibatch.run import check_apart, run_mini_batches
-from profiles.agents import HostGroup
-from profiles.errors import UserError
-from profiles.launch import HOSTS_VARIABLE
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, MiniBatchSpec, NpzGraph, PinnedDecisions, SbmGraph
+from gnnplan.planner.minibatch import run
+from gnnplan.planner.minibatch.run import check_apart, run_mini_batches
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import HOSTS_VARIABLE
 
 JOB = Job(schema_version=1, graph=SbmGraph(source="sbm"), mini_batch=MiniBatchSpec(fan_outs=(10, 5)))
 
@@ -53,7 +53,7 @@ def test_workers_share_the_cores(started, monkeypatch, tmp_path, num_devices, nu
     """One a CUDA device, or one on a CPU, unless told otherwise."""
     start(tmp_path, monkeypatch, num_devices, num_workers=num_workers, timeout_s=9.0)
     assert started["hosts"] == [expected]
-    assert started["module"] == "runtime.mini_batch"
+    assert started["module"] == "gnnplan.runtime.mini_batch"
     assert started["arguments"][1:] == [str(tmp_path), "--timeout-s=9.0"]
     assert started["job"] == JOB
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.policy import Buffers, DualBufferPolicy
+from gnnplan.planner.minibatch.policy import Buffers, DualBufferPolicy
 
 BUFFERS = st.builds(
     Buffers,

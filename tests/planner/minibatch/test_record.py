@@ -3,10 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
-from planner.job import Job, MiniBatchSpec, SbmGraph
-from planner.minibatch.record import MiniBatchEpoch, MiniBatchRun
-from planner.minibatch.stages import StageTimes
-from profiles.errors import UserError
+from gnnplan.planner.job import Job, MiniBatchSpec, SbmGraph
+from gnnplan.planner.minibatch.record import MiniBatchEpoch, MiniBatchRun
+from gnnplan.planner.minibatch.stages import StageTimes
+from gnnplan.profiles.errors import UserError
 
 EPOCH = {
     "route": "resident",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.minibatch.room import MAX_SLOTS, BatchNeeds, share_out
-from profiles.errors import NoPlanFitsError, UserError
+from gnnplan.planner.minibatch.room import MAX_SLOTS, BatchNeeds, share_out
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 BYTES = st.integers(1, 10**12)
 

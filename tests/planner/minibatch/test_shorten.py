@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch import shorten as module
-from planner.minibatch.dispatch import dispatch
-from planner.minibatch.policy import Buffers, DualBufferPolicy
-from planner.minibatch.shorten import ENOUGH, ShortEpoch, shortened
-from planner.minibatch.simulate import simulate
+from gnnplan.planner.minibatch import shorten as module
+from gnnplan.planner.minibatch.dispatch import dispatch
+from gnnplan.planner.minibatch.policy import Buffers, DualBufferPolicy
+from gnnplan.planner.minibatch.shorten import ENOUGH, ShortEpoch, shortened
+from gnnplan.planner.minibatch.simulate import simulate
 from tests.planner.minibatch.test_simulate import TIMES, times
 
 STAGES = [times(40, 30, 20, 10), times(8.4, 30.2, 6.1, 4.0), times(100, 11, 10, 5), times(4, 2.28, 0.5, 1)]

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.bound import epoch_bound
-from planner.minibatch.policy import Buffers, DualBufferPolicy
-from planner.minibatch.simulate import simulate, simulate_within
-from planner.minibatch.stages import SideBySide, StageTimes
+from gnnplan.planner.minibatch.bound import epoch_bound
+from gnnplan.planner.minibatch.policy import Buffers, DualBufferPolicy
+from gnnplan.planner.minibatch.simulate import simulate, simulate_within
+from gnnplan.planner.minibatch.stages import SideBySide, StageTimes
 
 
 def times(cpu, gpu, dma, model, **more):

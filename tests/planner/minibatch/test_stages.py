@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from planner.minibatch.stages import SideBySide, StageTimes
+from gnnplan.planner.minibatch.stages import SideBySide, StageTimes
 
 MEASURED = {"cpu_batching_s": 0.04, "gpu_batching_s": 0.03, "dma_s": 0.02, "model_s": 0.01}
 

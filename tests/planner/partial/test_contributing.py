@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.job import ModelSpec
-from planner.partial.contributing import contributing_vertices
-from planner.partial.decision import PartialReduceDecision
-from runtime.reference import build_pyg_model
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.runtime.reference import build_pyg_model
 
 N = 60
 

@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.emulation.weather import Spell, Weather
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
-from planner.partial.memory import mailbox_bytes, sums_bytes
-from planner.plan import Plan
-from planner.program import LayerDecision
-from planner.search import make_plan, simulate_plan
-from planner.strategies.base import Problem
-from planner.strategies.halo_exchange import HaloExchangeStrategy
-from planner.weather.model import SleepWeather
-from planner.weather.play import Waiting, figures, replicas_of
-from planner.weather.sections import Sections
-from planner.weather.simulate import simulate_weather
-from planner.weather.sleeps import planned_sleeps_s, sleeps_s
-from profiles.catalog import catalog_profile
-from profiles.errors import NoPlanFitsError, UserError
-from profiles.machine import CpuQuota
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
+from gnnplan.planner.partial.memory import mailbox_bytes, sums_bytes
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
+from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.planner.weather.play import Waiting, figures, replicas_of
+from gnnplan.planner.weather.sections import Sections
+from gnnplan.planner.weather.simulate import simulate_weather
+from gnnplan.planner.weather.sleeps import planned_sleeps_s, sleeps_s
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from gnnplan.profiles.machine import CpuQuota
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -214,7 +214,7 @@ def test_what_is_left_out_is_chosen_for_the_weather():
 
 def test_what_is_staged_leaves_room_for_the_mailbox(processor, monkeypatch):
     """With less memory than all that could be staged takes, less is staged; a plan fits."""
-    monkeypatch.setattr("planner.strategies.hybrid.RESERVE_BYTES", 0)
+    monkeypatch.setattr("gnnplan.planner.strategies.hybrid.RESERVE_BYTES", 0)
     pins = {"dependencies": "hybrid", "adjust": "online", "op_order": "multiply_first", "precompute": False}
     whole = plan_of(pin=PartialReducePin(), profile=processor, **pins)
     staged = sum(worker.num_staged for worker in whole.decision.dependencies.workers)

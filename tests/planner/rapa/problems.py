@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.generate import generate_rmat
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, RmatGraph
-from planner.partition import partition
-from planner.program import LayerDecision
-from planner.strategies.base import Problem
-from planner.strategies.trial import Trial
-from profiles.machine import Link
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.generate import generate_rmat
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, RmatGraph
+from gnnplan.planner.partition import partition
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.trial import Trial
+from gnnplan.profiles.machine import Link
 
 SPEC = RmatGraph(source="rmat", num_nodes=3000, num_edges=40_000, num_features=64)
 GRAPH = generate_rmat(SPEC)

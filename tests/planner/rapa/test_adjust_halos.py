@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.rapa.adjust_halos import EPSILON, adjust_halos
-from planner.rapa.linear import LinearCost
-from planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.adjust_halos import EPSILON, adjust_halos
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.pairs import HaloPairs
 from tests.planner.rapa.cases import always_fits, linear_cases
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.rapa.adjust_halos import adjust_halos
-from planner.rapa.give_back import give_back
-from planner.rapa.linear import LinearCost
-from planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.adjust_halos import adjust_halos
+from gnnplan.planner.rapa.give_back import give_back
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.pairs import HaloPairs
 from tests.planner.rapa.cases import always_fits, linear_cases
 
 

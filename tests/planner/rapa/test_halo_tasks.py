@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.job import ModelSpec
-from planner.joint_cache.decision import NO_CACHE, CacheDecision, RegionDecision
-from planner.joint_cache.region import decide_rows
-from planner.program import build_program
-from planner.rapa.halo_tasks import HaloTasks, cache_of_less, split_program
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision, RegionDecision
+from gnnplan.planner.joint_cache.region import decide_rows
+from gnnplan.planner.rapa.halo_tasks import HaloTasks, cache_of_less, split_program
+from gnnplan.planner.steps import build_program
 from tests.planner.joint_cache.cases import cases
 from tests.planner.rapa.problems import GRAPH, MULTIPLY, problem_of, trial_of
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo
-from planner.rapa.influence import influence_scores
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.rapa.influence import influence_scores
 from tests.planner.rapa.cases import cut_graphs, graph_of
 
 

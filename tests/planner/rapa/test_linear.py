@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.rapa.linear import LinearCost
-from planner.rapa.pairs import HaloPairs, Loads
-from planner.rapa.seconds import SecondsCost
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.pairs import HaloPairs, Loads
+from gnnplan.planner.rapa.seconds import SecondsCost
 from tests.planner.rapa.cases import linear_cases
 from tests.planner.rapa.problems import GRAPH, MULTIPLY, problem_of, trial_of
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from planner.rapa.adjust_halos import adjust_halos
-from planner.rapa.linear import LinearCost
-from planner.rapa.optimum import heuristic_gap, least_influence, least_max_cost
-from planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.adjust_halos import adjust_halos
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.optimum import heuristic_gap, least_influence, least_max_cost
+from gnnplan.planner.rapa.pairs import HaloPairs
 from tests.planner.rapa.cases import always_fits, linear_cases
 
 

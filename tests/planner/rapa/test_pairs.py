@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.adjacency import aggregation_matrix
-from planner.halo import build_halo, prune_halo
-from planner.rapa.pairs import HaloPairs
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.halo import build_halo, prune_halo
+from gnnplan.planner.rapa.pairs import HaloPairs
 from tests.planner.rapa.cases import cut_graphs
 
 

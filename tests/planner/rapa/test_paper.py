@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from planner.costs import OperatorCosts
-from planner.rapa.adjust_halos import adjust_halos
-from planner.rapa.pairs import HaloPairs, Loads
-from planner.rapa.paper import ALPHA, paper_cost
-from planner.shapes import WorkerShape
-from profiles.catalog import catalog_profile
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.rapa.adjust_halos import adjust_halos
+from gnnplan.planner.rapa.pairs import HaloPairs, Loads
+from gnnplan.planner.rapa.paper import ALPHA, paper_cost
+from gnnplan.planner.shapes import WorkerShape
+from gnnplan.profiles.catalog import catalog_profile
 from tests.planner.rapa.cases import always_fits
 from tests.planner.rapa.problems import GRAPH, problem_of, trial_of
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from planner.halo import prune_halo
-from planner.rapa.linear import LinearCost
-from planner.rapa.optimum import heuristic_gap
-from planner.rapa.pairs import HaloPairs
-from planner.rapa.prune import balance_rows, prune_halos
-from planner.rapa.seconds import SecondsCost
+from gnnplan.planner.halo import prune_halo
+from gnnplan.planner.rapa.linear import LinearCost
+from gnnplan.planner.rapa.optimum import heuristic_gap
+from gnnplan.planner.rapa.pairs import HaloPairs
+from gnnplan.planner.rapa.prune import balance_rows, prune_halos
+from gnnplan.planner.rapa.seconds import SecondsCost
 from tests.planner.rapa.problems import GRAPH, MULTIPLY, problem_of, trial_of
 
 LAYERS = (MULTIPLY, MULTIPLY)

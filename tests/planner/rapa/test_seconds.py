@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.halo import prune_halo
-from planner.joint_cache.decision import NO_CACHE, CacheDecision
-from planner.joint_cache.region import decide_rows
-from planner.network import Network
-from planner.rapa.pairs import HaloPairs, Loads
-from planner.rapa.seconds import RESERVED_BYTES, SecondsCost
+from gnnplan.planner.halo import prune_halo
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.joint_cache.region import decide_rows
+from gnnplan.planner.network import Network
+from gnnplan.planner.rapa.pairs import HaloPairs, Loads
+from gnnplan.planner.rapa.seconds import RESERVED_BYTES, SecondsCost
 from tests.planner.rapa.problems import AGGREGATE, GRAPH, MULTIPLY, ONCE, problem_of, trial_of
 
 CASES = [

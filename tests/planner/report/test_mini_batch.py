@@ -2,10 +2,10 @@
 
 from rich.console import Console
 
-from planner.job import Job, MiniBatchSpec, SbmGraph
-from planner.minibatch.record import MiniBatchEpoch, MiniBatchRun
-from planner.minibatch.stages import SideBySide, StageTimes
-from planner.report.mini_batch import mini_batch_table
+from gnnplan.planner.job import Job, MiniBatchSpec, SbmGraph
+from gnnplan.planner.minibatch.record import MiniBatchEpoch, MiniBatchRun
+from gnnplan.planner.minibatch.stages import SideBySide, StageTimes
+from gnnplan.planner.report.mini_batch import mini_batch_table
 
 
 def shown(num_epochs, **changes):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from planner.report.picture import median_epoch, write_picture
-from planner.trace import Span, Trace
-from profiles.errors import UserError
+from gnnplan.planner.report.picture import median_epoch, write_picture
+from gnnplan.planner.trace import Span, Trace
+from gnnplan.profiles.errors import UserError
 
 
 def trace_of(origin, *ends_of_epochs, category="compute"):

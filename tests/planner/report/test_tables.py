@@ -7,18 +7,18 @@ from typing import get_args
 import pytest
 from rich.console import Console
 
-from planner.causes import Cause
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.compare import TaskFigure, compare
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.joint_cache.capacity import RESERVE_BYTES
-from planner.report.tables import comparison_table, plan_table, profile_table, trace_table
-from planner.report.units import seconds, size
-from planner.search import make_plan, simulate_plan
-from planner.weather.model import SleepWeather
-from profiles.catalog import catalog_profile
-from profiles.machine import CollectiveTable, Link, MeasuredHost, OperatorTable, Point
+from gnnplan.planner.causes import Cause
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.compare import TaskFigure, compare
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.joint_cache.capacity import RESERVE_BYTES
+from gnnplan.planner.report.tables import comparison_table, plan_table, profile_table, trace_table
+from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.machine import CollectiveTable, Link, MeasuredHost, OperatorTable, Point
 
 SPEC = SbmGraph(source="sbm", num_nodes=1200, average_degree=5, num_classes=3, num_features=10)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.report.units import seconds, size
+from gnnplan.planner.report.units import seconds, size
 
 
 @pytest.mark.parametrize(

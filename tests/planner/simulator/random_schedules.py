@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.schedule import Quota, Schedule, Task
 
 _STRETCH = 400  # so that durations are of the order of periods, whose least is a microsecond
 _PERIODS_NS = (1000, 1500)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import simpy
 
-from planner.schedule import Schedule
+from gnnplan.planner.schedule import Schedule
 
 END, REQUEST, RELEASE, START, NUM_PHASES = 0, 1, 2, 3, 4
 

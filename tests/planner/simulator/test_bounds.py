@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_schedules import random_schedule, under_quotas
 
-from planner.schedule import Quota, Schedule, Task
-from planner.simulator.bounds import Bound, lower_bound
-from planner.simulator.engine import DeadlockError, compile_schedule, play
+from gnnplan.planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.simulator.bounds import Bound, lower_bound
+from gnnplan.planner.simulator.engine import DeadlockError, compile_schedule, play
 
 
 def schedule_of(*rows):

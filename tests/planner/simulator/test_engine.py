@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from random_schedules import random_schedule
 from simpy_oracle import simpy_end_ns
 
-from planner.schedule import Schedule, Task
-from planner.simulator.engine import DeadlockError, compile_schedule, play, play_many
+from gnnplan.planner.schedule import Schedule, Task
+from gnnplan.planner.simulator.engine import DeadlockError, compile_schedule, play, play_many
 
 NS = 1e-9
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.schedule import Quota, Schedule, Task
-from planner.simulator.bounds import lower_bound
-from planner.simulator.engine import compile_schedule, play
-from planner.simulator.montecarlo import sample_durations
+from gnnplan.planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.simulator.bounds import lower_bound
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.simulator.montecarlo import sample_durations
 
 PERIOD_NS = 10_000
 NS = 1e-9

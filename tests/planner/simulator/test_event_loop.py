@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_schedules import random_schedule, under_quotas
 
-from planner.schedule import Quota, Schedule, Task
-from planner.simulator.engine import compile_schedule
-from planner.simulator.event_loop import make_workspace, play_once, play_replicas
+from gnnplan.planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.simulator.engine import compile_schedule
+from gnnplan.planner.simulator.event_loop import make_workspace, play_once, play_replicas
 from tests.planner.simulator.test_engine import schedule_of
 
 PERIOD_NS = 20

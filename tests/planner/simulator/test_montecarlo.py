@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from planner.schedule import Quota, Schedule, Task
-from planner.simulator.engine import compile_schedule, play
-from planner.simulator.montecarlo import percentiles, sample_durations, sample_phases
+from gnnplan.planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.simulator.montecarlo import percentiles, sample_durations, sample_phases
 
 
 def chain(*durations):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.schedule import Schedule, Task
-from planner.simulator.play import interval_trace, predicted_trace
+from gnnplan.planner.schedule import Schedule, Task
+from gnnplan.planner.simulator.play import interval_trace, predicted_trace
 
 
 @pytest.fixture

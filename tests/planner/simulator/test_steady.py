@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.schedule import Quota, Schedule, Task
-from planner.simulator.engine import compile_schedule, play
-from planner.simulator.montecarlo import percentiles
-from planner.simulator.steady import epochs_to_play, play_epochs
+from gnnplan.planner.schedule import Quota, Schedule, Task
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.simulator.montecarlo import percentiles
+from gnnplan.planner.simulator.steady import epochs_to_play, play_epochs
 
 PERIOD_S = 10e-3
 
@@ -102,7 +102,7 @@ def lagging():
 def test_percentiles_of_constant_tasks_are_the_steady_epochs(monkeypatch):
     """Nothing fluctuates but where periods begin: where they do as in the schedule, quotas make the same epochs."""
     as_given = np.zeros((1, lagging().num_resources), np.int64)
-    monkeypatch.setattr("planner.simulator.montecarlo.sample_phases", lambda *_: as_given)
+    monkeypatch.setattr("gnnplan.planner.simulator.montecarlo.sample_phases", lambda *_: as_given)
     epoch_s = play_epochs(lagging()).epoch_ns / 1e9
     p50, p95 = np.percentile(epoch_s, [50, 95])
     assert percentiles(lagging(), 1, 0) == {"p50": pytest.approx(p50), "p95": pytest.approx(p95)}

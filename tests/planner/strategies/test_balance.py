@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.strategies.balance import (
+from gnnplan.planner.strategies.balance import (
     concentrated_shares,
     equal_shares,
     is_balanced,

@@ -6,10 +6,10 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from planner.plan import FullBatchDecision
-from planner.program import LayerDecision
-from planner.strategies.base import Decided, Strategy
-from planner.strategies.halo_exchange import HaloExchangeStrategy
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.base import Decided, Strategy
+from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
 
 QUESTIONS = ["applicable", "decide", "memory", "lower", "bound"]
 DECISION = FullBatchDecision(

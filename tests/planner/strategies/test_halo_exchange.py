@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.generate import generate_rmat, generate_sbm
-from planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph
-from planner.simulator.engine import compile_schedule, play
-from planner.strategies.base import Problem
-from planner.strategies.halo_exchange import HaloExchangeStrategy
-from profiles.errors import NoPlanFitsError, UserError
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.generate import generate_rmat, generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from gnnplan.profiles.machine import Link
 
 SBM = SbmGraph(source="sbm", num_nodes=600, average_degree=10, num_classes=4, num_features=24, homophily=0.9)
 GRAPHS = {

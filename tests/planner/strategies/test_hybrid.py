@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.plan import Plan, load_partition, save_plan
-from planner.report.tables import plan_table
-from planner.search import make_plan, named, simulate_plan
-from profiles.errors import UserError
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.report.tables import plan_table
+from gnnplan.planner.search import make_plan, named, simulate_plan
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=240, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)

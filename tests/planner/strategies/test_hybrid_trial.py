@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from planner.hybrid.memory import Staging
-from planner.job import Job
-from planner.strategies.base import Problem
-from planner.strategies.hybrid_trial import HybridTrial
-from planner.strategies.trial import Trial
-from profiles.machine import Link
+from gnnplan.planner.hybrid.memory import Staging
+from gnnplan.planner.job import Job
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.hybrid_trial import HybridTrial
+from gnnplan.planner.strategies.trial import Trial
+from gnnplan.profiles.machine import Link
 from tests.planner.hybrid.shares import AFTER, CASES, SPEC, Shares
 
 LAYERS = (AFTER, AFTER)

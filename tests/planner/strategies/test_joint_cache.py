@@ -5,27 +5,27 @@ from dataclasses import replace
 
 import pytest
 
-from planner.adjacency import aggregation_matrix
-from planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.joint_cache.capacity import REGION_RESERVE_BYTES, RESERVE_BYTES
-from planner.joint_cache.decision import NO_CACHE
-from planner.joint_cache.region import decide_rows, is_kept_as_decided
-from planner.lowering import lower_plan
-from planner.partition import partition
-from planner.plan import Plan, PrunedHalo
-from planner.program import LayerDecision
-from planner.run import write_shards
-from planner.search import make_plan, simulate_plan
-from planner.simulator.engine import compile_schedule, play
-from planner.strategies.base import Problem
-from planner.strategies.halo_exchange import HaloExchangeStrategy
-from planner.strategies.joint_cache import largest_cache, with_break_even
-from planner.strategies.trial import Trial
-from profiles.errors import UserError
-from profiles.machine import Link
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.joint_cache.capacity import REGION_RESERVE_BYTES, RESERVE_BYTES
+from gnnplan.planner.joint_cache.decision import NO_CACHE
+from gnnplan.planner.joint_cache.region import decide_rows, is_kept_as_decided
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.partition import partition
+from gnnplan.planner.plan import Plan, PrunedHalo
+from gnnplan.planner.run import write_shards
+from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.base import Problem
+from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
+from gnnplan.planner.strategies.joint_cache import largest_cache, with_break_even
+from gnnplan.planner.strategies.trial import Trial
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link
 
 SPEC = SbmGraph(source="sbm", num_nodes=900, average_degree=10, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)

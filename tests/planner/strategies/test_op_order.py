@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.program import LayerDecision
-from planner.strategies.op_order import layer_options
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.strategies.op_order import layer_options
 
 MULTIPLY = LayerDecision(op_order="multiply_first")
 AGGREGATE = LayerDecision(op_order="aggregate_first")

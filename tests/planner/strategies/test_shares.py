@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.strategies.balance import NUM_ROUNDS, concentrated_shares, equal_shares
-from planner.strategies.shares import epoch_s_of, search_shares
+from gnnplan.planner.strategies.balance import NUM_ROUNDS, concentrated_shares, equal_shares
+from gnnplan.planner.strategies.shares import epoch_s_of, search_shares
 
 LEAST_S = 0.01  # even one vertex keeps a worker busy
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from planner.emulation.weather import Spell, Weather
-from planner.weather.conditions import under_markov, under_sleeps, under_spells
-from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
-from planner.weather.sleeps import sleeps_s
-from profiles.errors import UserError
+from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.planner.weather.conditions import under_markov, under_sleeps, under_spells
+from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
+from gnnplan.planner.weather.sleeps import sleeps_s
+from gnnplan.profiles.errors import UserError
 
 
 def share_at(change_s, shares, at_s):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from planner.schedule import Schedule, Task
-from planner.weather.sections import Sections, sections_of
+from gnnplan.planner.schedule import Schedule, Task
+from gnnplan.planner.weather.sections import Sections, sections_of
 from tests.planner.hybrid.shares import AFTER, CASES, Shares
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from planner.job import Job
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
-from planner.weather.sleeps import sleeps_s
-from profiles.errors import UserError
+from gnnplan.planner.job import Job
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
+from gnnplan.planner.weather.sleeps import sleeps_s
+from gnnplan.profiles.errors import UserError
 
 MANY = 30_000
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.weather.model import TwoState
-from planner.weather.two_state import durations, split
+from gnnplan.planner.weather.model import TwoState
+from gnnplan.planner.weather.two_state import durations, split
 
 
 def series(is_slow, slowdown, noise, seed):

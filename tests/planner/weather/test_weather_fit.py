@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from planner.trace import Adjusted, Span, Trace
-from planner.weather.fit import fit_weather
-from profiles.errors import UserError
+from gnnplan.planner.trace import Adjusted, Span, Trace
+from gnnplan.planner.weather.fit import fit_weather
+from gnnplan.profiles.errors import UserError
 from tests.planner.weather.test_two_state import series
 
 

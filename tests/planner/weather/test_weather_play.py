@@ -5,19 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from planner.lowering import lower_plan
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.search import make_plan
-from planner.simulator.engine import compile_schedule
-from planner.simulator.engine import play as play_tasks
-from planner.weather.conditions import Conditions, fair
-from planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
-from planner.weather.play import Waiting, aligned_sections, figures, play, replicas_of
-from planner.weather.sections import Sections, sections_of
-from profiles.errors import UserError
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.simulator.engine import compile_schedule
+from gnnplan.planner.simulator.engine import play as play_tasks
+from gnnplan.planner.weather.conditions import Conditions, fair
+from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
+from gnnplan.planner.weather.play import Waiting, aligned_sections, figures, play, replicas_of
+from gnnplan.planner.weather.sections import Sections, sections_of
+from gnnplan.profiles.errors import UserError
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planner.weather.rounds import Work, _send, new_state
+from gnnplan.planner.weather.rounds import Work, _send, new_state
 
 NUM_EXCHANGES = 4
 

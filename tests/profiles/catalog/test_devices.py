@@ -4,8 +4,8 @@ from statistics import median
 
 import pytest
 
-from profiles.catalog import traffic
-from profiles.catalog.devices import device_file, rates, shares
+from gnnplan.profiles.catalog import traffic
+from gnnplan.profiles.catalog.devices import device_file, rates, shares
 
 DEVICES = device_file().device
 MEASURED = sorted(name for name, device in DEVICES.items() if device.table1 is not None)

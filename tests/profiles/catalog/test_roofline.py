@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.catalog.devices import Rates, device_file
-from profiles.catalog.roofline import AXES, AXIS_VALUES, PUBLISHED, operator_tables, roofline_seconds
-from profiles.catalog.traffic import TRAFFIC
-from profiles.operators import OPERATORS
+from gnnplan.profiles.catalog.devices import Rates, device_file
+from gnnplan.profiles.catalog.roofline import AXES, AXIS_VALUES, PUBLISHED, operator_tables, roofline_seconds
+from gnnplan.profiles.catalog.traffic import TRAFFIC
+from gnnplan.profiles.operators import OPERATORS
 
 LAUNCH_S = 1e-5
 RATES = Rates(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from profiles.catalog import traffic
-from profiles.catalog.roofline import AXES
+from gnnplan.profiles.catalog import traffic
+from gnnplan.profiles.catalog.roofline import AXES
 
 TRANSFERS = {"h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable"}
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels.activation import activate_, activate_backward_, dropout_key, keep_mask
+from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key, keep_mask
 
 keys = st.integers(0, 2**64 - 1)
 probabilities = st.sampled_from([0.1, 0.3, 0.5, 0.9])

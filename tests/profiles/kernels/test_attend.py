@@ -6,8 +6,8 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.nn import GATConv
 
-from profiles.kernels.attend import attend_backward, attend_forward
-from profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.attend import attend_backward, attend_forward
+from gnnplan.profiles.kernels.attention import EdgeBlock
 
 N, HEADS, CHANNELS = 30, 3, 5
 

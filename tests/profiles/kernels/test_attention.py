@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.utils import softmax
 
-from profiles.kernels.attention import NEGATIVE_SLOPE, EdgeBlock, attention_backward, attention_forward
+from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE, EdgeBlock, attention_backward, attention_forward
 
 
 class AsIfOnGpu(torch.Tensor):

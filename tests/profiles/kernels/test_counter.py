@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiles.kernels.counter import bounded, chained_key, splitmix_at
+from gnnplan.profiles.kernels.counter import bounded, chained_key, splitmix_at
 
 BITS_64 = st.integers(0, 2**64 - 1)
 

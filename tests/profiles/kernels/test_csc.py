@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels.csc import csc_from_edges, in_neighbours_of, out_degrees
+from gnnplan.profiles.kernels.csc import csc_from_edges, in_neighbours_of, out_degrees
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from profiles.kernels import pool
-from profiles.kernels.dense import gather_rows, matmul, stack_rows, transposed
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.dense import gather_rows, matmul, stack_rows, transposed
 
 
 def matrix(rows, columns, seed=0):

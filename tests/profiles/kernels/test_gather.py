@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from profiles.kernels.gather import can_gather, copy_rows
+from gnnplan.profiles.kernels.gather import can_gather, copy_rows
 
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool]
 ROWS = torch.tensor([4, 0, 4, 2])

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from profiles.kernels.heap import return_freed_memory
+from gnnplan.profiles.kernels.heap import return_freed_memory
 
 
 def test_the_c_library_is_asked_to_keep_nothing(monkeypatch):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels.loss import loss_and_grad
+from gnnplan.profiles.kernels.loss import loss_and_grad
 
 
 def case(n, classes, num_rows, multilabel, seed):

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels import pool
+from gnnplan.profiles.kernels import pool
 
 CPU = torch.device("cpu")
 ROWS, WIDTH = 1000, 256

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiles.kernels.relabel import LocalIds
+from gnnplan.profiles.kernels.relabel import LocalIds
 
 
 def number_all(ids, seeds, groups):

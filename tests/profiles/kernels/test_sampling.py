@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, chisquare
 
-from profiles.kernels.csc import Csc, csc_from_edges
-from profiles.kernels.sampling import ALL, NeighbourSampler, hop_key
+from gnnplan.profiles.kernels.csc import Csc, csc_from_edges
+from gnnplan.profiles.kernels.sampling import ALL, NeighbourSampler, hop_key
 
 MASK = 2**64 - 1
 

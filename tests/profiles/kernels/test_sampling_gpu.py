@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from profiles.kernels.csc import csc_from_edges
-from profiles.kernels.sampling import NeighbourSampler, hop_key
+from gnnplan.profiles.kernels.csc import csc_from_edges
+from gnnplan.profiles.kernels.sampling import NeighbourSampler, hop_key
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from profiles.kernels.sampling_gpu import KeptEdges, gather, number, sample
+from gnnplan.profiles.kernels.sampling_gpu import KeptEdges, gather, number, sample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

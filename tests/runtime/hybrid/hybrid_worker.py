@@ -11,21 +11,21 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.levels import levels_of
-from planner.hybrid.staging import Staged
-from planner.job import Job
-from planner.plan import FullBatchDecision
-from planner.program import build_program
-from planner.shard import Shard
-from profiles.kernels import pool
-from profiles.launch import reporting_errors
-from runtime.comm import HaloExchanger
-from runtime.hybrid.adjusting import Adjusting
-from runtime.hybrid.in_step import InStep
-from runtime.hybrid.model import HybridModel
-from runtime.hybrid.trainer import HybridTrainer
-from runtime.measured import UNTIMED_EPOCHS
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.levels import levels_of
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.shard import Shard
+from gnnplan.planner.steps import build_program
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.hybrid.adjusting import Adjusting
+from gnnplan.runtime.hybrid.in_step import InStep
+from gnnplan.runtime.hybrid.model import HybridModel
+from gnnplan.runtime.hybrid.trainer import HybridTrainer
+from gnnplan.runtime.measured import UNTIMED_EPOCHS
 
 PLANNED = {"vertex_s": 1e-9, "edge_s": 1e-9}
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import runtime.hybrid.adjusting as adjusting_module
-from planner.hybrid.dependencies import Rates
-from planner.hybrid.split import SplitWork
-from runtime.full_batch import EpochRecord
-from runtime.hybrid.adjusting import Adjusting
+import gnnplan.runtime.hybrid.adjusting as adjusting_module
+from gnnplan.planner.hybrid.dependencies import Rates
+from gnnplan.planner.hybrid.split import SplitWork
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.hybrid.adjusting import Adjusting
 
 PRESENT, PLANNED, ONLINE = (np.array([mask]) for mask in ([False, False], [False, True], [True, False]))
 EPOCH_S = 10.0  # of which 5% must be saved at least

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from runtime.hybrid import clocks
+from gnnplan.runtime.hybrid import clocks
 from tests.runtime.partial.meshed import in_threads
 
 AHEAD_S = (0.0, 12.5, -3600.0)

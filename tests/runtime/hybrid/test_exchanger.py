@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from runtime.hybrid import exchanger
-from runtime.hybrid.exchanger import LevelExchanger
-from runtime.recorder import Recorder
+from gnnplan.runtime.hybrid import exchanger
+from gnnplan.runtime.hybrid.exchanger import LevelExchanger
+from gnnplan.runtime.recorder import Recorder
 from tests.runtime.partial.meshed import in_threads
 
 NUM_LOCAL, STEP = 6, "l0/aggregate"

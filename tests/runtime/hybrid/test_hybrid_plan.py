@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from planner import api
-from planner.calibrate import calibrate
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.loaders import load_graph
-from planner.plan import load_partition
-from profiles.catalog import catalog_profile
-from profiles.errors import UserError
-from profiles.machine import Link
-from runtime.reference import train_reference
+from gnnplan.planner import api
+from gnnplan.planner.calibrate import calibrate
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import load_partition
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import Link
+from gnnplan.runtime.reference import train_reference
 from tests import warm
 
 pytestmark = pytest.mark.distributed

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from runtime.full_batch import EpochRecord, FullBatchTrainer
-from runtime.hybrid.trainer import HybridTrainer
-from runtime.measured import UNTIMED_EPOCHS
+from gnnplan.runtime.full_batch import EpochRecord, FullBatchTrainer
+from gnnplan.runtime.hybrid.trainer import HybridTrainer
+from gnnplan.runtime.measured import UNTIMED_EPOCHS
 
 NUM_EPOCHS = UNTIMED_EPOCHS + 4
 SPAN = ("l0/multiply/forward", "compute", 0.0, 1.0)

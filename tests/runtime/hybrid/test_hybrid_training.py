@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from planner.generate import generate_sbm
-from planner.graph import Graph
-from planner.hybrid.buffers import hybrid_buffers
-from planner.hybrid.memory import Staging, estimate_hybrid_memory
-from planner.job import Job, SbmGraph, TrainingSpec
-from planner.plan import FullBatchDecision
-from profiles.agents import HostGroup
-from profiles.catalog import catalog_profile
-from profiles.kernels.activation import dropout_key, keep_mask
-from runtime.reference import INPUT_LAYER, build_optimizer, build_pyg_model, graph_tensors, loss_of, pyg_forward
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.hybrid.buffers import hybrid_buffers
+from gnnplan.planner.hybrid.memory import Staging, estimate_hybrid_memory
+from gnnplan.planner.job import Job, SbmGraph, TrainingSpec
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
+from gnnplan.runtime.reference import INPUT_LAYER, build_optimizer, build_pyg_model, graph_tensors, loss_of, pyg_forward
 from tests.planner.hybrid.shares import AFTER, FIRST, ONCE, Shares
 from tests.warm import launch
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from planner.program import Step
-from runtime.full_batch import EpochRecord
-from runtime.hybrid import in_step
-from runtime.hybrid.adjusting import Choice
-from runtime.hybrid.exchanger import LevelExchanger
-from runtime.hybrid.in_step import InStep
-from runtime.recorder import Recorder
+from gnnplan.planner.steps import Step
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.hybrid import in_step
+from gnnplan.runtime.hybrid.adjusting import Choice
+from gnnplan.runtime.hybrid.exchanger import LevelExchanger
+from gnnplan.runtime.hybrid.in_step import InStep
+from gnnplan.runtime.recorder import Recorder
 
 SIZE, WIDTH = 3, 4
 STEP = Step("l0/aggregate", "aggregate", ("x",), ("h",), WIDTH, (WIDTH,))

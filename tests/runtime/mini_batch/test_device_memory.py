@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
 
-from planner.minibatch.policy import Buffers
-from planner.minibatch.room import BatchNeeds
-from profiles.errors import NoPlanFitsError
-from runtime.mini_batch.device_memory import CudaMemory, bytes_of, fill_device, measure_needs
-from runtime.mini_batch.executor import run_epoch
-from runtime.mini_batch.profile import profile_stages
-from runtime.mini_batch.train import train
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.room import BatchNeeds
+from gnnplan.profiles.errors import NoPlanFitsError
+from gnnplan.runtime.mini_batch.device_memory import CudaMemory, bytes_of, fill_device, measure_needs
+from gnnplan.runtime.mini_batch.executor import run_epoch
+from gnnplan.runtime.mini_batch.profile import profile_stages
+from gnnplan.runtime.mini_batch.train import train
+from gnnplan.runtime.sampling.loader import NeighborLoader
 from tests.runtime.mini_batch.test_loader_stages import data, stages_of
 
 ON_CUDA = torch.cuda.is_available()

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.nn.models import GraphSAGE
 
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError
-from runtime.mini_batch import distributed
-from runtime.mini_batch.distributed import emptying_frames, joined, num_batches_of
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.runtime.mini_batch import distributed
+from gnnplan.runtime.mini_batch.distributed import emptying_frames, joined, num_batches_of
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from tests.warm import launch
 
@@ -23,10 +23,10 @@ WORKER = """
 import json, os, sys
 from datetime import timedelta
 import torch, torch.distributed as dist
-from planner.minibatch.policy import Buffers
-from runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
-from runtime.mini_batch.executor import run_epoch
-from runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
+from gnnplan.runtime.mini_batch.executor import run_epoch
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from torch_geometric.nn.models import GraphSAGE
 

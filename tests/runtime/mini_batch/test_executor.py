@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.minibatch.policy import Buffers
-from runtime.mini_batch.executor import run_epoch
-from runtime.mini_batch.lanes import StageFailedError
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.runtime.mini_batch.executor import run_epoch
+from gnnplan.runtime.mini_batch.lanes import StageFailedError
 
 BUFFERS = [Buffers(0, 1), Buffers(2, 2, 0), Buffers(2, 2), Buffers(2, 3, phased=True), Buffers(3, 2, 4, hold=2)]
 

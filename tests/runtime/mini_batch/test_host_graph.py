@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from planner.job import NpzGraph
-from planner.loaders import load_graph
-from runtime.mini_batch.host_graph import load_host_graph
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.runtime.mini_batch.host_graph import load_host_graph
+from gnnplan.runtime.sampling.loader import NeighborLoader
 from tests.runtime.launched import launched
 from tests.runtime.mini_batch.job_graphs import GRAPH, as_data, digest
 
@@ -43,11 +43,11 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from planner import loaders
-from profiles.launch import emit, reporting_errors
-from runtime import shared_memory
-from runtime.mini_batch import host_graph
-from runtime.shared_memory import group_of_host
+from gnnplan.planner import loaders
+from gnnplan.profiles.launch import emit, reporting_errors
+from gnnplan.runtime import shared_memory
+from gnnplan.runtime.mini_batch import host_graph
+from gnnplan.runtime.shared_memory import group_of_host
 from tests.runtime.mini_batch.job_graphs import GRAPH, digest
 
 folder, how, rank = Path(sys.argv[1]), sys.argv[2], int(os.environ["RANK"])

@@ -9,14 +9,14 @@ import pytest
 import torch
 from emulating import cluster, host, needs_emulation, remains
 
-from planner.cli import main
-from planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
-from planner.minibatch.record import MiniBatchRun
-from planner.minibatch.run import run_mini_batches
-from profiles.errors import RunFailedError, UserError
-from runtime.mini_batch import job_worker
-from runtime.mini_batch.job_worker import _Worker, run_worker
-from runtime.reference import build_pyg_model
+from gnnplan.planner.cli import main
+from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.minibatch.record import MiniBatchRun
+from gnnplan.planner.minibatch.run import run_mini_batches
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.runtime.mini_batch import job_worker
+from gnnplan.runtime.mini_batch.job_worker import _Worker, run_worker
+from gnnplan.runtime.reference import build_pyg_model
 from tests.runtime.partial.faulty import EARLIER_MODEL, Once, hosts_up, processes_of, send
 
 TWO_DEVICES = pytest.mark.skipif(torch.cuda.device_count() == 1, reason="2 workers need as many CUDA devices")

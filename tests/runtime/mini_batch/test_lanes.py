@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from runtime.mini_batch.lanes import Lanes, StageFailedError
+from gnnplan.runtime.mini_batch.lanes import Lanes, StageFailedError
 
 
 def alive():

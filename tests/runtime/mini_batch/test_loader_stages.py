@@ -7,13 +7,13 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
-from planner.minibatch.policy import Buffers
-from profiles.errors import UserError
-from runtime.mini_batch.executor import Renumbered, run_epoch
-from runtime.mini_batch.loader_stages import LoaderStages
-from runtime.mini_batch.profile import profile_stages
-from runtime.mini_batch.train import train
-from runtime.sampling.loader import NeighborLoader
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime.mini_batch.executor import Renumbered, run_epoch
+from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.runtime.mini_batch.profile import profile_stages
+from gnnplan.runtime.mini_batch.train import train
+from gnnplan.runtime.sampling.loader import NeighborLoader
 
 
 def data():
@@ -33,7 +33,7 @@ def stages_of(model, *, by_kernels=False, device=CPU):
     loader = NeighborLoader(data(), [5, 3], batch_size=32, shuffle=True, seed=3, pin_memory=device.type == "cuda")
     source = None
     if by_kernels:
-        from runtime.sampling.device import DeviceSource
+        from gnnplan.runtime.sampling.device import DeviceSource
 
         source = DeviceSource(loader.graph, device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from planner.minibatch.dispatch import dispatch
-from planner.minibatch.policy import Buffers
-from planner.minibatch.simulate import simulate
-from profiles.errors import UserError
-from runtime.mini_batch import profile
-from runtime.mini_batch.executor import Epoch, StageSpan
-from runtime.mini_batch.profile import profile_stages
+from gnnplan.planner.minibatch.dispatch import dispatch
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.simulate import simulate
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime.mini_batch import profile
+from gnnplan.runtime.mini_batch.executor import Epoch, StageSpan
+from gnnplan.runtime.mini_batch.profile import profile_stages
 from tests.runtime.mini_batch.test_executor import Recorded
 
 SECONDS = {"cpu_batch": 0.08, "transfer": 0.01, "gpu_batch": 0.05, "train": 0.02}

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
 
-from planner.minibatch.policy import Buffers
-from planner.minibatch.stages import StageTimes
-from runtime.mini_batch.executor import run_epoch
-from runtime.mini_batch.lanes import StageFailedError
-from runtime.mini_batch.train import train
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.stages import StageTimes
+from gnnplan.runtime.mini_batch.executor import run_epoch
+from gnnplan.runtime.mini_batch.lanes import StageFailedError
+from gnnplan.runtime.mini_batch.train import train
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 
 LANES = {"CPU 0", "CPU 1", "PCIe", "GPU"}

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from planner.minibatch.dispatch import dispatch
-from planner.minibatch.stages import SideBySide, StageTimes
-from runtime.mini_batch import train as module
-from runtime.mini_batch.executor import Epoch, StageSpan
-from runtime.mini_batch.train import has_moved, train, updated
+from gnnplan.planner.minibatch.dispatch import dispatch
+from gnnplan.planner.minibatch.stages import SideBySide, StageTimes
+from gnnplan.runtime.mini_batch import train as module
+from gnnplan.runtime.mini_batch.executor import Epoch, StageSpan
+from gnnplan.runtime.mini_batch.train import has_moved, train, updated
 from tests.runtime.mini_batch.test_executor import Recorded
 
 TIMES = StageTimes(cpu_batching_s=0.04, gpu_batching_s=0.03, dma_s=0.02, model_s=0.01)

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.emulation.emulate import emulated
-from planner.emulation.kernel import INTERFACE
-from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.plan import Plan, load_partition
-from planner.shard import Shard
-from profiles.catalog import catalog_profile
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.emulation.emulate import emulated
+from gnnplan.planner.emulation.kernel import INTERFACE
+from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.catalog import catalog_profile
 
 NUM_WORKERS, K = 3, 3
 EARLIER_MODEL = b"weights of an earlier run"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import combinations
 
-from runtime.partial.mailbox import Mailbox, Slot
-from runtime.partial.mesh import Mesh
+from gnnplan.runtime.partial.mailbox import Mailbox, Slot
+from gnnplan.runtime.partial.mesh import Mesh
 
 JOIN_S = 30.0
 

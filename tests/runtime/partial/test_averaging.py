@@ -2,7 +2,7 @@
 
 import torch
 
-from runtime.partial.averaging import WeightMean
+from gnnplan.runtime.partial.averaging import WeightMean
 
 
 def test_the_last_steps_count_and_their_mean_is_taken_over_once():

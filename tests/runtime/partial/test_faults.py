@@ -10,9 +10,9 @@ import pytest
 from emulating import needs_emulation, remains
 from faulty import NUM_WORKERS, K, Once, check_nothing_stays, hosts_up, plan_on, send, set_link, undone_later
 
-from planner import api
-from planner.partial.rule import WARM_UP_EPOCHS
-from profiles.errors import RunFailedError
+from gnnplan.planner import api
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.profiles.errors import RunFailedError
 
 pytestmark = pytest.mark.distributed
 

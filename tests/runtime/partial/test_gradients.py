@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.partial.decision import PartialReduceDecision
-from runtime.partial.gradients import GroupGradient
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.runtime.partial.gradients import GroupGradient
 
 SIZES, LAYERS, COUNTS = [4, 2, 1], [0, 1, 1], ((3, 4, 5, 6), (1, 0, 2, 1))
 NUM_WORKERS, LENGTH = 4, 7

@@ -6,10 +6,10 @@ import pytest
 import torch
 from meshed import slots_between
 
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import WARM_UP_EPOCHS
-from runtime.partial.lateness import Lateness
-from runtime.partial.mailbox import Mailbox, PeerError, bytes_of
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.runtime.partial.lateness import Lateness
+from gnnplan.runtime.partial.mailbox import Mailbox, PeerError, bytes_of
 
 NAME, WIDTH = "l0/aggregate/forward", 3
 COUNTS = [[0, 1], [2, 0]]  # rows from p to q

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from profiles.agents import HostGroup
-from profiles.errors import RunFailedError
-from profiles.launch import launch
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.launch import launch
 
 pytestmark = pytest.mark.distributed
 
@@ -19,13 +19,13 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_default_store
 
-from planner.partial.decision import PartialReduceDecision
-from profiles.launch import emit, reporting_errors
-from runtime.partial.mailbox import Mailbox
-from runtime.partial.mesh import Mesh, connect_all
-from runtime.partial.pace import Pace
-from runtime.partial.reduction import sum_over
-from runtime.partial.rounds import Rounds
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.profiles.launch import emit, reporting_errors
+from gnnplan.runtime.partial.mailbox import Mailbox
+from gnnplan.runtime.partial.mesh import Mesh, connect_all
+from gnnplan.runtime.partial.pace import Pace
+from gnnplan.runtime.partial.reduction import sum_over
+from gnnplan.runtime.partial.rounds import Rounds
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends the others too: they have something to tell first
 folder, rank, size = Path(sys.argv[1]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -6,11 +6,11 @@ import pytest
 import torch
 from meshed import meshed, slots_between
 
-from planner.job import ModelSpec
-from planner.program import LayerDecision, build_program
-from runtime.comm import HaloExchanger
-from runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of, slots_of
-from runtime.recorder import Recorder
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import LayerDecision, build_program
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of, slots_of
+from gnnplan.runtime.recorder import Recorder
 
 COUNTS = [[0, 2, 1], [3, 0, 0], [1, 4, 0]]  # rows from p to q
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from runtime.partial.mesh import _HELLO, Mesh, Message, _answer
+from gnnplan.runtime.partial.mesh import _HELLO, Mesh, Message, _answer
 
 
 class Keeper:

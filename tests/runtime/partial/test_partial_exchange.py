@@ -8,13 +8,13 @@ import pytest
 import torch
 from meshed import in_threads, meshed
 
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import WARM_UP_EPOCHS
-from runtime.comm import HaloExchanger
-from runtime.partial.exchange import PartialExchanger
-from runtime.partial.lateness import Lateness
-from runtime.partial.mailbox import PeerError, Slot
-from runtime.recorder import Recorder
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.runtime.comm import HaloExchanger
+from gnnplan.runtime.partial.exchange import PartialExchanger
+from gnnplan.runtime.partial.lateness import Lateness
+from gnnplan.runtime.partial.mailbox import PeerError, Slot
+from gnnplan.runtime.recorder import Recorder
 
 COUNTS = np.array([[0, 2, 1], [3, 0, 2], [1, 2, 0]])  # rows from p to q
 NUM_LOCAL, WIDTH = 6, 4

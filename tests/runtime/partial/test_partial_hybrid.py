@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.generate import generate_sbm
-from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.lowering import lower_plan
-from planner.partial.memory import mailbox_bytes, mailbox_bytes_of, sums_bytes
-from planner.run import write_shards
-from planner.search import make_plan
-from planner.weather.sections import sections_of
-from profiles.agents import HostGroup
-from profiles.catalog import catalog_profile
-from profiles.machine import Link
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.partial.memory import mailbox_bytes, mailbox_bytes_of, sums_bytes
+from gnnplan.planner.run import write_shards
+from gnnplan.planner.search import make_plan
+from gnnplan.planner.weather.sections import sections_of
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.machine import Link
 from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
@@ -34,12 +34,12 @@ import torch
 import torch.distributed as dist
 from recorded import train_recorded
 
-from planner.hybrid.staging import Staged
-from planner.plan import Plan
-from planner.shard import Shard
-from profiles.launch import reporting_errors
-from runtime.hybrid.trainer import HybridTrainer
-from runtime.partial.hybrid import PartialHybridTrainer
+from gnnplan.planner.hybrid.staging import Staged
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.hybrid.trainer import HybridTrainer
+from gnnplan.runtime.partial.hybrid import PartialHybridTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 NOTHING_FROM, ALL_FROM, NAP_S = 6, 22, 0.3

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from runtime.partial.pace import Pace
+from gnnplan.runtime.partial.pace import Pace
 
 
 @pytest.fixture

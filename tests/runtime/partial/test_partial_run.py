@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from planner import api
-from planner.cluster import Cluster, DeviceSpec, HostSpec
-from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.partial.rule import WARM_UP_EPOCHS
-from planner.plan import Plan
-from planner.weather.model import SleepWeather
-from planner.weather.sleeps import planned_sleeps_s
-from profiles.catalog import catalog_profile
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.planner.weather.sleeps import planned_sleeps_s
+from gnnplan.profiles.catalog import catalog_profile
 
 pytestmark = pytest.mark.distributed
 

@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.adjacency import aggregation_matrix
-from planner.generate import generate_sbm
-from planner.halo import build_halo
-from planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from planner.partial.contributing import contributing_vertices
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import WARM_UP_EPOCHS, majority
-from planner.partition import partition
-from planner.plan import FullBatchDecision
-from planner.program import LayerDecision
-from planner.shard import cut_shard
-from profiles.agents import HostGroup
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.halo import build_halo
+from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS, majority
+from gnnplan.planner.partition import partition
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.shard import cut_shard
+from gnnplan.planner.steps import LayerDecision
+from gnnplan.profiles.agents import HostGroup
 from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
@@ -34,14 +34,14 @@ import torch
 import torch.distributed as dist
 from recorded import train_recorded
 
-from planner.job import Job
-from planner.plan import FullBatchDecision
-from planner.program import build_program
-from planner.shard import Shard
-from profiles.launch import reporting_errors
-from runtime.full_batch import FullBatchTrainer
-from runtime.model import WorkerModel
-from runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import FullBatchDecision
+from gnnplan.planner.steps import build_program
+from gnnplan.planner.shard import Shard
+from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.full_batch import FullBatchTrainer
+from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.partial.trainer import PartialReduceTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 EVENT_EPOCH = 3  # the first after the warm-up: every worker begins it

@@ -6,8 +6,8 @@ import pytest
 import torch
 from meshed import in_threads, meshed
 
-from runtime.partial.mailbox import PeerError
-from runtime.partial.reduction import sum_over, sum_without
+from gnnplan.runtime.partial.mailbox import PeerError
+from gnnplan.runtime.partial.reduction import sum_over, sum_without
 
 
 def gradients(size, count):

@@ -9,10 +9,10 @@ import pytest
 import torch.distributed as dist
 from meshed import in_threads, meshed
 
-from planner.partial.decision import PartialReduceDecision
-from planner.partial.rule import WARM_UP_EPOCHS, majority
-from runtime.partial.mailbox import PeerError
-from runtime.partial.rounds import Group, Rounds
+from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS, majority
+from gnnplan.runtime.partial.mailbox import PeerError
+from gnnplan.runtime.partial.rounds import Group, Rounds
 
 FIRST = WARM_UP_EPOCHS  # the first round that may be without somebody
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from profiles.errors import UserError
-from runtime.sampling import NeighborLoader
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime.sampling import NeighborLoader
 
 EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 

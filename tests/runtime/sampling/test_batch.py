@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 from torch_geometric.utils import k_hop_subgraph
 
-from runtime.sampling import NeighborLoader
+from gnnplan.runtime.sampling import NeighborLoader
 
 N, E = 60, 300
 HAS_BACKEND = pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE

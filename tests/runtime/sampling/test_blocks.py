@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.sampling.blocks import BatchBlocks, rounded_up
+from gnnplan.runtime.sampling.blocks import BatchBlocks, rounded_up
 
 LARGE = (1000, 100)  # float32: 400 kB
 

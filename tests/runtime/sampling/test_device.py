@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from planner.minibatch.cache import CachePlan, Sizes
-from profiles.errors import UserError
-from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.page_lock import PageLocks
+from gnnplan.planner.minibatch.cache import CachePlan, Sizes
+from gnnplan.profiles.errors import UserError
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.page_lock import PageLocks
 from tests.runtime.sampling.test_page_lock import FakeRegistrar
 
 pytest.importorskip("triton", reason="triton is not installed")
 
-from runtime.sampling.device import DeviceSource, cached_source, resident_bytes, sizes_of, source_within
+from gnnplan.runtime.sampling.device import DeviceSource, cached_source, resident_bytes, sizes_of, source_within
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -9,11 +9,11 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
-from planner.generate import generate_sbm
-from planner.job import SbmGraph
-from profiles.errors import RunFailedError
-from runtime.sampling import NeighborLoader
-from runtime.sampling.batch import BatchMaker
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import SbmGraph
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.runtime.sampling import NeighborLoader
+from gnnplan.runtime.sampling.batch import BatchMaker
 
 
 def sbm(num_nodes=400):
@@ -194,7 +194,7 @@ def test_repeated_seeds_are_known():
 
 def test_a_batch_that_does_not_come_is_not_waited_for_for_ever(monkeypatch):
     """Of the loader itself, and of one with other seeds."""
-    monkeypatch.setattr("runtime.sampling.pipeline._JOIN_S", 0.1)
+    monkeypatch.setattr("gnnplan.runtime.sampling.pipeline._JOIN_S", 0.1)
     gate = threading.Event()
     monkeypatch.setattr(BatchMaker, "make", lambda *_arguments: gate.wait(60))
     data = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), num_nodes=4)

@@ -6,8 +6,8 @@ import weakref
 import pytest
 import torch
 
-from profiles.errors import RunFailedError
-from runtime.sampling.page_lock import CudaRegistrar, PageLocks
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.runtime.sampling.page_lock import CudaRegistrar, PageLocks
 
 
 class Owner:

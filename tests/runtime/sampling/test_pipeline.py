@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from profiles.errors import RunFailedError
-from runtime.sampling.pipeline import OrderedPipeline
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.runtime.sampling.pipeline import OrderedPipeline
 
 
 def threads():
@@ -92,14 +92,14 @@ def test_dropped_iterator_ends_the_threads():
 
 def test_dead_threads_are_noticed(monkeypatch):
     """A consumer whose threads are all gone gets an error instead of waiting for ever."""
-    monkeypatch.setattr("runtime.sampling.pipeline._work", lambda shared, make: None)
+    monkeypatch.setattr("gnnplan.runtime.sampling.pipeline._work", lambda shared, make: None)
     with pytest.raises(RunFailedError, match="ended without making batch 0"):
         next(OrderedPipeline(slow_when_even, 3, num_threads=2, max_in_flight=2))
 
 
 def test_an_item_that_does_not_come_in_time_ends_the_iteration(monkeypatch):
     """Its thread is left behind after a while; nobody waits for ever."""
-    monkeypatch.setattr("runtime.sampling.pipeline._JOIN_S", 0.1)
+    monkeypatch.setattr("gnnplan.runtime.sampling.pipeline._JOIN_S", 0.1)
     gate = threading.Event()
     pipeline = OrderedPipeline(lambda index: index or gate.wait(60), 3, num_threads=2, max_in_flight=3, timeout_s=0.2)
     try:
@@ -116,7 +116,7 @@ def test_process_ends_with_threads_at_work():
     """A script that ends in the middle of an iteration ends at once, without a word and with code 0."""
     script = """
 import torch
-from runtime.sampling.pipeline import OrderedPipeline
+from gnnplan.runtime.sampling.pipeline import OrderedPipeline
 def make(index):
     return torch.randn(300, 300) @ torch.randn(300, 300)
 pipeline = OrderedPipeline(make, 10**6, num_threads=4, max_in_flight=99)

@@ -3,8 +3,8 @@
 import torch
 from torch_geometric.data import Data
 
-from runtime.sampling.loader import NeighborLoader
-from runtime.sampling.presample import presample
+from gnnplan.runtime.sampling.loader import NeighborLoader
+from gnnplan.runtime.sampling.presample import presample
 
 
 def loader(batch_size=10):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from profiles.kernels.csc import csc_from_edges
-from profiles.kernels.sampling import NeighbourSampler, hop_key
-from runtime.sampling import source as module
-from runtime.sampling.blocks import BatchBlocks
-from runtime.sampling.source import HostSource
+from gnnplan.profiles.kernels.csc import csc_from_edges
+from gnnplan.profiles.kernels.sampling import NeighbourSampler, hop_key
+from gnnplan.runtime.sampling import source as module
+from gnnplan.runtime.sampling.blocks import BatchBlocks
+from gnnplan.runtime.sampling.source import HostSource
 
 EDGES = np.random.default_rng(0).integers(0, 50, (2, 400))
 KEYS = [hop_key(0, 0, 0, hop) for hop in range(2)]

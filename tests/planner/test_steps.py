@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.job import ModelSpec
-from planner.program import LayerDecision, build_program, layer_widths, num_hops
-from runtime.reference import build_pyg_model
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import LayerDecision, build_program, layer_widths, num_hops
+from gnnplan.runtime.reference import build_pyg_model
 
 FEATURES, CLASSES, HIDDEN = 7, 5, 12
 KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]

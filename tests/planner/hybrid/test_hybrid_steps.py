@@ -2,10 +2,10 @@
 
 import pytest
 
-from planner.hybrid.levels import levels_of, why_not
-from planner.hybrid.steps import step_levels
-from planner.job import ModelSpec
-from planner.program import LayerDecision, build_program
+from gnnplan.planner.hybrid.levels import levels_of, why_not
+from gnnplan.planner.hybrid.steps import step_levels
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.steps import LayerDecision, build_program
 
 FIRST, AFTER = LayerDecision(op_order="aggregate_first"), LayerDecision(op_order="multiply_first")
 ONCE = LayerDecision(op_order="aggregate_first", precompute=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from planner.job import ModelSpec, OpOrder
-from profiles.contract import Contract
+from gnnplan.planner.job import ModelSpec, OpOrder
+from gnnplan.profiles.contract import Contract
 
 Op = Literal["multiply", "combine", "aggregate", "exchange", "attend", "activate"]
 
