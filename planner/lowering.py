@@ -21,6 +21,7 @@ from gnnplan.planner.costs import (
 from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.network import Network
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Category, Quota, Schedule, Task
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.steps import Program, Step
@@ -280,6 +281,10 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
 
     With `refresh` false it is an epoch that reuses halo embeddings, where the plan has such epochs.
     """
+    if plan.cycle is not None:
+        cycle = plan.cycle.cycle()
+        names = list(dict.fromkeys(cycle.order))
+        return schedule_of(cycle, names[0 if refresh else -1], plan.placement)
     if plan.replicas is not None:
         from gnnplan.planner.hybrid.lowering import lower_hybrid  # which builds on this module
 

@@ -22,6 +22,7 @@ from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.joint_cache.layout import RegionLayout
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.steps import LayerDecision, Program, build_program, num_hops
 from gnnplan.planner.weather.model import WeatherFigures
@@ -161,6 +162,7 @@ class Plan(Document):
         send_counts: `send_counts[p][q]` rows go from worker p to q in one exchange.
         pruned: of each worker; empty where nothing is.
         replicas: sizes of what workers make of others' vertices (None: all halo rows are communicated).
+        cycle: the programs of the training, operator by operator (None: the decision is still lowered layer by layer).
         partition_file: `.npz` beside the plan, with the arrays of `Partition`.
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
@@ -176,6 +178,7 @@ class Plan(Document):
     send_counts: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
     pruned: tuple[PrunedHalo, ...] = ()
     replicas: Replicas | None = None
+    cycle: CycleDocument | None = None
     prediction: Prediction
     partition_file: str
     partition_sha256: str

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.decided import DecidedProgram
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import build_halo, prune_halo
+from gnnplan.planner.halo import Halo, build_halo, prune_halo
 from gnnplan.planner.hybrid.staging import write_staged
 from gnnplan.planner.joint_cache.region import is_kept_as_decided
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Partition, Plan, load_partition
+from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.shard import cut_shard
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.trace import Trace
@@ -101,6 +105,9 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
             "the plan keeps or prunes other halo rows than its partition has: it was edited, or made by another "
             "version; make it again"
         )
+    if plan.cycle is not None:
+        _write_program_shards(plan, graph, matrix, halo, partition, folder)
+        return
     for rank in range(plan.num_workers):
         shard = cut_shard(
             graph,
@@ -112,6 +119,23 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
         )
         shard.save(folder / f"worker_{rank}.npz")
     write_staged(plan, graph, matrix, halo, partition, folder)
+
+
+def _write_program_shards(
+    plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, partition: Partition, folder: Path
+) -> None:
+    """Cuts the arrays of a plan's program; `UserError` where its decision makes another program than it has."""
+    decided = DecidedProgram(
+        plan.job, plan.decision, graph, matrix, halo, partition.part, partition.pruned, plan.shapes
+    )
+    cycle = decided.cycle()
+    if CycleDocument.of(cycle) != plan.cycle:
+        raise UserError(
+            "the plan's program is not what its decisions make on this graph: it was edited, or made by another "
+            "version; make the plan again"
+        )
+    for rank in range(plan.num_workers):
+        cut_program_shard(cycle, graph, rank).save(folder / f"worker_{rank}.npz")
 
 
 def _check_devices(plan: Plan) -> None:

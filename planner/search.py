@@ -15,6 +15,11 @@ from gnnplan.planner.joint_cache.decision import CacheDecision
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.readers.cost import sent_bytes
+from gnnplan.planner.readers.memory import estimate_memory
+from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.simulator.montecarlo import percentiles
@@ -45,8 +50,13 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         raise UserError(f"{job.name}: halo exchange cannot be used: {reason}")
     decided = strategy.decide(problem, on_step)
     on_step("simulating the chosen plan")
-    cache, loads = decided.decision.cache, strategy.memory(problem, decided)
-    schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
+    cache, cycle = decided.decision.cache, strategy.cycle(problem, decided)
+    if cycle is None:
+        loads = strategy.memory(problem, decided)
+        schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
+    else:
+        loads = _loads(cycle, placement)
+        schedules = [schedule_of(cycle, name, placement) for name in dict.fromkeys(cycle.order)]
     partition, made = Partition(decided.part, decided.pruned), decided.replicated
     if made:
         partition = replace(partition, cached=made.cached, staged=made.staged)
@@ -64,6 +74,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         send_counts=tuple(tuple(row) for row in halo.send_counts().tolist()),
         pruned=strategy.pruned(problem, decided),
         replicas=made.replicas if made else None,
+        cycle=CycleDocument.of(cycle) if cycle else None,
         prediction=prediction.model_copy(update={"weather": weather}),
         partition_file="",
         partition_sha256=partition.digest(),
@@ -94,6 +105,20 @@ def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
     weights = (1, cache.refresh_interval - 1)[: len(schedules)]
     mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
     return trace.model_copy(update={"fluctuating": Percentiles(**mean)})
+
+
+def _loads(cycle: Cycle, placement: Placement) -> tuple[WorkerLoad, ...]:
+    """Peak bytes of every worker, and what it sends in each kind of epoch."""
+    sent = [sent_bytes(cycle, name).tolist() for name in dict.fromkeys(cycle.order)]
+    return tuple(
+        WorkerLoad(
+            peak_bytes=estimate_memory(cycle, rank, placement.profile_of(rank)).peak_bytes,
+            capacity_bytes=worker.memory_bytes,
+            sent_bytes=sent[0][rank],
+            reuse_sent_bytes=sent[-1][rank] if len(sent) > 1 else 0,
+        )
+        for rank, worker in enumerate(placement.workers)
+    )
 
 
 def _kinds(cache: CacheDecision) -> tuple[bool, ...]:

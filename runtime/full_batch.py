@@ -88,6 +88,11 @@ class FullBatchTrainer:
         self.train_y = self.y[self.train_rows]
         self.denominator = shard.num_train * (shard.num_classes if y.dim() == 2 else 1)
 
+    @property
+    def net(self) -> torch.nn.Module:
+        """The PyG model whose parameters are trained."""
+        return self.model.net
+
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""
         start_s = self.recorder.begin(traced)

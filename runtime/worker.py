@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from gnnplan.planner.hybrid.staging import Staged
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.shard import Shard
 from gnnplan.planner.weather.sleeps import planned_sleeps_s
 from gnnplan.profiles.contract import replacing
@@ -32,6 +33,7 @@ from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.model import WorkerModel
 from gnnplan.runtime.partial.hybrid import PartialHybridTrainer
 from gnnplan.runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 
 MAX_TRACED_EPOCHS = 10
@@ -71,9 +73,7 @@ def _pick_device(plan: Plan) -> torch.device:
 
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> None:
     setup_start_s = time.monotonic()
-    shard = Shard.load(folder / "shards" / f"worker_{rank}.npz")
-    trainer = _trainer_of(plan, shard, folder / "shards", device, timeout_s)
-    del shard
+    trainer = _trainer_of(plan, folder / "shards", rank, device, timeout_s)
     with closing(trainer):
         pool.release()
         return_freed_memory()
@@ -98,10 +98,21 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         assert gathered is not None
         measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
         with replacing(folder / "model.pt") as temporary:
-            torch.save(trainer.model.net.cpu().state_dict(), temporary)
+            torch.save(trainer.net.cpu().state_dict(), temporary)
 
 
-def _trainer_of(plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float) -> FullBatchTrainer:
+def _trainer_of(
+    plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float
+) -> FullBatchTrainer | ProgramTrainer:
+    path = folder / f"worker_{rank}.npz"
+    if plan.cycle is not None:
+        return ProgramTrainer(plan, ProgramShard.load(path), rank, device)
+    return _layered_trainer_of(plan, Shard.load(path), folder, device, timeout_s)
+
+
+def _layered_trainer_of(
+    plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float
+) -> FullBatchTrainer:
     program, decision, sleeps_s = plan.program(), plan.decision, planned_sleeps_s(plan, shard.rank)
     if decision.dependencies.replicates:
         staged = Staged.load(folder / f"staged_{shard.rank}.npz")
@@ -116,7 +127,9 @@ def _trainer_of(plan: Plan, shard: Shard, folder: Path, device: torch.device, ti
     return FullBatchTrainer(model, shard, sleeps_s=sleeps_s)
 
 
-def _run_epochs(trainer: FullBatchTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
+def _run_epochs(
+    trainer: FullBatchTrainer | ProgramTrainer, epochs: int, traced: set[int], rank: int
+) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
     epoch, said_s = 0, 0.0

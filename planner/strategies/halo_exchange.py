@@ -15,11 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.decided import DecidedProgram, has_program
 from gnnplan.planner.halo import Halo, build_halo, prune_halo
 from gnnplan.planner.job import Balance, Partitioner
 from gnnplan.planner.lowering import FullBatchLowering
 from gnnplan.planner.partition import partition
 from gnnplan.planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.rapa.prune import prune_halos
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.shapes import WorkerShape
@@ -84,6 +86,21 @@ class HaloExchangeStrategy:
             )
             for rank, worker in enumerate(problem.placement.workers)
         )
+
+    def cycle(self, problem: Problem, decided: Decided) -> Cycle | None:
+        """The programs of the training with their arrays; None where the decision is lowered layer by layer."""
+        if not has_program(problem.job, decided.decision):
+            return None
+        return DecidedProgram(
+            problem.job,
+            decided.decision,
+            problem.graph,
+            self._matrix(problem),
+            self.halo(problem, decided.part, decided.pruned),
+            decided.part,
+            decided.pruned,
+            self.shapes(problem, decided),
+        ).cycle()
 
     def lower(self, problem: Problem, decided: Decided, *, refresh: bool = True) -> Schedule:
         """The tasks of one epoch; with `refresh` false of one that reuses halo embeddings."""

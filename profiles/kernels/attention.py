@@ -113,7 +113,7 @@ def attention_backward(
     product = alpha * grad_alpha
     mean = torch.zeros_like(a_target).index_add_(0, edges.target, product)
     grad_score = product - alpha * mean[edges.target]
-    negative = a_source[edges.source] + a_target[edges.target] < 0
+    negative = a_source[edges.source] + a_target[edges.target] <= 0
     grad_score = torch.where(negative, grad_score * NEGATIVE_SLOPE, grad_score)
     grad_source.zero_().index_add_(0, edges.source, grad_score)
     grad_target.zero_().index_add_(0, edges.target, grad_score)
@@ -166,7 +166,7 @@ def _backward_scores_cpu(
             total = np.float32(0)
             for e in range(indptr[i], indptr[i + 1]):
                 value = alpha[e, k] * (grad_score[e, k] - mean)
-                if a_source[source[e], k] + a_target[i, k] < 0:
+                if a_source[source[e], k] + a_target[i, k] <= 0:  # at zero torch takes this slope
                     value *= np.float32(NEGATIVE_SLOPE)
                 grad_score[e, k] = value
                 total += value

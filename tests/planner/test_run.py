@@ -6,8 +6,8 @@ from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import prepare_run
-from gnnplan.planner.shard import Shard
 from gnnplan.profiles.errors import UserError
 
 GRAPH = SbmGraph(source="sbm", num_nodes=60, average_degree=6, num_classes=3, num_features=8)
@@ -32,8 +32,8 @@ def test_a_prepared_folder_is_all_that_workers_need(plan_path, tmp_path):
     plan = Plan.load(tmp_path / "run" / "plan.json")
     assert plan == Plan.load(plan_path)
     partition = load_partition(plan, tmp_path / "run" / "plan.json")
-    shards = [Shard.load(tmp_path / "run" / "shards" / f"worker_{rank}.npz") for rank in range(4)]
-    assert [len(shard.vertices) for shard in shards] == [int((partition.part == rank).sum()) for rank in range(4)]
+    shards = [ProgramShard.load(tmp_path / "run" / "shards" / f"worker_{rank}.npz") for rank in range(4)]
+    assert [len(shard.inputs["y"]) for shard in shards] == [int((partition.part == rank).sum()) for rank in range(4)]
     assert {host: path.name for host, path in scripts.items()} == {"left": "start_left.sh", "right": "start_right.sh"}
     assert (tmp_path / "run" / "model.pt").exists()
     assert not (tmp_path / "run" / "measured.json").exists()

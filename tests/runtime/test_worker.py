@@ -52,9 +52,7 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
         counted.append(60)
         return []
 
-    trainer = SimpleNamespace(
-        model=SimpleNamespace(net=torch.nn.Linear(1, 1)), close=lambda: None, evaluate=lambda: {"val": 0.5}
-    )
+    trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
     training = SimpleNamespace(epochs=3, traced_epochs=1)
     decision = SimpleNamespace(cache=SimpleNamespace(refresh_interval=1))
     plan = SimpleNamespace(job=SimpleNamespace(training=training), decision=decision, num_workers=1)

@@ -1,0 +1,1 @@
+"""Techniques put together: which may be, in which order, and what comes out."""

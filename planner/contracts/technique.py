@@ -1,0 +1,106 @@
+"""All that generic code knows of a technique."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.labels import Labels
+from gnnplan.profiles.contract import Contract
+
+LAYOUT = "layout"  # the claim that exactly one chosen technique makes
+
+
+class Stage(StrEnum):
+    """Where in the one canonical order a hook stands. Between `once` and `travel` the backward half is derived.
+
+    What changes where values are computed comes before that; what changes only when messages travel comes after, so
+    that rows and their returned gradients are treated alike.
+    """
+
+    FORWARD = "forward"
+    LABELS = "labels"
+    LAYOUT = "layout"
+    SPLIT = "split"
+    ONCE = "once"
+    TRAVEL = "travel"
+    STORAGE = "storage"
+    SCHEDULE = "schedule"
+    LANES = "lanes"
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a hook may look at beside the program.
+
+    Args:
+        host_of: the number of every worker's host.
+        arrays: what belongs to the technique's own decision, by name.
+    """
+
+    model: ModelSpec
+    num_workers: int
+    host_of: tuple[int, ...]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+D = TypeVar("D", bound=Contract)
+CycleHook = Callable[[Cycle, D, Situation], Cycle]
+LabelsHook = Callable[[Labels, D, Situation], Labels]
+LayoutHook = Callable[[Cycle, D, Situation, Labels], Cycle]
+Hook = CycleHook[D] | LabelsHook[D] | LayoutHook[D]
+"""What a technique does at a stage: labels at `labels`, a cycle under labels at `layout`, a cycle at all others."""
+
+
+class Technique(ABC, Generic[D]):
+    """One way to train faster or in less memory. The first line of its docstring describes it in the documentation.
+
+    Args:
+        name: in the registry, in plans and in reports.
+        Decision: its part of a plan. Without arguments it is one that the technique could take.
+        arrays: names of the arrays that belong to a decision.
+        claims: what it takes for itself: of all chosen techniques one at most may claim it.
+        needs: what some chosen technique must offer.
+        offers: what others may need.
+        costs: in exactness, in words; `fidelity` says it of a decision.
+    """
+
+    name: ClassVar[str]
+    Decision: type[D]
+    arrays: ClassVar[frozenset[str]] = frozenset()
+    claims: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset()
+    offers: ClassVar[frozenset[str]] = frozenset()
+    costs: ClassVar[str] = "exact"
+
+    def fidelity(self, decision: D) -> Fidelity:
+        """What a decision costs in exactness."""
+        return EXACT
+
+    @abstractmethod
+    def hooks(self) -> Mapping[Stage, Hook[D]]:
+        """What it does, at the stages where it does something."""
+
+    @abstractmethod
+    def words(self, decision: D) -> str:
+        """A decision as one plain sentence of a report."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A technique that takes part, by its name, with what was decided for it."""
+
+    technique: str
+    decision: Contract
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+AnyTechnique = Technique[Any]

@@ -1,0 +1,1 @@
+"""Models as the forward program of one logical worker: no word about who holds which row."""

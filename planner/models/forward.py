@@ -1,0 +1,125 @@
+"""PyG's models as forward programs: one logical worker that owns every vertex.
+
+Parameters are named by their key in the `state_dict` of `torch_geometric.nn.models`, so checkpoints load there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.models import layers
+from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cycle import EVALUATE, Cycle
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.parts import Block, Index, Space, Value
+
+FEATURES, LABELS, LOGITS = "x", "y", "logits"
+MASKS = ("train", "val", "test")
+INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained on: the graph's sizes, its aggregation matrix, and its splits.
+
+    Args:
+        matrix: CSR [N, N], row i gathers what vertex i aggregates.
+        feature_entries: int64 [N], stored entries of every row of the features where they are sparse (None: dense).
+        masks: bool [N] of training, validation and test vertices.
+        is_multilabel: labels are [N, C] and independent.
+    """
+
+    matrix: sp.csr_matrix
+    num_features: int
+    num_classes: int
+    masks: tuple[np.ndarray, np.ndarray, np.ndarray]
+    feature_entries: np.ndarray | None = None
+    is_multilabel: bool = False
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def loss_denominator(self) -> int:
+        """What the summed loss is divided by: training vertices, times classes where labels are independent."""
+        return int(self.masks[0].sum()) * (self.num_classes if self.is_multilabel else 1)
+
+
+def layer_widths(model: ModelSpec, num_features: int, num_classes: int) -> list[tuple[int, int]]:
+    """(input width, output width) of every layer; GAT's hidden width counts all heads."""
+    return list(pairwise([num_features, *[model.hidden_channels] * (model.num_layers - 1), num_classes]))
+
+
+def num_levels(model: ModelSpec) -> int:
+    """Aggregations between the input features and the logits."""
+    return model.num_layers * (model.num_hops if model.kind == "tagcn" else 1)
+
+
+def forward_cycle(model: ModelSpec, task: Task, *, seed: int, dense_features: bool = False) -> Cycle:
+    """The forward programs of training and of evaluation.
+
+    Args:
+        dense_features: features are dense, and `arrays.entries` says how many entries sparse ones would have. That is
+            what a technique starts from. Else they are sparse already where the task has entries.
+    """
+    entries = {} if task.feature_entries is None else {FEATURES: task.feature_entries}
+    emitter = Emitter(Cycle(1, seed=seed, arrays=Arrays(entries=entries)))
+    _add_graph(emitter, task, num_levels(model), dense_features=dense_features)
+    programs = {"train": True, EVALUATE: False}
+    for name, training in programs.items():
+        emitter.begin()
+        _add_model(emitter, model, task, training=training)
+        emitter.end(name)
+    return replace(emitter.cycle, order=("train",), results=frozenset({"loss", "hits"}))
+
+
+def _add_graph(emitter: Emitter, task: Task, levels: int, *, dense_features: bool) -> None:
+    n, everything = task.num_nodes, np.arange(task.num_nodes)
+    for level in range(levels + 1):
+        emitter.add_space(Space(f"v@{level}", (n,), (n,), level), [everything])
+    for level in range(levels):
+        block = Block(f"A@{level}", f"v@{level + 1}", f"v@{level}", (task.matrix.nnz,))
+        emitter.add_block(block, [task.matrix])
+    for name, mask in zip(MASKS, task.masks, strict=True):
+        rows = np.flatnonzero(mask)
+        emitter.add_space(Space(name, (len(rows),)), [rows])
+        emitter.add_index(Index(name, f"v@{levels}", name), [rows])
+    features = Value(FEATURES, "v@0", task.num_features, role="input")
+    if task.feature_entries is not None and not dense_features:
+        features = replace(features, layout="csr", num_entries=(int(task.feature_entries.sum()),))
+    emitter.add_value(features)
+    labels = Value(LABELS, f"v@{levels}", 1, role="input", dtype="int64")
+    if task.is_multilabel:
+        labels = Value(LABELS, f"v@{levels}", task.num_classes, role="input")
+    emitter.add_value(labels)
+
+
+def _add_model(emitter: Emitter, model: ModelSpec, task: Task, *, training: bool) -> None:
+    h, widths = FEATURES, layer_widths(model, task.num_features, task.num_classes)
+    if training and model.input_dropout:
+        h = emitter.emit("dropout", h, key="input/dropout", probability=model.input_dropout, layer=INPUT_LAYER)
+    for layer, (in_width, out_width) in enumerate(widths):
+        is_last = layer == len(widths) - 1
+        dropout = model.dropout if training and not is_last else 0.0
+        at = layers.Layer(emitter, model, layer, in_width, out_width, dropout, is_last)
+        h = layers.LAYERS[model.kind](at, h)
+    if training:
+        emitter.emit_all(
+            "loss",
+            h,
+            LABELS,
+            key="loss",
+            index=MASKS[0],
+            denominator=task.loss_denominator,
+            multilabel=task.is_multilabel,
+        )
+        return
+    counted = emitter.emit("hits", h, LABELS, key="evaluate/count", indexes=MASKS, multilabel=task.is_multilabel)
+    emitter.emit("all_reduce", counted, key="evaluate/reduce", writes=("hits",))

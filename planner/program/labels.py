@@ -1,0 +1,72 @@
+"""Where a halo row comes from: one label for every level, worker and vertex that is not the worker's own.
+
+Labels of several techniques combine by the greater one, so the order in which they are marked does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+
+class Label(IntEnum):
+    """What a worker does about a row that it needs and does not own.
+
+    `dropped` is said of edges, not of a row: a root or a residual may still ask for the row, and has it sent.
+    """
+
+    SENT = 0
+    LATE = 1
+    KEPT = 2
+    MADE = 3
+    DROPPED = 4
+
+
+TRAVELLING = (Label.SENT, Label.LATE, Label.KEPT)
+_NOTHING = (np.empty(0, np.int64), np.empty(0, np.uint8))
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels by (level, worker); a row without a mark is sent.
+
+    Args:
+        marks: ascending global vertices, and the label of each.
+    """
+
+    marks: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def marked(self, level: int, worker: int, vertices: np.ndarray, label: Label) -> Labels:
+        """The labels with some vertices marked, where no greater label stands there."""
+        if label is Label.SENT:  # the least of all, and what stands where nothing is marked
+            return self
+        old_ids, old_codes = self.marks.get((level, worker), _NOTHING)
+        ids = np.union1d(old_ids, vertices).astype(np.int64)
+        codes = np.zeros(len(ids), np.uint8)
+        codes[np.searchsorted(ids, old_ids)] = old_codes
+        at = np.searchsorted(ids, vertices)
+        codes[at] = np.maximum(codes[at], label)
+        return Labels({**self.marks, (level, worker): (ids, codes)})
+
+    def of(self, level: int, worker: int, vertices: np.ndarray) -> np.ndarray:
+        """uint8: the label of every vertex."""
+        ids, codes = self.marks.get((level, worker), _NOTHING)
+        if not len(ids):
+            return np.zeros(len(vertices), np.uint8)
+        at = np.minimum(np.searchsorted(ids, vertices), len(ids) - 1)
+        return np.where(ids[at] == vertices, codes[at], 0).astype(np.uint8)
+
+    def vertices(self, level: int, worker: int, label: Label) -> np.ndarray:
+        """int64: ascending vertices that have a label."""
+        ids, codes = self.marks.get((level, worker), _NOTHING)
+        return ids[codes == label]
+
+    def signature(self, level: int) -> tuple:
+        """Equal for levels whose labels are equal."""
+        return tuple(
+            (worker, ids.tobytes(), codes.tobytes())
+            for (at, worker), (ids, codes) in sorted(self.marks.items(), key=lambda item: item[0])
+            if at == level and codes.any()
+        )

@@ -1,0 +1,168 @@
+"""Plays the programs of a cycle for all workers in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from gnnplan.planner.program.cycle import SETUP, Cycle, Program
+from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.sequential.meanings import COLLECTIVES, MEANINGS, as_tensor
+
+Inputs = Mapping[str, Sequence[Tensor]]
+
+
+@dataclass
+class Context:
+    """What an operator of one worker may ask for."""
+
+    cycle: Cycle
+    dtype: torch.dtype
+    worker: int = 0
+    epoch: int = 0
+    _made: dict = field(default_factory=dict)
+
+    def ids(self, space: str) -> np.ndarray:
+        """Global vertices of a space's rows."""
+        assert self.cycle.arrays
+        return self.cycle.arrays.ids[space][self.worker]
+
+    def rows(self, index: str) -> Tensor:
+        """Rows of an index."""
+        assert self.cycle.arrays
+        return as_tensor(self.cycle.arrays.rows[index][self.worker])
+
+    def num_rows(self, space: str) -> int:
+        """Rows of a space."""
+        return self.cycle.spaces[space].sizes[self.worker]
+
+    def matrix(self, block: str) -> Tensor:
+        """A block's matrix; dense, for graphs are small here and repeated entries add up."""
+        return self._once(("matrix", block), lambda: torch.from_numpy(self._csr(block).toarray()).to(self.dtype))
+
+    def edges(self, block: str) -> tuple[Tensor, Tensor]:
+        """(row, column) of every edge of a block."""
+
+        def make() -> tuple[Tensor, Tensor]:
+            matrix = self._csr(block)
+            return as_tensor(np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))), as_tensor(matrix.indices)
+
+        return self._once(("edges", block), make)
+
+    def _csr(self, block: str) -> sp.csr_matrix:
+        assert self.cycle.arrays
+        return self.cycle.arrays.matrices[block][self.worker]
+
+    def _once(self, key: tuple, make):
+        key = (*key, self.worker)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
+class SequentialExecutor:
+    """All workers of a cycle in one process.
+
+    Args:
+        cycle: with arrays.
+        inputs: of every input value a tensor a worker.
+        parameters: of every parameter its matrix; each worker gets its own copy.
+        dtype: of everything that is computed.
+    """
+
+    def __init__(
+        self, cycle: Cycle, inputs: Inputs, parameters: Mapping[str, Tensor], dtype: torch.dtype = torch.float64
+    ) -> None:
+        self.cycle, self._context = cycle, Context(cycle, dtype)
+        self.stored: dict[str, list[Tensor]] = {}
+        self.peak_bytes = np.zeros(cycle.num_workers, np.int64)
+        for name, value in cycle.values.items():
+            if value.role == "input":
+                self.stored[name] = [_cast(each, dtype) for each in inputs[name]]
+            elif value.role == "parameter":
+                self.stored[name] = [parameters[name].to(dtype).clone() for _ in cycle.workers]
+            elif value.role == "cell":
+                shapes = [(cycle.num_rows(name, w), value.num_columns(w)) for w in cycle.workers]
+                self.stored[name] = [torch.zeros(shape, dtype=dtype) for shape in shapes]
+        if SETUP in cycle.programs:
+            self.play(cycle.programs[SETUP])
+
+    def train(self, num_epochs: int, *, first: int = 0) -> list[dict[str, list[Tensor]]]:
+        """Plays epochs in the cycle's order; the results of each."""
+        order = self.cycle.order
+        return [self.run(order[epoch % len(order)], epoch) for epoch in range(first, first + num_epochs)]
+
+    def run(self, name: str, epoch: int = 0) -> dict[str, list[Tensor]]:
+        """Plays a program; returns its results on every worker."""
+        return self.play(self.cycle.programs[name], epoch)
+
+    def play(self, program: Program, epoch: int = 0, order: Iterable[int] | None = None) -> dict[str, list[Tensor]]:
+        """Plays operators in their order, or in another one that keeps their edges."""
+        self._context.epoch = epoch
+        operators = [program[i] for i in order] if order is not None else list(program)
+        live = _Live(self.cycle, operators, self.stored)
+        for number, op in enumerate(operators):
+            live.put(op, self._execute(op, live))
+            self.peak_bytes = np.maximum(self.peak_bytes, live.num_bytes())
+            live.drop(number)
+        return live.results
+
+    def _execute(self, op: Operator, live: _Live) -> list[tuple[Tensor, ...]]:
+        context = self._context
+        reads = [[live.get(name, worker) for name in op.reads] for worker in self.cycle.workers]
+        if KINDS[op.kind].collective:
+            return [(out,) for out in COLLECTIVES[op.kind](context, op, [each[0] for each in reads])]
+        written = []
+        for context.worker in self.cycle.workers:
+            out = MEANINGS[op.kind](context, op, *reads[context.worker])
+            written.append(out if isinstance(out, tuple) else (out,))
+        return written
+
+
+class _Live:
+    """The values that a program has at a moment, on every worker."""
+
+    def __init__(self, cycle: Cycle, operators: list[Operator], stored: dict[str, list[Tensor]]) -> None:
+        self._cycle, self._stored = cycle, stored
+        self._values: dict[str, list[Tensor]] = {}
+        self.results: dict[str, list[Tensor]] = {}
+        self._last = {name: i for i, op in enumerate(operators) for name in (*op.writes, *op.reads)}
+
+    def get(self, name: str, worker: int) -> Tensor:
+        return (self._values.get(name) or self._stored[name])[worker]
+
+    def put(self, op: Operator, written: list[tuple[Tensor, ...]]) -> None:
+        for number, name in enumerate(op.writes):
+            tensors = [each[number] for each in written]
+            if self._cycle.values[name].role == "temporary":
+                self._values[name] = tensors
+            else:
+                self._stored[name] = tensors
+            if name in self._cycle.results:
+                self.results[name] = [tensor.clone() for tensor in tensors]
+
+    def drop(self, number: int) -> None:
+        for name in [name for name in self._values if self._last[name] == number]:
+            del self._values[name]
+
+    def num_bytes(self) -> np.ndarray:
+        """Bytes that temporaries hold on every worker, each storage once, as if in the precision of training."""
+        return np.array([self._held_bytes(worker) for worker in self._cycle.workers])
+
+    def _held_bytes(self, worker: int) -> int:
+        def storages(values: Iterable[list[Tensor]]) -> dict[int, int]:
+            dense = [each[worker] for each in values if each[worker].layout != torch.sparse_csr]
+            return {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() // x.element_size() for x in dense}
+
+        staying = storages(self._stored.values())
+        return sum(4 * count for at, count in storages(self._values.values()).items() if at not in staying)
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor

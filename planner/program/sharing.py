@@ -1,0 +1,71 @@
+"""Arrays that are equal are one: levels without labels of their own have the same blocks, rows and vertices."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cycle import Cycle
+
+
+def share_equal_arrays(cycle: Cycle) -> Cycle:
+    """The cycle without arrays that no operator reads; equal ones are the same object, and their names say so."""
+    arrays = cycle.arrays
+    assert arrays
+    used = _used(cycle)
+    matrices = {name: each for name, each in arrays.matrices.items() if name in used}
+    rows = {name: each for name, each in arrays.rows.items() if name in used}
+    of_block, of_rows, of_ids = _contents(matrices), _contents(rows), _contents(arrays.ids)
+    return replace(
+        cycle,
+        blocks={name: replace(block, content=of_block.get(name, "")) for name, block in cycle.blocks.items()},
+        indexes={name: replace(index, content=of_rows.get(name, "")) for name, index in cycle.indexes.items()},
+        arrays=Arrays(
+            {name: arrays.ids[of] for name, of in of_ids.items()},
+            {name: matrices[of] for name, of in of_block.items()},
+            {name: rows[of] for name, of in of_rows.items()},
+            arrays.entries,
+        ),
+    )
+
+
+def _used(cycle: Cycle) -> set[str]:
+    """Names of blocks and indexes that operators have among their attributes."""
+    found: set[str] = set()
+    for program in cycle.programs.values():
+        for op in program:
+            for value in op.attributes.values():
+                found.update([value] if isinstance(value, str) else _words(value))
+    return found
+
+
+def _words(value: Any) -> Iterable[str]:
+    return (each for each in value if isinstance(each, str)) if isinstance(value, tuple) else ()
+
+
+def _contents(arrays: Mapping[str, tuple]) -> dict[str, str]:
+    """Every name -> the first one with the same arrays."""
+    first: dict[bytes, str] = {}
+    known: dict[int, bytes] = {}
+    found = {}
+    for name, each in arrays.items():
+        if id(each) not in known:
+            known[id(each)] = _digest(each)
+        found[name] = first.setdefault(known[id(each)], name)
+    return found
+
+
+def _digest(each: tuple) -> bytes:
+    digest = hashlib.sha256()
+    for array in each:
+        parts = (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,)
+        for part in (np.array(array.shape), *parts):
+            digest.update(f"{part.dtype}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+    return digest.digest()

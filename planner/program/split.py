@@ -1,0 +1,136 @@
+"""Operators over rows that were put together, in one part for each place they came from.
+
+A sum over local and halo rows becomes the sum over local rows, to which that over halo rows is added: nothing is
+copied together, and the first can run while the second's rows travel. A softmax stays one, over the scores of all
+parts. The pass knows `place`, and of other kinds what their rows say.
+"""
+
+from __future__ import annotations
+
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.dead import without_dead
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.kinds import KINDS, Need
+from gnnplan.planner.program.parts import Block, Operator
+
+
+def split_placed(cycle: Cycle) -> Cycle:
+    """The cycle with operators split that gather rows from a `place`, and without the places that nobody reads."""
+    emitter = Emitter(cycle)
+    for name, program in cycle.programs.items():
+        emitter.begin()
+        split = _Split(emitter)
+        for op in program:
+            split.put(op)
+        emitter.end(name)
+    return without_dead(emitter.cycle)
+
+
+class _Split:
+    """Splits one program.
+
+    `_parts` are the pieces of values that were placed, with the indexes that part them; `_edges` those of values on
+    edges, with the blocks they lie on.
+    """
+
+    def __init__(self, emitter: Emitter) -> None:
+        self._emitter = emitter
+        self._parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._edges: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+    def put(self, op: Operator) -> None:
+        if op.kind == "place":
+            self._parts[op.writes[0]] = (op.reads, op.attributes["parts"])
+        elif self._is_by_row(op):
+            self._by_row(op)
+        elif "block" in op.attributes and self._gathers_parts(op):
+            self._over_block(op)
+            return
+        elif "blocks" in op.attributes and op.reads[0] in self._edges:
+            self._over_edges(op)
+            return
+        self._emitter.append(op)
+
+    def _is_by_row(self, op: Operator) -> bool:
+        of_vertices = [name for name in op.reads if self._emitter.cycle.values[name].role != "parameter"]
+        return KINDS[op.kind].by_row and len(of_vertices) == 1 and op.reads[0] in self._parts
+
+    def _gathers_parts(self, op: Operator) -> bool:
+        return any(name in self._parts for name in _gathered(op))
+
+    def _by_row(self, op: Operator) -> None:
+        """A piece for each part; the whole is kept for who asks for it."""
+        values, indexes = self._parts[op.reads[0]]
+        made = (
+            self._emitter.emit(op.kind, part, *op.reads[1:], key=f"{op.key}/{_word(i)}", **op.attributes)
+            for i, part in enumerate(values)
+        )
+        self._parts[op.writes[0]] = (tuple(made), indexes)
+
+    def _over_block(self, op: Operator) -> None:
+        (gathered,) = _gathered(op)
+        values, indexes = self._parts[gathered]
+        blocks = tuple(self._cut(op.attributes["block"], index) for index in indexes)
+        on_rows = self._emitter.cycle.blocks[blocks[0]].row
+        if KINDS[op.kind].takes_base:
+            self._sum(op, gathered, values, blocks)
+            return
+        written = tuple(
+            self._emitter.emit(
+                op.kind, *self._reads(op, gathered, i, part), key=f"{op.key}/{_word(i)}", **self._on(op, block)
+            )
+            for i, (part, block) in enumerate(zip(values, blocks, strict=True))
+        )
+        assert self._emitter.cycle.values[written[0]].space != on_rows, f"{op.key}: only sums can be split"
+        self._edges[op.writes[0]] = (written, blocks)
+
+    def _sum(self, op: Operator, gathered: str, values: tuple[str, ...], blocks: tuple[str, ...]) -> None:
+        so_far = op.reads[-1:] if op.has_base else ()
+        for i, (part, block) in enumerate(zip(values, blocks, strict=True)):
+            reads = self._reads(op, gathered, i, part)
+            attributes = self._on(op, block) | ({"base": True} if so_far else {})
+            is_last = i == len(values) - 1
+            so_far = self._emitter.emit_all(
+                op.kind,
+                *reads,
+                *so_far,
+                key=f"{op.key}/{_word(i)}",
+                writes=op.writes if is_last else (),
+                **attributes,
+            )
+
+    def _reads(self, op: Operator, gathered: str, i: int, part: str) -> list[str]:
+        """What a piece reads: its part of the rows, its part of values on edges, all else as it is."""
+        reads = op.reads[:-1] if op.has_base else op.reads
+        return [part if name == gathered else self._edges.get(name, ((name,) * (i + 1), ()))[0][i] for name in reads]
+
+    @staticmethod
+    def _on(op: Operator, block: str) -> dict:
+        return {**op.attributes, "block": block, "base": False}
+
+    def _over_edges(self, op: Operator) -> None:
+        reads = [part for name in op.reads for part in self._edges[name][0]]
+        blocks = tuple(block for name in op.reads for block in self._edges[name][1])
+        written = self._emitter.emit_all(op.kind, *reads, key=op.key, **{**op.attributes, "blocks": blocks})
+        self._edges[op.writes[0]] = (written, blocks)
+
+    def _cut(self, name: str, index_name: str) -> str:
+        """The block over one part of its columns."""
+        cycle, part = self._emitter.cycle, f"{name} of {index_name}"
+        if part not in cycle.blocks:
+            arrays, block, index = cycle.arrays, cycle.blocks[name], cycle.indexes[index_name]
+            assert arrays
+            matrices = [
+                matrix[:, rows[0] : rows[-1] + 1] if len(rows) else matrix[:, :0]
+                for matrix, rows in zip(arrays.matrices[name], arrays.rows[index_name], strict=True)
+            ]
+            self._emitter.add_block(Block(part, block.row, index.target, tuple(m.nnz for m in matrices)), matrices)
+        return part
+
+
+def _gathered(op: Operator) -> list[str]:
+    return [name for i, name in enumerate(op.reads) if KINDS[op.kind].need(i) is Need.COLUMN]
+
+
+def _word(part: int) -> str:
+    return "local" if part == 0 else "remote" if part == 1 else f"remote{part}"

@@ -1,0 +1,7 @@
+"""Readers of a program: they know operators by their kinds, and no technique.
+
+A kind of operator has one row in `COSTS`, or in `COLLECTIVES` where all workers take part. A technique that brings
+kinds of its own registers their rows.
+"""
+
+from gnnplan.planner.readers import cost_dense, cost_rows, cost_sparse  # noqa: F401  (register)

@@ -1,0 +1,112 @@
+"""What an operator costs: a row for every kind, from the tables of a machine profile.
+
+Seconds of an operator are those of its work alone; `with_overhead_s` are those of its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import ZERO, OperatorCosts, total
+from gnnplan.planner.network import Network
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Operator
+from gnnplan.profiles.curves import Estimate
+from gnnplan.profiles.machine import MachineProfile
+
+Cost = Callable[[Cycle, Operator, int, OperatorCosts], Estimate]
+"""Prices an operator on one worker."""
+
+COSTS: dict[str, Cost] = {}
+CostsByProfile = Mapping[str, OperatorCosts]
+
+
+@dataclass(frozen=True)
+class Collective:
+    """How an operator is priced that all workers take part in.
+
+    Args:
+        num_bytes: what travels: int64 [W, W] from p to q of an exchange, else what `seconds` takes.
+        seconds: of the whole.
+        processor: processor seconds of every worker.
+        is_exchange: whether `num_bytes` is a matrix, whose rows pass the workers' ports.
+    """
+
+    num_bytes: Callable[[Cycle, Operator], Any]
+    seconds: Callable[[Network, Any], Estimate]
+    processor: Callable[[Network, Any], list[Estimate]]
+    is_exchange: bool = False
+
+
+COLLECTIVES: dict[str, Collective] = {}
+
+
+def costs(*kinds: str) -> Callable[[Cost], Cost]:
+    """Registers how some kinds are priced; a kind stands there once."""
+
+    def put(cost: Cost) -> Cost:
+        for kind in kinds:
+            assert kind not in COSTS, kind
+            COSTS[kind] = cost
+        return cost
+
+    return put
+
+
+def register_collective(kind: str, collective: Collective) -> None:
+    """Registers how a kind is priced that all workers take part in; a kind stands there once."""
+    assert kind not in COLLECTIVES, kind
+    COLLECTIVES[kind] = collective
+
+
+def costs_of(placement: Placement) -> dict[str, OperatorCosts]:
+    """The tables of every profile of a placement, ready for lookups."""
+    return {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()}
+
+
+def with_overhead_s(seconds: float, profile: MachineProfile) -> float:
+    """A task's seconds with its host overhead: a CPU runs Python first, a GPU's launches run ahead of it."""
+    overhead_s = profile.host_overhead_s
+    return seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
+
+
+def exchanges_bytes(cycle: Cycle, program_name: str) -> dict[str, np.ndarray]:
+    """By the key of every exchange of a program int64 [W, W]: bytes from worker p to worker q."""
+    exchanges = (op for op in cycle.programs[program_name] if is_exchange(op))
+    return {op.key: COLLECTIVES[op.kind].num_bytes(cycle, op) for op in exchanges}
+
+
+def sent_bytes(cycle: Cycle, program_name: str) -> np.ndarray:
+    """int64 [W]: bytes that every worker hands to the exchanges of a program."""
+    none = np.zeros(cycle.num_workers, np.int64)
+    return sum((each.sum(1) for each in exchanges_bytes(cycle, program_name).values()), start=none)
+
+
+def is_exchange(op: Operator) -> bool:
+    """Whether an operator sends rows from worker to worker."""
+    return op.kind in COLLECTIVES and COLLECTIVES[op.kind].is_exchange
+
+
+def num_written(cycle: Cycle, op: Operator, worker: int) -> int:
+    """Elements of the first value that an operator writes."""
+    return cycle.num_elements(op.writes[0], worker)
+
+
+def copied_first(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """Kernels that were measured in place write into a copy where they may not."""
+    return ZERO if op.inplace is not None else cost.copy(num_written(cycle, op, worker))
+
+
+def with_base(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts, work: Estimate) -> Estimate:
+    """Work that is added to the operator's `base`, if it has one. Kernels add while they write, which costs nothing."""
+    return total([copied_first(cycle, op, worker, cost), work]) if op.has_base else work
+
+
+def guess(estimate: Estimate) -> Estimate:
+    """An estimate from the table of another kernel; nothing to do stays certain."""
+    return replace(estimate, unprofiled=True) if estimate.seconds else estimate

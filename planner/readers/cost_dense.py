@@ -1,0 +1,97 @@
+"""Seconds of products with parameters, of what is done to single elements, and of loss and step."""
+
+from __future__ import annotations
+
+from gnnplan.planner.costs import ZERO, OperatorCosts, total
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.readers.cost import copied_first, costs, guess, num_written, with_base
+from gnnplan.profiles.curves import Estimate
+
+
+@costs("multiply")
+def _multiply(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    x, out = cycle.values[op.reads[0]], cycle.values[op.writes[0]]
+    rows, width, out_width = cycle.num_rows(x.name, worker), x.num_columns(worker), out.num_columns(worker)
+    if x.layout == "csr":
+        work = cost.spmm_features(rows, cycle.num_elements(x.name, worker), out_width)
+    elif op.attributes.get("back"):
+        work = cost("matmul_grad_input", rows, out_width, width)
+    else:
+        work = cost("matmul_forward", rows, width, out_width)
+    return with_base(cycle, op, worker, cost, work)
+
+
+@costs("gram")
+def _gram(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    grad, x = (cycle.values[name] for name in op.reads)
+    rows, width, out_width = cycle.num_rows(x.name, worker), x.num_columns(worker), grad.num_columns(worker)
+    if x.layout == "csr":
+        return cost.spmm_transposed(width, cycle.num_elements(x.name, worker), out_width, rows)
+    return cost("matmul_grad_weight", rows, width, out_width)
+
+
+@costs("column_sum")
+def _column_sum(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return cost.copy(cycle.num_elements(op.reads[0], worker) / 2)  # it reads and hardly writes
+
+
+@costs("activate")
+def _activate(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    table = "dropout_forward" if op.attributes["dropout"] else "activation_forward"
+    return total([copied_first(cycle, op, worker, cost), cost(table, num_written(cycle, op, worker))])
+
+
+@costs("activate_grad")
+def _activate_grad(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    table = "dropout_backward" if op.attributes["dropout"] else "activation_backward"
+    return total([copied_first(cycle, op, worker, cost), cost(table, num_written(cycle, op, worker))])
+
+
+@costs("dropout")
+def _dropout(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return guess(cost("dropout_forward", num_written(cycle, op, worker)))  # measured with bias and ReLU
+
+
+@costs("add")
+def _add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return cost("add", num_written(cycle, op, worker))
+
+
+@costs("scale", "flatten")
+def _copy_of_written(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return cost.copy(num_written(cycle, op, worker))
+
+
+@costs("average_heads", "spread_heads")
+def _heads(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    sides = (cycle.num_elements(name, worker) for name in (*op.reads, *op.writes))
+    return guess(cost.copy(max(sides)))
+
+
+@costs("loss")
+def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """The kernel was measured with as many rows again beside those of the loss, and clears the gradient of all."""
+    rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+    width = cycle.values[op.reads[0]].num_columns(worker)
+    cleared = max(0, cycle.num_rows(op.reads[0], worker) - 2 * rows) * width
+    return total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes
+
+
+@costs("hits")
+def _hits(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """Every set of rows is gathered, then read once."""
+    targets = [cycle.indexes[name].target for name in op.attributes["indexes"]]
+    rows, width = [cycle.spaces[name].sizes[worker] for name in targets], cycle.values[op.reads[0]].num_columns(worker)
+    return guess(total([*(cost("gather_rows", each, width) for each in rows), cost.copy(sum(rows) * width / 2)]))
+
+
+@costs("step")
+def _step(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    trained = sum(cycle.num_elements(name, worker) for name in op.attributes["parameters"])
+    return total([cost("optimizer_step", trained), cost.step_overhead()])
+
+
+@costs("unflatten")
+def _nothing(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return ZERO

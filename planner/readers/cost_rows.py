@@ -1,0 +1,86 @@
+"""Seconds of rows taken, put together and added up, and of what all workers do at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gnnplan.planner.costs import FLOAT_BYTES, ZERO, OperatorCosts, total
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.readers.cost import Collective, costs, guess, num_written, register_collective, with_base
+from gnnplan.profiles.curves import Estimate
+
+_LENGTH_BYTES = 8  # of a sparse row, which travels before its entries
+
+
+@costs("take")
+def _take(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    if cycle.indexes[op.attributes["index"]].is_view:
+        return ZERO
+    taken = cycle.values[op.writes[0]]
+    if taken.layout == "csr":
+        return _sparse_copy(cycle, op, worker, cost)
+    return cost("gather_rows", cycle.num_rows(taken.name, worker), taken.num_columns(worker))
+
+
+@costs("scatter_add")
+def _scatter_add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """Where there is no base, the result is cleared first, which only writes."""
+    x = cycle.values[op.reads[0]]
+    if cycle.indexes[op.attributes["index"]].is_view:
+        work = cost("add", cycle.num_elements(x.name, worker))
+    else:
+        work = cost("scatter_add_rows", cycle.num_rows(x.name, worker), x.num_columns(worker))
+    if op.has_base:
+        return with_base(cycle, op, worker, cost, work)
+    return total([cost.copy(num_written(cycle, op, worker) / 2), work])
+
+
+@costs("place")
+def _place(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    if cycle.values[op.writes[0]].layout == "csr":
+        return _sparse_copy(cycle, op, worker, cost)
+    return cost.copy(num_written(cycle, op, worker))
+
+
+def _sparse_copy(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return guess(cost.copy(cycle.num_bytes(op.writes[0], worker) / FLOAT_BYTES))
+
+
+def _routed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
+    """int64 [W, W]: bytes from worker p to worker q.
+
+    Of sparse rows only a sender's total is known; every receiver is taken to get entries in proportion to its rows.
+    """
+    x = cycle.values[op.reads[0]]
+    rows = cycle.routes[op.attributes["route"]].sent(back=bool(op.attributes.get("back")))
+    per_row = _LENGTH_BYTES if x.layout == "csr" else 0
+    sent_bytes = np.array([cycle.num_bytes(x.name, worker) for worker in cycle.workers], np.int64)
+    sent_rows = np.maximum(rows.sum(1), 1)
+    # Rounded so that a sender's parts add up to its total.
+    until = np.cumsum(rows, 1) * sent_bytes[:, None] // sent_rows[:, None]
+    return np.diff(until, axis=1, prepend=0) + rows * per_row
+
+
+def _reduced_bytes(cycle: Cycle, op: Operator) -> int:
+    """Bytes of what is summed, which are as many on every worker."""
+    return cycle.num_bytes(op.reads[0], 0)
+
+
+register_collective(
+    "exchange",
+    Collective(
+        _routed_bytes,
+        lambda network, num_bytes: network.all_to_all(num_bytes),
+        lambda network, num_bytes: network.all_to_all_processor(num_bytes),
+        is_exchange=True,
+    ),
+)
+register_collective(
+    "all_reduce",
+    Collective(
+        _reduced_bytes,
+        lambda network, num_bytes: network.all_reduce(num_bytes),
+        lambda network, num_bytes: network.all_reduce_processor(num_bytes),
+    ),
+)

@@ -1,0 +1,135 @@
+"""Bytes of a worker: which tensors of a program live at once, and what stays from one program to the next.
+
+Two figures come out. The most bytes alive at once is what CUDA's allocator holds. What the CPU's pool holds is more:
+it hands a freed block only to a tensor of the same size (`gnnplan.profiles.kernels.pool`), so of every size the most
+that live at once are held.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gnnplan.planner.program.aliases import owners, views
+from gnnplan.planner.program.cycle import SETUP, Cycle, Program
+from gnnplan.planner.program.edges import awaited
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.readers.temporaries import temporary_bytes
+from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes
+
+
+@dataclass
+class Held:
+    """Tensors that are made and dropped, by the bytes of their blocks.
+
+    Args:
+        live_bytes, peak_bytes: alive now, and the most that were.
+        most: by size, the most tensors that were alive at once.
+    """
+
+    live_bytes: int = 0
+    peak_bytes: int = 0
+    most: Counter[int] = field(default_factory=Counter)
+    _live: Counter[int] = field(default_factory=Counter)
+
+    def make(self, num_bytes: int) -> None:
+        """A tensor more."""
+        size = block_bytes(num_bytes)
+        self._live[size] += 1
+        self.most[size] = max(self.most[size], self._live[size])
+        self.live_bytes += size
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+
+    def drop(self, num_bytes: int) -> None:
+        """A tensor less."""
+        size = block_bytes(num_bytes)
+        self._live[size] -= 1
+        assert self._live[size] >= 0, num_bytes
+        self.live_bytes -= size
+
+    @property
+    def held_bytes(self) -> int:
+        """What the pool's blocks amount to, and small tensors beside them."""
+        return sum(size * count for size, count in self.most.items())
+
+    @property
+    def pooled(self) -> dict[int, int]:
+        """The pool's blocks alone: how many by their bytes."""
+        return {size: count for size, count in self.most.items() if size >= POOLED_BYTES}
+
+
+def training_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> Held:
+    """What the programs of training make and drop on a worker, cells that exchanges fill among it."""
+    reader = _Reader(cycle, worker, on_cuda)
+    if SETUP in cycle.programs:  # its cells live on, but what it makes besides is given back before training
+        reader.keep(cycle.programs[SETUP])
+    for name in (*dict.fromkeys(cycle.order), cycle.order[0]):
+        reader.play(cycle.programs[name])
+    return reader.held
+
+
+def setup_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> Held:
+    """What the setup makes and drops on a worker."""
+    reader = _Reader(cycle, worker, on_cuda)
+    reader.play(cycle.programs.get(SETUP, ()))
+    return reader.held
+
+
+class _Reader:
+    def __init__(self, cycle: Cycle, worker: int, on_cuda: bool) -> None:
+        self.cycle, self.worker, self.on_cuda, self.held = cycle, worker, on_cuda, Held()
+        self._cells: dict[str, int] = {}
+
+    def keep(self, program: Program) -> None:
+        """Cells that a program fills, without what it makes on the way."""
+        for op in program:
+            for name in op.writes:
+                if self._is_cell(name) and not views(self.cycle, op):
+                    self._make_cell(name)
+
+    def play(self, program: Program) -> None:
+        """The tensors of a program, in its order; results live to its end."""
+        owner = owners(self.cycle, program)
+        waiter = {name: number for number, names in enumerate(awaited(self.cycle, program)) for name in names}
+        last: dict[str, int] = {}
+        for number, op in enumerate(program):
+            for name in (*op.writes, *op.reads):
+                last[owner.get(name, name)] = number
+        for op in program:
+            if op.lane == "network":  # what is sent lives until somebody waits for what comes
+                sent = owner.get(op.reads[0], op.reads[0])
+                last[sent] = max(last[sent], waiter.get(op.writes[0], len(program)) - 1)
+        for name in self.cycle.results:
+            if owner.get(name, name) in last:
+                last[owner.get(name, name)] = len(program)
+        alive: dict[str, int] = {}
+        for number, op in enumerate(program):
+            self._execute(op, owner, alive)
+            for name in [name for name in alive if last[name] == number]:
+                self.held.drop(alive.pop(name))
+        for num_bytes in alive.values():
+            self.held.drop(num_bytes)
+
+    def _execute(self, op: Operator, owner: dict[str, str], alive: dict[str, int]) -> None:
+        temporaries = temporary_bytes(self.cycle, op, self.worker, on_cuda=self.on_cuda)
+        for name in op.writes:
+            value = self.cycle.values[name]
+            if self._is_cell(name) and name not in op.reads:
+                self._make_cell(name)
+            elif value.role == "temporary" and name not in owner and value.layout == "dense":
+                alive[name] = self.cycle.num_bytes(name, self.worker)
+                self.held.make(alive[name])
+        for num_bytes in temporaries:
+            self.held.make(num_bytes)
+        for num_bytes in temporaries:
+            self.held.drop(num_bytes)
+
+    def _is_cell(self, name: str) -> bool:
+        return self.cycle.values[name].role == "cell" and self.cycle.values[name].layout == "dense"
+
+    def _make_cell(self, name: str) -> None:
+        """A cell that is written anew: what it held before is dropped first."""
+        if name in self._cells:
+            self.held.drop(self._cells[name])
+        self._cells[name] = self.cycle.num_bytes(name, self.worker)
+        self.held.make(self._cells[name])

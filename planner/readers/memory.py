@@ -1,0 +1,127 @@
+"""Peak bytes of one worker, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gnnplan.planner.program.cells import starting_cells
+from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
+from gnnplan.planner.program.parts import ITEM_BYTES, Operator
+from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
+from gnnplan.profiles.machine import MachineProfile
+
+_INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
+COMPILED = frozenset({"softmax", "weigh"})
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Peak bytes of a worker and what they are made of.
+
+    Args:
+        base_bytes: the process itself, with compiled kernels where it uses any.
+        graph_bytes: blocks, those of the backward half transposed, and rows to take and to add to.
+        input_bytes: features, dense or CSR with its transpose; labels.
+        parameter_bytes: weights and cells that start with the training.
+        epoch_bytes: what programs make and drop, and cells that they fill.
+        setup_bytes: peak of what is done once before training, which may exceed it.
+    """
+
+    base_bytes: int
+    graph_bytes: int
+    input_bytes: int
+    parameter_bytes: int
+    epoch_bytes: int
+    setup_bytes: int
+
+    @property
+    def peak_bytes(self) -> int:
+        """The larger of the setup's and the training's peak."""
+        held = self.graph_bytes + self.input_bytes + self.parameter_bytes
+        return self.base_bytes + held + max(self.epoch_bytes, self.setup_bytes)
+
+
+def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> MemoryEstimate:
+    """Peak memory of a worker on the device of a profile. Evaluation comes after it was read, so it does not count."""
+    on_cuda = profile.device_kind == "cuda"
+
+    def bytes_of(held: Held) -> int:
+        return held.peak_bytes if on_cuda else held.held_bytes
+
+    programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
+    return MemoryEstimate(
+        base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(programs) else 0),
+        graph_bytes=_graph_bytes(cycle, worker, programs),
+        input_bytes=sum(_input_bytes(cycle, name, worker) for name in _inputs(cycle)),
+        parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *starting_cells(cycle))),
+        epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
+        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
+    )
+
+
+def _compiles(programs: list[Program]) -> bool:
+    return any(op.kind in COMPILED or op.attributes.get("dropout") for program in programs for op in program)
+
+
+def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
+    """Every block once for each direction in which it is used, and every index once."""
+    blocks: set[tuple[str, bool]] = set()
+    edges: set[str] = set()
+    indexes: set[str] = set()
+    for op in (op for program in programs for op in program):
+        if op.kind == "aggregate":
+            name = op.attributes["block"]
+            blocks.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
+        edges |= _edge_blocks(cycle, op)
+        name = op.attributes.get("index")
+        if name and not cycle.indexes[name].is_view:
+            indexes.add(cycle.indexes[name].content or name)
+    return (
+        sum(_matrix_bytes(cycle, name, worker, back=back) for name, back in blocks)
+        + sum(_edges_bytes(cycle, name, worker) for name in edges)
+        + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
+    )
+
+
+def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
+    """Blocks that an operator reads edge by edge."""
+    if op.kind == "aggregate":
+        return set()
+    names = [*op.attributes.get("blocks", ()), *([op.attributes["block"]] if "block" in op.attributes else [])]
+    return {cycle.blocks[name].content or name for name in names}
+
+
+def _matrix_bytes(cycle: Cycle, name: str, worker: int, *, back: bool) -> int:
+    block = cycle.blocks[name]
+    rows = cycle.spaces[block.column if back else block.row].sizes[worker]
+    return block.num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES) + (rows + 1) * _INDEX_BYTES
+
+
+def _edges_bytes(cycle: Cycle, name: str, worker: int) -> int:
+    """Source, target and by-source edge as int64, and two row pointers."""
+    block = cycle.blocks[name]
+    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column))
+    return (3 * block.num_edges[worker] + rows + columns + 2) * _LONG_BYTES
+
+
+def _inputs(cycle: Cycle) -> list[str]:
+    """Inputs, and what the setup makes of sparse ones."""
+    read = {name for key, ops in cycle.programs.items() if key != SETUP for op in ops for name in op.reads}
+    kept = [n for n, v in cycle.values.items() if v.role == "cell" and v.layout == "csr"]
+    return [n for n, v in cycle.values.items() if v.role == "input" and n in read] + kept
+
+
+def _input_bytes(cycle: Cycle, name: str, worker: int) -> int:
+    value, rows = cycle.values[name], cycle.num_rows(name, worker)
+    if value.layout == "dense":
+        return rows * value.num_columns(worker) * ITEM_BYTES[value.dtype]
+    return 2 * value.num_entries[worker] * (_FLOAT_BYTES + _INDEX_BYTES) + (rows + value.width + 2) * _INDEX_BYTES
+
+
+def _host_bytes(cycle: Cycle, worker: int) -> int:
+    """Inputs that only the setup reads: they are gone before training."""
+    used = set(_inputs(cycle))
+    setup = {name for op in cycle.programs.get(SETUP, ()) for name in op.reads}
+    return sum(
+        _input_bytes(cycle, name, worker) for name in setup if cycle.values[name].role == "input" and name not in used
+    )

@@ -1,0 +1,144 @@
+"""One program of a cycle as a schedule: what the simulator plays on a virtual clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import ZERO
+from gnnplan.planner.network import Network
+from gnnplan.planner.program.aliases import views
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.edges import edges
+from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Lane, Operator
+from gnnplan.planner.readers.cost import COLLECTIVES, COSTS, CostsByProfile, costs_of, with_overhead_s
+from gnnplan.planner.schedule import Quota, Schedule, Task
+from gnnplan.profiles.curves import Estimate
+
+# No limit; but what an exchange uses of the processor's time, computing beside it lacks.
+_WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
+
+
+def schedule_of(cycle: Cycle, program_name: str, placement: Placement, costs: CostsByProfile | None = None) -> Schedule:
+    """A program's tasks, operator by operator and worker by worker.
+
+    Worker w computes on resource w, and takes part in collectives on resource W + w. Views are no tasks.
+
+    Args:
+        costs: of every profile (None: made here; who reads many programs makes them once).
+    """
+    assert len(placement.workers) == cycle.num_workers, (len(placement.workers), cycle.num_workers)
+    return _Lowering(cycle, cycle.programs[program_name], placement, costs or costs_of(placement)).run()
+
+
+def waits(cycle: Cycle, program: Program) -> dict[int, tuple[int, ...]]:
+    """For every operator that is a task, numbers of those that must have ended: at most one a lane.
+
+    A lane runs its operators in the program's order, so the last one of a lane stands for all before it. A collective
+    on the compute lane is one of that lane's, so whatever comes after it waits: it is blocking. One on a lane of its
+    own is waited for by its readers. What waits for a view waits for what the view waits for.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    last_of_lane: dict[Lane, int] = {}
+    stands_for: list[dict[Lane, int]] = []  # by operator: the tasks that its successors wait for
+    for number, (op, before) in enumerate(zip(program, edges(cycle, program), strict=True)):
+        last: dict[Lane, int] = {}
+        for other in before:
+            for lane, task in stands_for[other].items():
+                last[lane] = max(last.get(lane, -1), task)
+        if views(cycle, op):
+            stands_for.append(last)
+            continue
+        if op.lane in last_of_lane:
+            last[op.lane] = last_of_lane[op.lane]
+        found[number] = tuple(sorted(last.values()))
+        last_of_lane[op.lane] = number
+        stands_for.append({op.lane: number})
+    return found
+
+
+@dataclass
+class _Lowering:
+    """Lowers one program. The tasks of an operator stand together, by worker, from index `_first[number]` on."""
+
+    cycle: Cycle
+    program: Program
+    placement: Placement
+    costs: CostsByProfile
+    _first: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._network = Network(self.placement)
+        self._profiles = [self.placement.profile_of(worker) for worker in self.cycle.workers]
+        self._has_other_cores = [self.placement.has_other_cores(worker) for worker in self.cycle.workers]
+        self._schedule = Schedule(self.cycle.num_workers, quotas=self._quotas())
+
+    def run(self) -> Schedule:
+        for group, (number, before) in enumerate(waits(self.cycle, self.program).items()):
+            op, first = self.program[number], [self._first[other] for other in before]
+            self._first[number] = len(self._schedule.tasks)
+            after = [tuple(index + worker for index in first) for worker in self.cycle.workers]
+            tasks = self._collective(op, after, group) if KINDS[op.kind].collective else self._each(op, after)
+            for task in tasks:
+                self._schedule.add(task)
+        return self._schedule
+
+    def _quotas(self) -> dict[int, Quota]:
+        found, size = {}, self.cycle.num_workers
+        overlaps = any(op.lane == "network" for op in self.program)
+        for worker, profile in enumerate(self._profiles):
+            if limit := profile.cpu_quota:
+                # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
+                found[worker] = Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / size)
+            elif overlaps and profile.device_kind == "cpu":
+                found[worker] = _WHOLE_TIME
+        return found
+
+    def _each(self, op: Operator, after: list[tuple[int, ...]]) -> list[Task]:
+        """A task for every worker on its own."""
+        return [self._computed(op, worker, after[worker]) for worker in self.cycle.workers]
+
+    def _computed(self, op: Operator, worker: int, after: tuple[int, ...]) -> Task:
+        costs = self.costs[self.placement.workers[worker].profile]
+        estimate = COSTS[op.kind](self.cycle, op, worker, costs)
+        return Task(
+            op.key,
+            worker,
+            "compute",
+            with_overhead_s(estimate.seconds, costs.profile),
+            worker,
+            after,
+            spread_s=estimate.spread_s,
+            unprofiled=estimate.unprofiled or self._has_other_cores[worker],
+            parts=estimate.parts,
+        )
+
+    def _collective(self, op: Operator, after: list[tuple[int, ...]], group: int) -> list[Task]:
+        """A rendezvous of all workers, which uses some of their processors' time."""
+        estimate, processor = self._estimated(op)
+        is_guess = estimate.unprofiled or any(processor[worker].unprofiled for worker in self._schedule.quotas)
+        return [
+            Task(
+                op.key,
+                worker,
+                "communicate",
+                estimate.seconds,
+                self.cycle.num_workers + worker,
+                after[worker],
+                group,
+                spread_s=estimate.spread_s,
+                unprofiled=is_guess,
+                parts=estimate.parts,
+                charged=worker,
+                processor_s=used.seconds / self._profiles[worker].num_threads,  # of the time that all of them have
+            )
+            for worker, used in enumerate(processor)
+        ]
+
+    def _estimated(self, op: Operator) -> tuple[Estimate, list[Estimate]]:
+        if self.cycle.num_workers == 1:
+            return ZERO, [ZERO]
+        collective = COLLECTIVES[op.kind]
+        num_bytes = collective.num_bytes(self.cycle, op)
+        return collective.seconds(self._network, num_bytes), collective.processor(self._network, num_bytes)

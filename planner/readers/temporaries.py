@@ -1,0 +1,79 @@
+"""Bytes that an operator needs beside what it reads and writes, by kind: what `gnnplan.runtime.execution` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Operator
+
+Temporaries = Callable[[Cycle, Operator, int, bool], list[int]]
+_FLOAT_BYTES, _LONG_BYTES = 4, 8
+
+
+def temporary_bytes(cycle: Cycle, op: Operator, worker: int, *, on_cuda: bool) -> list[int]:
+    """Bytes of each tensor that an operator makes and drops, all of them at once."""
+    of_kind = TEMPORARIES.get(op.kind)
+    return of_kind(cycle, op, worker, on_cuda) if of_kind else []
+
+
+def _matrix(cycle: Cycle, name: str, worker: int) -> int:
+    return cycle.num_rows(name, worker) * cycle.values[name].num_columns(worker) * _FLOAT_BYTES
+
+
+def _multiply(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """A sparse product reads its weight transposed."""
+    return [_matrix(cycle, op.reads[1], worker)] if cycle.values[op.reads[0]].layout == "csr" else []
+
+
+def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """A sparse product writes the gradient transposed."""
+    return [_matrix(cycle, op.writes[0], worker)] if cycle.values[op.reads[1]].layout == "csr" else []
+
+
+def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """The training rows' logits, and for classes their logarithms beside them."""
+    rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+    chosen = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES
+    return [chosen] if op.attributes["multilabel"] else [chosen, chosen]
+
+
+def _activate(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """On CUDA dropout's hashes are int64 tensors as large as what is dropped: two at once, and the mask."""
+    if not (on_cuda and op.attributes["dropout"]):
+        return []
+    elements = cycle.num_elements(op.writes[0], worker)
+    return [elements * _LONG_BYTES, elements * _LONG_BYTES, elements]
+
+
+def _softmax(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """Of every target the greatest score and the sum; on CUDA also a row of every edge."""
+    block = cycle.blocks[op.attributes["blocks"][0]]
+    rows = cycle.spaces[block.row].sizes[worker] * op.attributes["heads"] * _FLOAT_BYTES
+    edges = max(cycle.blocks[name].num_edges[worker] for name in op.attributes["blocks"])
+    beside = [edges * op.attributes["heads"] * _FLOAT_BYTES] if on_cuda else []
+    return [rows, rows, *beside] if op.kind == "softmax" else [rows, *beside]
+
+
+def _over_edges(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """On CUDA torch's operators make rows of every edge."""
+    if not on_cuda:
+        return []
+    edges = cycle.blocks[op.attributes["block"]].num_edges[worker]
+    width = cycle.values[op.reads[1]].width
+    num_rows = 2 if op.kind in ("weigh", "weigh_grad") else 1
+    return [edges * width * _FLOAT_BYTES] * num_rows
+
+
+TEMPORARIES: dict[str, Temporaries] = {
+    "multiply": _multiply,
+    "gram": _gram,
+    "loss": _loss,
+    "activate": _activate,
+    "softmax": _softmax,
+    "softmax_grad": _softmax,
+    "score": _over_edges,
+    "score_grad": _over_edges,
+    "weigh": _over_edges,
+    "weigh_grad": _over_edges,
+}

@@ -1,0 +1,1 @@
+"""Every known way of training, a folder each. Generic code imports none of them; the registry names them."""

@@ -1,0 +1,1 @@
+"""Input features of others, sent once and kept."""

@@ -1,0 +1,1 @@
+"""What the first layer makes of constant features, made once."""

@@ -1,0 +1,1 @@
+"""Workers own rows and fetch those of their neighbours' that they need."""

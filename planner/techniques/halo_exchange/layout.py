@@ -1,0 +1,231 @@
+"""A forward program shared out by rows: from one logical worker to many.
+
+It knows no other technique. Which rows an operator needs is said by its kind; where a row comes from that a worker
+does not own is said by the table of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.kinds import KINDS, Need
+from gnnplan.planner.program.labels import TRAVELLING, Label, Labels
+from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.techniques.halo_exchange.cut import Cutter
+
+
+def share_rows(cycle: Cycle, part: np.ndarray, num_workers: int, labels: Labels) -> Cycle:
+    """The cycle with its vertices shared out.
+
+    Args:
+        cycle: forward programs of one logical worker, with arrays.
+        part: int [N], the owner of every vertex.
+        labels: where halo rows come from.
+    """
+    return _RowLayout(cycle, Cutter(part, num_workers, labels)).run()
+
+
+class _RowLayout:
+    def __init__(self, cycle: Cycle, cutter: Cutter) -> None:
+        assert cycle.arrays
+        assert cycle.num_workers == 1, "shared out already"
+        self.old, self.old_arrays, self.cut = cycle, cycle.arrays, cutter
+        self.emitter = Emitter(
+            replace(
+                cycle,
+                num_workers=cutter.num_workers,
+                spaces={name: _on_all(space, cutter.num_workers) for name, space in cycle.spaces.items()},
+                arrays=Arrays(entries=cycle.arrays.entries),
+            )
+        )
+        self._ready: dict[tuple[str, str], str] = {}
+        self._made_by: dict[str, Operator] = {}
+        self._gathers: set[tuple[str, str]] = set()
+        self._share_vertices()
+
+    def run(self) -> Cycle:
+        for name, program in self.old.programs.items():
+            self._ready = {}
+            self._made_by = {written: op for op in program for written in op.writes}
+            self._gathers = {(value, op.attributes["block"]) for op in program for value in _gathered(op)}
+            self.emitter.begin()
+            for op in program:
+                reads = tuple(self._read(op, i) for i in range(len(op.reads)))
+                self.emitter.append(replace(op, reads=reads))
+            self.emitter.end(name)
+        return self.emitter.cycle
+
+    def _share_vertices(self) -> None:
+        """Every level's own and made rows; inputs and indexes on them."""
+        old = self.old
+        for name, space in old.spaces.items():
+            if space.level is not None:
+                ids = self.cut.held(space.level)
+                self._add_space(name, ids, level=space.level)
+        for index in old.indexes.values():
+            self._share_index(index)
+        for value in old.values.values():
+            if value.role == "input" and value.layout == "csr":
+                ids = self.emitter.cycle.arrays.ids[value.space]  # type: ignore[union-attr]
+                self.emitter.add_value(replace(value, num_entries=self._entries(value.name, ids)))
+
+    def _add_space(self, name: str, ids: Sequence[np.ndarray], *, level: int | None = None) -> str:
+        own = tuple(len(each) for each in self.cut.owned) if level is not None else ()
+        return self.emitter.add_space(Space(name, tuple(map(len, ids)), own, level), ids)
+
+    def _share_index(self, index: Index) -> None:
+        """Of the rows of an index each worker has its own vertices'."""
+        level = self.old.spaces[index.source].level
+        assert level is not None
+        chosen = np.zeros(len(self.cut.part), bool)
+        chosen[self.old_arrays.rows[index.name][0]] = True
+        rows = [np.flatnonzero(chosen[ids]) for ids in self.cut.owned]
+        self.emitter.add_space(Space(index.target, tuple(map(len, rows))))
+        self.emitter.add_index(index, rows)
+
+    def _entries(self, name: str, ids: Sequence[np.ndarray]) -> tuple[int, ...]:
+        # What is made of sparse rows is taken to be as sparse as they are; only the setup moves it.
+        per_vertex = self.old_arrays.entries.get(name, next(iter(self.old_arrays.entries.values())))
+        return tuple(int(per_vertex[each].sum()) for each in ids)
+
+    def _read(self, op: Operator, i: int) -> str:
+        """The name under which the rows that a read needs are on every worker."""
+        name, need = op.reads[i], KINDS[op.kind].need(i)
+        space = self.old.values[name].space
+        if not self.old.spaces[space].is_of_vertices:
+            return name
+        if need is Need.COLUMN:
+            return self._gathered(name, op.attributes["block"])
+        if need is Need.BLOCK_ROW:
+            return self._rows(name, self.old.blocks[op.attributes["block"]].row)
+        if need is Need.OWN:
+            return self._rows(name, self._own_space(space))
+        assert need is Need.ROW, (op, need)
+        return self._rows(name, self.old.values[op.writes[0]].space)
+
+    def _own_space(self, space: str) -> str:
+        level = self.old.spaces[space].level
+        assert level is not None
+        if self.cut.makes_none(level):
+            return space
+        return self._add_space("own", self.cut.owned, level=level)
+
+    def _gathered(self, name: str, block: str) -> str:
+        """All rows that a block gathers but the dropped ones, as one value; cuts the block to them."""
+        key = (name, f"gathered by {block}")
+        if key not in self._ready:
+            self._ready[key] = self._remade(name, block) or self._fetched_for(name, block)
+        return self._ready[key]
+
+    def _remade(self, name: str, block: str) -> str | None:
+        """What is made row by row of rows that are gathered anyway is made of these, and need not travel."""
+        op = self._made_by.get(name)
+        if op is None or not KINDS[op.kind].by_row or (op.reads[0], block) not in self._gathers:
+            return None
+        rows = self._gathered(op.reads[0], block)
+        if rows == op.reads[0]:
+            return None
+        return self.emitter.emit(op.kind, rows, *op.reads[1:], key=f"{op.key}/gathered", **op.attributes)
+
+    def _fetched_for(self, name: str, block: str) -> str:
+        old = self.old.blocks[block]
+        level, row_level = (self.old.spaces[space].level for space in (old.column, old.row))
+        assert level is not None
+        assert row_level is not None
+        needed = self.cut.gathered(self.old_arrays.matrices[block][0], level, row_level)
+        got = self._fetch(name, level, block, needed)
+        column = self.emitter.cycle.values[got].space
+        if self.emitter.cycle.blocks[block].column != column or block not in self.emitter.cycle.arrays.matrices:  # type: ignore[union-attr]
+            ids = self.emitter.cycle.arrays.ids[column]  # type: ignore[union-attr]
+            matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, level, ids)
+            self.emitter.add_block(Block(block, old.row, column, tuple(m.nnz for m in matrices)), matrices)
+        return got
+
+    def _rows(self, name: str, target: str) -> str:
+        """A value's rows as those of another space, in its order: roots, residuals, own rows alone."""
+        space = self.old.values[name].space
+        arrays = self.emitter.cycle.arrays
+        assert arrays
+        wanted = arrays.ids[target]
+        if space == target or all(map(np.array_equal, arrays.ids[space], wanted)):
+            return name
+        key = (name, target)
+        if key not in self._ready:
+            level = self.old.spaces[space].level
+            assert level is not None
+            what = f"{space}>{target}"
+            got = self._fetch(name, level, what, wanted)
+            ids = arrays.ids[self.emitter.cycle.values[got].space]
+            rows = tuple(map(self.cut.positions, ids, wanted))
+            is_view = all(np.array_equal(each, np.arange(len(each))) for each in rows)
+            index = Index(f"rows {what}", self.emitter.cycle.values[got].space, target, is_view)
+            self.emitter.add_index(index, rows)
+            self._ready[key] = self.emitter.emit("take", got, key=f"{name}/as {target}", index=index.name)
+        return self._ready[key]
+
+    def _fetch(self, name: str, level: int, what: str, needed: Sequence[np.ndarray]) -> str:
+        """A value's rows, and below them those of others that are needed, by an exchange a label."""
+        held = self.cut.held(level)
+        missing = [np.setdiff1d(ids, have) for ids, have in zip(needed, held, strict=True)]
+        if not any(map(len, missing)):
+            return name
+        space = self.old.values[name].space
+        parts, spaces = [name], [space]
+        for label in TRAVELLING:
+            wanted = self.cut.by_owner(missing, level, label)
+            if any(map(len, wanted)):
+                parts.append(self._exchanged(name, space, level, label, what, wanted))
+                spaces.append(self.emitter.cycle.values[parts[-1]].space)
+        return self._placed(name, what, parts, spaces)
+
+    def _exchanged(
+        self, name: str, space: str, level: int, label: Label, what: str, wanted: Sequence[np.ndarray]
+    ) -> str:
+        word = "" if label is Label.SENT else f" {label.name.lower()}"
+        tag, key = f"{what}{word}", f"{name}{word.replace(' ', '/')}"
+        sent, rows, counts = self.cut.senders(wanted, level)
+        self._add_space(f"sent {tag}", sent)
+        self._add_space(f"received {tag}", wanted)
+        self.emitter.add_index(Index(f"pack {tag}", space, f"sent {tag}"), rows)
+        self.emitter.add_route(Route(f"route {tag}", f"sent {tag}", f"received {tag}", counts))
+        pack: dict[str, Any] = {"index": f"pack {tag}"} | self._entries_if_sparse(name, sent)
+        exchange: dict[str, Any] = {"route": f"route {tag}"} | self._entries_if_sparse(name, wanted)
+        packed = self.emitter.emit("take", name, key=f"{key}/pack", **pack)
+        return self.emitter.emit(
+            "exchange", packed, key=f"{key}/exchange", level=level, label=label.name.lower(), **exchange
+        )
+
+    def _placed(self, name: str, what: str, parts: list[str], spaces: list[str]) -> str:
+        arrays = self.emitter.cycle.arrays
+        assert arrays
+        ids = [np.concatenate(each) for each in zip(*(arrays.ids[space] for space in spaces), strict=True)]
+        inner = self._add_space(f"with halo {what}", ids)
+        starts = np.cumsum([[0] * len(ids), *([len(each) for each in arrays.ids[space]] for space in spaces)], axis=0)
+        indexes = []
+        for number, space in enumerate(spaces):
+            rows = [np.arange(a, b) for a, b in zip(starts[number], starts[number + 1], strict=True)]
+            indexes.append(self.emitter.add_index(Index(f"{inner}, part {number}", inner, space, True), rows))
+        entries = self._entries_if_sparse(name, ids)
+        return self.emitter.emit("place", *parts, key=f"{name}/place", parts=tuple(indexes), **entries)
+
+    def _entries_if_sparse(self, name: str, ids: Sequence[np.ndarray]) -> dict[str, Any]:
+        if self.old.values[name].layout != "csr":
+            return {}
+        return {"entries": self._entries(name, ids)}
+
+
+def _gathered(op: Operator) -> list[str]:
+    """Reads of which an operator gathers rows over its block."""
+    return [name for i, name in enumerate(op.reads) if KINDS[op.kind].need(i) is Need.COLUMN]
+
+
+def _on_all(space: Space, num_workers: int) -> Space:
+    """A space that is the same on every worker; those of vertices are shared out afterwards."""
+    return replace(space, sizes=space.sizes[:1] * num_workers)

@@ -1,0 +1,1 @@
+"""Halo rows of earlier epochs, kept and used again."""

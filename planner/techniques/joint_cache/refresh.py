@@ -1,0 +1,54 @@
+"""Rows of earlier epochs: received every r-th epoch, and kept in between (CaPGNN)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gnnplan.planner.program.cycle import SETUP, Cycle, Program
+from gnnplan.planner.program.dead import without_dead
+
+REUSE = "reuse"
+
+
+def refresh_every(cycle: Cycle, interval: int) -> Cycle:
+    """The cycle in which kept rows, and the gradients that are returned for them, travel every `interval` epochs.
+
+    It comes after the derivation, so that rows and gradients are treated alike: what was received last is a cell, and
+    programs that reuse it have no exchange.
+    """
+    if interval == 1:
+        return cycle
+    kept = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if _is_kept(op)}
+    values = {name: replace(value, role="cell") if name in kept else value for name, value in cycle.values.items()}
+    fresh = {name: f"{name}/fresh" for name in kept}
+    values |= {fresh[name]: replace(values[name], name=fresh[name], role="temporary") for name in kept}
+    programs: dict[str, Program] = {}
+    for name, program in cycle.programs.items():
+        is_trained = name in cycle.order
+        programs[name] = program if is_trained or name == SETUP else _renamed(program, fresh)
+        if is_trained:
+            programs[_reusing(name)] = _without_kept(program)
+    order = (*cycle.order, *(tuple(map(_reusing, cycle.order)) * (interval - 1)))
+    return without_dead(replace(cycle, values=values, programs=programs, order=order))
+
+
+def _is_kept(op) -> bool:
+    return op.kind == "exchange" and op.attributes.get("label") == "kept"
+
+
+def _reusing(name: str) -> str:
+    return f"{name}/{REUSE}"
+
+
+def _renamed(program: Program, names: Mapping[str, str]) -> Program:
+    """An evaluation receives its own rows, and leaves alone what training has kept."""
+
+    def of(values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names.get(name, name) for name in values)
+
+    return tuple(replace(op, reads=of(op.reads), writes=of(op.writes)) for op in program)
+
+
+def _without_kept(program: Program) -> Program:
+    return tuple(op for op in program if not _is_kept(op))

@@ -1,0 +1,54 @@
+"""The joint cache as a technique."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
+from gnnplan.planner.contracts.rows import mark_rows
+from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.job import RefreshInterval
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.labels import Label, Labels
+from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
+from gnnplan.profiles.contract import Contract
+
+
+class Kept(Contract):
+    """Beside the array `kept`: int32 [3, n], rows by (level, worker, vertex).
+
+    Args:
+        interval: epochs from one refresh of the kept rows to the next.
+    """
+
+    interval: RefreshInterval = 1
+
+
+class JointCache(Technique[Kept]):
+    """Chosen halo rows, and the gradients returned for them, travel only every r epochs, and are kept in between."""
+
+    name = "joint_cache"
+    Decision = Kept
+    arrays = frozenset({"kept"})
+    claims = frozenset({"rows:kept"})
+    needs = frozenset({"halo rows"})
+    costs = "stale(r), and exact where r is 1"
+
+    def fidelity(self, decision: Kept) -> Fidelity:
+        return Fidelity("stale", decision.interval) if decision.interval > 1 else EXACT
+
+    def hooks(self) -> Mapping[Stage, Hook[Kept]]:
+        return {Stage.LABELS: _label, Stage.TRAVEL: _refresh}
+
+    def words(self, decision: Kept) -> str:
+        if decision.interval == 1:
+            return "Chosen halo rows are kept, and refreshed in every epoch."
+        return f"Chosen halo rows are kept, and refreshed every {decision.interval} epochs."
+
+
+def _label(labels: Labels, decision: Kept, situation: Situation) -> Labels:
+    return mark_rows(labels, situation.arrays["kept"], Label.KEPT)
+
+
+def _refresh(cycle: Cycle, decision: Kept, situation: Situation) -> Cycle:
+    return refresh_every(cycle, decision.interval)

@@ -1,0 +1,83 @@
+"""A polynomial graph filter as products and aggregations, in either order.
+
+`sum_k A^k X W_k` costs K aggregations either way: of the input's width where rows are aggregated first, and of the
+output's where they are multiplied first, for then Horner's rule adds every product on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gnnplan.planner.job import OpOrder
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.parts import Operator
+
+
+def expand_filters(cycle: Cycle, order_of: Mapping[str, OpOrder]) -> Cycle:
+    """The cycle with every `filter` in the order that `order_of` gives for its key, else multiplied first."""
+    emitter = Emitter(cycle)
+    for name, program in cycle.programs.items():
+        emitter.begin()
+        for op in program:
+            if op.kind != "filter":
+                emitter.append(op)
+            elif order_of.get(op.key) == "aggregate_first":
+                _aggregated_first(emitter, op)
+            else:
+                _multiplied_first(emitter, op)
+        emitter.end(name)
+    return emitter.cycle
+
+
+def _multiplied_first(emitter: Emitter, op: Operator) -> None:
+    x, *weights = op.reads
+    hops: Sequence[int] = op.attributes["hops"]
+    products = {
+        hop: emitter.emit("multiply", x, weight, key=_key(op, "multiply", hop, hops))
+        for hop, weight in zip(hops, weights, strict=True)
+    }
+    level, sum_so_far = _level(emitter, x), products.pop(hops[-1])
+    for hop in range(hops[-1] - 1, -1, -1):
+        reads = (sum_so_far, products[hop]) if hop in products else (sum_so_far,)
+        sum_so_far = emitter.emit(
+            "aggregate",
+            *reads,
+            key=_key(op, "aggregate", hops[-1] - hop, range(1, hops[-1] + 1)),
+            writes=op.writes if hop == 0 else (),
+            block=f"A@{level}",
+            **({"base": True} if hop in products else {}),
+        )
+        level += 1
+
+
+def _aggregated_first(emitter: Emitter, op: Operator) -> None:
+    x, *weights = op.reads
+    hops: Sequence[int] = op.attributes["hops"]
+    rows, level = {0: x}, _level(emitter, x)
+    for hop in range(1, hops[-1] + 1):
+        key = _key(op, "aggregate", hop, range(1, hops[-1] + 1))
+        rows[hop] = emitter.emit("aggregate", rows[hop - 1], key=key, block=f"A@{level + hop - 1}")
+    so_far: tuple[str, ...] = ()
+    for hop, weight in zip(hops, weights, strict=True):
+        so_far = emitter.emit_all(
+            "multiply",
+            rows[hop],
+            weight,
+            *so_far,
+            key=_key(op, "multiply", hop, hops),
+            writes=op.writes if hop == hops[-1] else (),
+            **({"base": True} if so_far else {}),
+        )
+
+
+def _level(emitter: Emitter, name: str) -> int:
+    level = emitter.cycle.spaces[emitter.cycle.values[name].space].level
+    assert level is not None, f"{name} has no rows of vertices"
+    return level
+
+
+def _key(op: Operator, what: str, hop: int, hops: Sequence[int]) -> str:
+    """Numbered where there are several."""
+    layer = op.key.rpartition("/")[0]
+    return f"{layer}/{what}{hop}" if len(hops) > 1 else f"{layer}/{what}"

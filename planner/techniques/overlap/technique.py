@@ -1,0 +1,32 @@
+"""Overlap as a technique."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
+from gnnplan.profiles.contract import Contract
+
+
+class Beside(Contract):
+    """Nothing is to be decided: it is done or not."""
+
+
+class Overlap(Technique[Beside]):
+    """Rows travel while workers compute, and every exchange begins as soon as its rows are there."""
+
+    name = "overlap"
+    Decision = Beside
+    claims = frozenset({"transport:order"})
+
+    def hooks(self) -> Mapping[Stage, Hook[Beside]]:
+        return {Stage.LANES: _overlap}
+
+    def words(self, decision: Beside) -> str:
+        return "Rows travel while workers compute."
+
+
+def _overlap(cycle: Cycle, decision: Beside, situation: Situation) -> Cycle:
+    return overlap_exchanges(cycle)

@@ -1,0 +1,1 @@
+"""Halo rows that workers do without."""

@@ -1,0 +1,66 @@
+"""The techniques that there are: one line each, and those that other packages bring.
+
+A package elsewhere joins by an entry point of the group `gnnplan.techniques` that names its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from gnnplan.planner.contracts.technique import AnyTechnique
+from gnnplan.profiles.errors import UserError
+
+GROUP = "gnnplan.techniques"
+
+# Within a stage hooks run in this order.
+OURS = (
+    "sparse_features.technique:SparseFeatures",
+    "operator_order.technique:OperatorOrder",
+    "halo_exchange.technique:HaloExchange",
+    "replicas.technique:Replicas",
+    "pruning.technique:Pruning",
+    "joint_cache.technique:JointCache",
+    "feature_cache.technique:FeatureCache",
+    "first_aggregation.technique:FirstAggregation",
+    "overlap.technique:Overlap",
+)
+
+
+@cache
+def techniques() -> Mapping[str, AnyTechnique]:
+    """Every technique by name: ours, then those of other packages by their names."""
+    elsewhere = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+    return _by_name((*_ours(), *elsewhere))
+
+
+def ours() -> Mapping[str, AnyTechnique]:
+    """The techniques of this package."""
+    return _by_name(_ours())
+
+
+def technique(name: str) -> AnyTechnique:
+    """A technique by its name."""
+    known = techniques()
+    if name not in known:
+        raise UserError(f"technique {name!r} is not known; choose of {', '.join(known)}, or install the one you mean")
+    return known[name]
+
+
+def _ours() -> tuple[EntryPoint, ...]:
+    return tuple(EntryPoint(value, f"gnnplan.planner.techniques.{value}", GROUP) for value in OURS)
+
+
+def _by_name(points: Iterable[EntryPoint]) -> dict[str, AnyTechnique]:
+    found: dict[str, AnyTechnique] = {}
+    where: dict[str, str] = {}
+    for point in points:
+        made = point.load()()
+        if made.name in found:
+            raise UserError(
+                f"technique {made.name!r} is registered twice, by {where[made.name]} and by {point.value}; "
+                "uninstall one of them, or rename it"
+            )
+        found[made.name], where[made.name] = made, point.value
+    return found

@@ -1,0 +1,1 @@
+"""Halo rows that workers make themselves."""

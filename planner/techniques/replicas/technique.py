@@ -1,0 +1,34 @@
+"""Replicas as a technique."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gnnplan.planner.contracts.rows import mark_rows
+from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.program.labels import Label, Labels
+from gnnplan.profiles.contract import Contract
+
+
+class Made(Contract):
+    """Nothing beside the array `made`: int32 [3, n], rows by (level, worker, vertex)."""
+
+
+class Replicas(Technique[Made]):
+    """Workers make chosen halo rows themselves, from rows further out, instead of receiving them."""
+
+    name = "replicas"
+    Decision = Made
+    arrays = frozenset({"made"})
+    claims = frozenset({"rows:made"})
+    needs = frozenset({"halo rows"})
+
+    def hooks(self) -> Mapping[Stage, Hook[Made]]:
+        return {Stage.LABELS: _label}
+
+    def words(self, decision: Made) -> str:
+        return "Workers make chosen halo rows themselves instead of receiving them."
+
+
+def _label(labels: Labels, decision: Made, situation: Situation) -> Labels:
+    return mark_rows(labels, situation.arrays["made"], Label.MADE)

@@ -1,0 +1,1 @@
+"""Input features that are mostly zeros, stored and multiplied without them."""

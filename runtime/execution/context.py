@@ -1,0 +1,87 @@
+"""What operators of one worker may ask for while they are bound and while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.project import Projection
+from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.runtime.execution.peers import Workers
+
+
+@dataclass
+class Context:
+    """One worker's part of a cycle, on its device.
+
+    Args:
+        epoch: which one is played.
+        sent_bytes: what this worker has handed to exchanges.
+    """
+
+    projection: Projection
+    device: torch.device
+    peers: Workers
+    epoch: int = 0
+    sent_bytes: int = 0
+    _made: dict[tuple, Any] = field(default_factory=dict)
+
+    @property
+    def cycle(self):
+        """Of this worker alone."""
+        return self.projection.cycle
+
+    def num_rows(self, space: str) -> int:
+        """Rows of a space."""
+        return self.cycle.spaces[space].sizes[0]
+
+    def ids(self, space: str) -> np.ndarray:
+        """int64 global vertices of a space's rows."""
+        return self._arrays.ids[space][0]
+
+    def ids_on_device(self, space: str) -> Tensor:
+        """The same, on the device."""
+        return self._once(("ids", id(self.ids(space))), lambda: torch.from_numpy(self.ids(space)).to(self.device))
+
+    def rows(self, index: str) -> Tensor:
+        """int64 rows of an index, on the device."""
+        rows = self._arrays.rows[index][0]
+        return self._once(("rows", id(rows)), lambda: torch.from_numpy(rows).to(self.device))
+
+    def view(self, index: str) -> tuple[int, int]:
+        """(start, stop) of an index of consecutive rows."""
+        rows = self._arrays.rows[index][0]
+        return (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+
+    def host_matrix(self, block: str) -> sp.csr_matrix:
+        """A block's matrix on the host."""
+        return self._arrays.matrices[block][0]
+
+    def matrix(self, op: Operator) -> Tensor:
+        """The matrix of an operator's block on the device, transposed with `back`. Equal blocks share one."""
+        matrix, back = self.host_matrix(op.attributes["block"]), bool(op.attributes.get("back"))
+        made = (lambda: csr_tensor(matrix.T.tocsr(), self.device)) if back else lambda: csr_tensor(matrix, self.device)
+        return self._once(("matrix", id(matrix), back), made)
+
+    def edges(self, block: str) -> EdgeBlock:
+        """A block's edges on the device."""
+        matrix = self.host_matrix(block)
+        return self._once(("edges", id(matrix)), lambda: EdgeBlock.from_csr(matrix, self.device))
+
+    @property
+    def _arrays(self):
+        assert self.cycle.arrays is not None, "a cycle without arrays can be simulated, not run"
+        return self.cycle.arrays
+
+    def _once(self, key: tuple, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]

@@ -1,0 +1,131 @@
+"""Products with parameters, and what is done to single elements."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gnnplan.planner.program.parts import Operator
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key, keep_mask
+from gnnplan.profiles.kernels.dense import matmul, transposed
+from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
+from gnnplan.runtime.execution.context import Context
+from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.execution.table import Execution, executes
+
+
+def writable(op: Operator, read: int, tensor: Tensor) -> Tensor:
+    """What a read's storage may be overwritten by: itself where it is written in place, else a copy."""
+    return tensor if op.inplace == read else pool.empty_like(tensor).copy_(tensor)
+
+
+@executes("multiply")
+def _multiply(c: Context, op: Operator) -> Execution:
+    back, has_base, last = op.attributes.get("back"), op.has_base, len(op.reads) - 1
+
+    def sparse(x: SparseRows, weight: Tensor, *base: Tensor) -> Tensor:
+        right = transposed(weight)
+        return spmm_add_(writable(op, last, base[0]), x.rows, right) if has_base else spmm(x.rows, right)
+
+    def run(x: Tensor | SparseRows, weight: Tensor, *base: Tensor) -> Tensor:
+        if isinstance(x, SparseRows):
+            return sparse(x, weight, *base)
+        right = weight if back else weight.t()
+        return writable(op, last, base[0]).addmm_(x, right) if has_base else matmul(x, right)
+
+    return run
+
+
+@executes("gram")
+def _gram(c: Context, op: Operator) -> Execution:
+    def run(grad: Tensor, x: Tensor | SparseRows) -> Tensor:
+        if isinstance(x, SparseRows):
+            return transposed(spmm(x.columns, grad))
+        return matmul(grad.t(), x)
+
+    return run
+
+
+@executes("column_sum")
+def _column_sum(c: Context, op: Operator) -> Execution:
+    return lambda grad: grad.sum(0, keepdim=True)
+
+
+@executes("activate")
+def _activate(c: Context, op: Operator) -> Execution:
+    relu, dropout, layer = (op.attributes[name] for name in ("relu", "dropout", "layer"))
+    vertices = c.ids_on_device(c.cycle.values[op.writes[0]].space) if dropout else None
+
+    def run(z: Tensor, bias: Tensor) -> Tensor:
+        key = dropout_key(c.cycle.seed, c.epoch, layer) if dropout else 0
+        return activate_(writable(op, 0, z), bias[0], relu=relu, dropout=dropout, key=key, vertices=vertices)
+
+    return run
+
+
+@executes("activate_grad")
+def _activate_grad(c: Context, op: Operator) -> Execution:
+    dropout = op.attributes["dropout"]
+
+    def run(grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+        to_z = activate_backward_(writable(op, 0, grad), out, relu=True, dropout=dropout)
+        return to_z, to_z.sum(0, keepdim=True)
+
+    return run
+
+
+@executes("dropout")
+def _dropout(c: Context, op: Operator) -> Execution:
+    value, probability, layer = c.cycle.values[op.reads[0]], op.attributes["probability"], op.attributes["layer"]
+    start, stop = value.columns[0] if value.columns else (0, value.width)
+
+    def run(x: Tensor | SparseRows) -> Tensor | SparseRows:
+        key = dropout_key(c.cycle.seed, c.epoch, layer)
+        if isinstance(x, SparseRows):
+            return x.dropped(c.ids(value.space), key, probability)
+        columns = torch.arange(start, stop, device=x.device)
+        kept = keep_mask(key, c.ids_on_device(value.space)[:, None], columns, value.width, probability)
+        return torch.mul(x, kept, out=pool.empty_like(x)).mul_(1.0 / (1.0 - probability))
+
+    return run
+
+
+@executes("add")
+def _add(c: Context, op: Operator) -> Execution:
+    first, second = op.attributes["factors"]
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        if op.inplace == 1:
+            return y.mul_(second).add_(x, alpha=first)
+        return writable(op, 0, x).mul_(first).add_(y, alpha=second)
+
+    return run
+
+
+@executes("scale")
+def _scale(c: Context, op: Operator) -> Execution:
+    return lambda x: writable(op, 0, x).mul_(op.attributes["factor"])
+
+
+@executes("average_heads")
+def _average_heads(c: Context, op: Operator) -> Execution:
+    heads = op.attributes["heads"]
+
+    def run(x: Tensor) -> Tensor:
+        return torch.mean(
+            x.view(len(x), heads, x.shape[1] // heads), 1, out=pool.empty(x.device, len(x), x.shape[1] // heads)
+        )
+
+    return run
+
+
+@executes("spread_heads")
+def _spread_heads(c: Context, op: Operator) -> Execution:
+    heads = op.attributes["heads"]
+
+    def run(x: Tensor) -> Tensor:
+        out = pool.empty(x.device, len(x), heads, x.shape[1])
+        return torch.div(x[:, None, :].expand_as(out), heads, out=out).view(len(x), heads * x.shape[1])
+
+    return run

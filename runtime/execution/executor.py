@@ -1,0 +1,147 @@
+"""Plays a worker's part of a cycle on its device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gnnplan.planner.program.aliases import views
+from gnnplan.planner.program.cells import starting_cells
+from gnnplan.planner.program.cycle import SETUP, Cycle, Program
+from gnnplan.planner.program.edges import awaited
+from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.project import Projection
+from gnnplan.runtime.execution import dense, sparse, training, travel  # noqa: F401  (register)
+from gnnplan.runtime.execution.context import Context
+from gnnplan.runtime.execution.peers import Workers
+from gnnplan.runtime.execution.table import EXECUTIONS, Execution
+from gnnplan.runtime.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operator that is bound to what it needs.
+
+    Args:
+        is_timed: it is a task of the trace; a view is none.
+        waits: values on their way that must have come or gone before it may write.
+        anew: cells that it writes without reading what they held.
+        ends: values that nobody reads after it.
+    """
+
+    operator: Operator
+    run: Execution
+    is_timed: bool
+    waits: tuple[str, ...]
+    anew: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
+class ProgramExecutor:
+    """One worker's part of a cycle, ready to be played.
+
+    Args:
+        projection: with arrays.
+        inputs: every input value on the device: tensors, or `SparseRows`.
+        parameters: every parameter as a matrix; it is trained in place.
+        peers: the other workers.
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        inputs: Mapping[str, Any],
+        parameters: Mapping[str, Tensor],
+        recorder: Recorder,
+        peers: Workers,
+    ) -> None:
+        self.cycle, self.recorder, self._peers = projection.cycle, recorder, peers
+        self._context = Context(projection, recorder.device, peers)
+        self.stored: dict[str, Any] = {**inputs, **parameters}
+        for name in starting_cells(self.cycle):
+            shape = (self.cycle.num_rows(name, 0), self.cycle.values[name].num_columns(0))
+            self.stored[name] = torch.zeros(shape, device=recorder.device)
+        self._bound: dict[str, list[Step]] = {}
+        self._staying: dict[str, list[str]] = {}
+        if SETUP in self.cycle.programs:
+            self.run(SETUP)
+            del self._bound[SETUP]
+            self._drop_inputs()
+
+    @property
+    def sent_bytes(self) -> int:
+        """What this worker has handed to exchanges since the last epoch began."""
+        return self._context.sent_bytes
+
+    def run(self, name: str, epoch: int = 0) -> dict[str, Tensor]:
+        """Plays a program; returns its results."""
+        if name not in self._bound:
+            self._bound[name] = self._bind(self.cycle.programs[name])
+            self._staying[name] = _staying(self.cycle, self.cycle.programs[name])
+        context, values = self._context, dict(self.stored)
+        context.epoch, context.sent_bytes = epoch, 0
+        results: dict[str, Tensor] = {}
+        for step in self._bound[name]:
+            self._play(step, values)
+            for written in step.operator.writes:
+                if written in self.cycle.results:
+                    results[written] = values[written]
+            for ended in step.ends:
+                del values[ended]
+        for written in self._staying[name]:
+            self.stored[written] = travel.finished(values[written])
+        return results
+
+    def _play(self, step: Step, values: dict[str, Any]) -> None:
+        op = step.operator
+        for name in step.waits:
+            values[name] = travel.finished(values[name])
+        reads = [values[name] for name in op.reads]
+        for name in step.anew:  # what it held goes first, so that there is never a second copy
+            values.pop(name, None)
+            self.stored.pop(name, None)
+        if not step.is_timed:
+            written = step.run(*reads)
+        elif KINDS[op.kind].collective:
+            with self._peers.on(op):
+                written = step.run(*reads)
+        else:
+            with self.recorder.span(op.key):
+                written = step.run(*reads)
+        del reads
+        for name, value in zip(op.writes, written if isinstance(written, tuple) else (written,), strict=True):
+            values[name] = value
+
+    def _drop_inputs(self) -> None:
+        """Inputs that only the setup read."""
+        read = {
+            name for key, program in self.cycle.programs.items() if key != SETUP for op in program for name in op.reads
+        }
+        for name, value in self.cycle.values.items():
+            if value.role == "input" and name not in read:
+                self.stored.pop(name, None)
+
+    def _bind(self, program: Program) -> list[Step]:
+        last = {name: number for number, op in enumerate(program) for name in (*op.writes, *op.reads)}
+        waits = awaited(self.cycle, program)
+        steps = []
+        for number, op in enumerate(program):
+            ends = tuple(
+                name
+                for name in dict.fromkeys((*op.reads, *op.writes))
+                if last[name] == number and self.cycle.values[name].role == "temporary"
+            )
+            anew = tuple(n for n in op.writes if self.cycle.values[n].role == "cell" and n not in op.reads)
+            run = EXECUTIONS[op.kind](self._context, op)
+            steps.append(Step(op, run, not views(self.cycle, op), waits[number], anew, ends))
+        return steps
+
+
+def _staying(cycle: Cycle, program: Program) -> list[str]:
+    """What a program writes that outlives it."""
+    return [name for op in program for name in op.writes if cycle.values[name].role != "temporary"]

@@ -1,0 +1,28 @@
+"""How each kind of operator is executed on a device; the same kinds as the planner's table, which a test holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gnnplan.planner.program.parts import Operator
+from gnnplan.runtime.execution.context import Context
+
+Execution = Callable[..., Any]
+"""Takes what an operator reads and returns what it writes: a tensor, or a tuple where it writes several."""
+
+Bind = Callable[[Context, Operator], Execution]
+"""Looks up once what an operator needs beside its reads: matrices, rows, attributes."""
+
+EXECUTIONS: dict[str, Bind] = {}
+
+
+def executes(kind: str) -> Callable[[Bind], Bind]:
+    """Registers how a kind is executed."""
+
+    def put(bind: Bind) -> Bind:
+        assert kind not in EXECUTIONS, kind
+        EXECUTIONS[kind] = bind
+        return bind
+
+    return put

@@ -1,0 +1,89 @@
+"""Loss, accuracy and the optimizer's step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
+
+from gnnplan.planner.program.parts import Operator
+from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.runtime.execution.context import Context
+from gnnplan.runtime.execution.table import Execution, executes
+from gnnplan.runtime.metrics import hits
+
+
+def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
+    return labels[rows] if multilabel else labels[rows, 0]
+
+
+@executes("loss")
+def _loss(c: Context, op: Operator) -> Execution:
+    rows, denominator = c.rows(op.attributes["index"]), op.attributes["denominator"]
+    right: list[Tensor] = []  # labels never change
+
+    def run(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        if not right:
+            right.append(_labels(labels, rows, multilabel=op.attributes["multilabel"]))
+        loss, grad = loss_and_grad(logits, rows, right[0], denominator)
+        return loss.reshape(1, 1), grad
+
+    return run
+
+
+@executes("hits")
+def _hits(c: Context, op: Operator) -> Execution:
+    indexes = [c.rows(name) for name in op.attributes["indexes"]]
+    multilabel = op.attributes["multilabel"]
+
+    def run(logits: Tensor, labels: Tensor) -> Tensor:
+        counts = [hits(logits[rows], _labels(labels, rows, multilabel=multilabel)) for rows in indexes]
+        return torch.stack(counts)
+
+    return run
+
+
+@executes("step")
+def _step(c: Context, op: Operator) -> Execution:
+    attributes, count = op.attributes, len(op.attributes["parameters"])
+    rate, decay = attributes["learning_rate"], attributes["weight_decay"]
+
+    def run_sgd(*reads: Tensor) -> tuple[Tensor, ...]:
+        parameters, grads = list(reads[:count]), list(reads[count : 2 * count])
+        sgd(
+            parameters,
+            grads,
+            [None] * count,
+            fused=True,
+            weight_decay=decay,
+            momentum=0.0,
+            lr=rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+        return tuple(parameters)
+
+    def run_adam(*reads: Tensor) -> tuple[Tensor, ...]:
+        parameters, grads, steps = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count]
+        means, squares = list(reads[2 * count + 1 : 3 * count + 1]), list(reads[3 * count + 1 :])
+        adam(
+            parameters,
+            grads,
+            means,
+            squares,
+            [],
+            [steps[k, 0] for k in range(count)],
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=rate,
+            weight_decay=decay,
+            eps=1e-8,
+            maximize=False,
+        )
+        return (*parameters, steps, *means, *squares)
+
+    return run_adam if attributes["optimizer"] == "adam" else run_sgd

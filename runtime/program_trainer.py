@@ -1,0 +1,80 @@
+"""Full-batch training by the program of a plan: every epoch plays one program of its cycle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+
+from gnnplan.planner.models.forward import MASKS
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.program.cycle import EVALUATE, Cycle
+from gnnplan.planner.program.project import attach, project
+from gnnplan.planner.program_shard import ProgramShard, check_arrays
+from gnnplan.runtime.execution.executor import ProgramExecutor
+from gnnplan.runtime.execution.peers import Workers
+from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.reference import build_pyg_model
+
+
+class ProgramTrainer:
+    """Trains one worker's part of a plan in step with the others.
+
+    The parameters are those of the PyG model, so what was trained loads there.
+
+    Args:
+        plan: with its cycle.
+        shard: this worker's arrays and inputs.
+    """
+
+    def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device) -> None:
+        assert plan.cycle is not None
+        self.cycle: Cycle = plan.cycle.cycle()
+        check_arrays(self.cycle, shard.arrays, rank)
+        facts, recorder = plan.graph, Recorder(device)
+        self.net: BasicGNN = build_pyg_model(
+            plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed
+        ).to(device)
+        self.recorder = recorder
+        self.executor = ProgramExecutor(
+            attach(project(self.cycle, rank), shard.arrays),
+            {name: _on_device(value, device) for name, value in shard.inputs.items()},
+            _as_matrices(self.net),
+            recorder,
+            Workers(recorder),
+        )
+
+    def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
+        """One forward, backward and optimizer step over the whole graph."""
+        order = self.cycle.order
+        start_s = self.recorder.begin(traced)
+        results = self.executor.run(order[epoch % len(order)], epoch)
+        end_s = self.recorder.end()
+        (loss,) = results.values()
+        return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
+
+    def evaluate(self) -> dict[str, float]:
+        """Share right (micro-F1 for multi-label jobs) over the whole graph, per mask that is not empty."""
+        self.recorder.begin(False)
+        counts = self.executor.run(EVALUATE)["hits"].tolist()
+        return {name: hits / total for name, (hits, total) in zip(MASKS, counts, strict=True) if total > 0}
+
+    def close(self) -> None:
+        """Ends what training needed: nothing, where workers are always in step."""
+
+
+def _as_matrices(net: BasicGNN) -> dict[str, Tensor]:
+    """The parameters as matrices in the same memory: a vector is one row."""
+    return {
+        name: parameter.detach().view(len(parameter) if parameter.dim() > 1 else 1, -1)
+        for name, parameter in net.named_parameters()
+    }
+
+
+def _on_device(value: Any, device: torch.device) -> Tensor | SparseRows:
+    return SparseRows(value, device) if sp.issparse(value) else torch.from_numpy(value).to(device)

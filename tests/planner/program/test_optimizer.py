@@ -1,0 +1,73 @@
+"""Gradients and loss are summed in one go, and every worker takes the same step as torch's optimizer."""
+
+import pytest
+import torch
+
+from gnnplan.planner.job import TrainingSpec
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.optimizer import Optimizer, add_step
+from gnnplan.planner.program.parts import Value
+from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.runtime.reference import build_optimizer
+from tests.planner.program.cases import MODELS, PASSES, SEED, Case, worst
+
+SETTINGS = [("sgd", 0.0), ("sgd", 0.1), ("adam", 0.0), ("adam", 0.1)]
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize(("kind", "decay"), SETTINGS)
+def test_steps_are_torchs(kind, decay, num_workers):
+    """Parameters after several steps along the sum of the workers' gradients."""
+    shapes = {"w": (4, 3), "b": (5,)}
+    emitter = Emitter(Cycle(num_workers))
+    for name, shape in shapes.items():
+        emitter.add_parameter(name, *shape)
+        like = emitter.cycle.values[name]
+        emitter.add_value(Value(f"of {name}", like.space, like.width, role="input"))
+    emitter.add_value(Value("loss", "r1", 1, role="input"))
+    results = add_step(emitter, ("w", "b"), ("of w", "of b"), Optimizer(kind, 0.05, decay))
+    assert results == {"loss" if num_workers == 1 else "total_loss"}
+
+    generator = torch.Generator().manual_seed(0)
+    start = {name: torch.randn(shape, dtype=torch.float64, generator=generator) for name, shape in shapes.items()}
+    grads = {
+        name: [torch.randn(s, dtype=torch.float64, generator=generator) for _ in range(num_workers)]
+        for name, s in shapes.items()
+    }
+    as_rows = {"w": (4, 3), "b": (1, 5)}
+    inputs = {f"of {name}": [each.reshape(as_rows[name]) for each in grads[name]] for name in shapes}
+    inputs["loss"] = [torch.full((1, 1), 2.0)] * num_workers
+    executor = SequentialExecutor(emitter.cycle, inputs, {name: start[name].reshape(as_rows[name]) for name in shapes})
+    torchs = {name: value.clone().requires_grad_() for name, value in start.items()}
+    spec = TrainingSpec(optimizer=kind, learning_rate=0.05, weight_decay=decay)
+    optimizer = build_optimizer(torchs.values(), spec)
+    for _ in range(4):
+        for name, value in torchs.items():
+            value.grad = sum(grads[name])
+        optimizer.step()
+        executor.play(tuple(emitter.operators))
+    for name, value in torchs.items():
+        assert all(worst(each.reshape(value.shape), value) < 1e-12 for each in executor.stored[name])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_workers_end_with_the_same_bits(name):
+    """Though each has its own copy; and there is one sum over workers an epoch."""
+    training = TrainingSpec(optimizer="adam", epochs=4, seed=SEED)
+    case = Case(MODELS[name], 4, passes=PASSES, training=training)
+    run = case.play()
+    for copies in run.params.values():
+        assert all(each.equal(copies[0]) for each in copies)
+        assert len({each.data_ptr() for each in copies}) == 4
+    assert [op.kind for op in run.cycle.programs["train"]].count("all_reduce") == 1
+    assert run.losses[-1] < run.losses[0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_parameter_is_trained(name):
+    """None is left out of the step, and none keeps its value."""
+    case = Case(MODELS[name], 2)
+    before, after = Case(MODELS[name], 2).play(epochs=0).params, case.play(epochs=1).params
+    assert before.keys() == after.keys()
+    assert all(not before[each][0].equal(after[each][0]) for each in before)
