@@ -87,7 +87,7 @@ class Case:
         cycle = split_placed(cycle) if split else cycle
         cycle = hoist_constants(cycle) if self.precompute else cycle
         cycle = differentiate(cycle, Optimizer("adam", 0.01))
-        cycle = _adding_in_place(reuse_storage(cycle)) if reuses_storage else cycle
+        cycle = reuse_storage(cycle) if reuses_storage else cycle
         cycle = overlap_exchanges(cycle) if self.overlap else cycle
         return self._with_entries(cycle) if self.sparse and self.precompute else cycle
 
@@ -119,16 +119,6 @@ class Case:
             NUM_CLASSES,
             overlap=self.overlap,
         )
-
-
-def _adding_in_place(cycle):
-    """As the old runtime did: `reuse_storage` does not yet see that rows of two levels may be as many."""
-
-    def added(op):
-        is_alike = op.has_base and cycle.num_rows(op.reads[-1], 0) == cycle.num_rows(op.writes[0], 0)
-        return replace(op, inplace=len(op.reads) - 1) if is_alike and op.inplace is None else op
-
-    return cycle.with_programs(lambda program: tuple(map(added, program)))
 
 
 def placement_of(num_workers, names=("t4", "rtx-3090"), *, bytes_per_s=None, **changed):
