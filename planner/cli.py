@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: gnnplan demo",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for add in (_add_profile, _add_plan, _add_simulate, _add_run, _add_compare, _add_calibrate):
+    for add in (_add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
     for add in (_add_minibatch, _add_emulate, _add_demo):
         add(verbs)
@@ -76,6 +76,14 @@ def _add_plan(verbs: _Verbs) -> None:
     plan.add_argument("job", type=Path, help="job file: graph, model, training")
     plan.add_argument("cluster", type=Path, help="cluster file: hosts, devices, links")
     plan.add_argument("-o", "--output", type=Path, default=Path("plan.json"), help="plan file to write")
+
+
+def _add_show(verbs: _Verbs) -> None:
+    show = _verb(
+        verbs, "show", "print what an epoch of a plan does, operator by operator", "gnnplan show out/plan.json"
+    )
+    show.add_argument("plan", type=Path)
+    show.add_argument("--dot", type=Path, help="also write the epoch's first program as a graph, for Graphviz's `dot`")
 
 
 def _add_simulate(verbs: _Verbs) -> None:

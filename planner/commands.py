@@ -27,6 +27,7 @@ from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.mini_batch import mini_batch_table
 from gnnplan.planner.report.picture import write_picture
+from gnnplan.planner.report.program import cycle_of, program_graph, program_tables
 from gnnplan.planner.report.tables import (
     calibration_table,
     comparison_table,
@@ -37,7 +38,7 @@ from gnnplan.planner.report.tables import (
 from gnnplan.planner.report.units import seconds
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.catalog import catalog_names, catalog_profile
-from gnnplan.profiles.contract import Document, check_writable
+from gnnplan.profiles.contract import Document, check_writable, replacing
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.launch import Event
 from gnnplan.profiles.steal import TOLERATED_SHARE
@@ -98,6 +99,19 @@ def simulate(arguments: argparse.Namespace) -> None:
     note += f"{seconds(p50_s)} and 95% within {seconds(p95_s)}"
     _show(arguments, facts, Group(trace_table(trace), Text(note, style="dim")))
     _wrote(arguments, arguments.output, arguments.perfetto)
+
+
+def show(arguments: argparse.Namespace) -> None:
+    """`gnnplan show`."""
+    _check_writable(arguments.dot)
+    shown = Plan.load(arguments.plan)
+    cycle = cycle_of(shown)
+    if arguments.dot:
+        with replacing(arguments.dot) as temporary:
+            temporary.write_text(program_graph(cycle, cycle.order[0]), encoding="utf-8")
+    assert shown.cycle is not None
+    _show(arguments, shown.cycle.model_dump(mode="json"), program_tables(shown))
+    _wrote(arguments, arguments.dot)
 
 
 def run(arguments: argparse.Namespace) -> None:
