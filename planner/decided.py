@@ -1,32 +1,28 @@
-"""What a full-batch decision does in an epoch: the cycle of its programs, with the arrays that workers need."""
+"""What a full-batch decision does in an epoch: the techniques that it stands for, composed to a cycle of programs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.composition.compose import compose
+from gnnplan.planner.contracts.technique import Choice, Situation
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.halo import Halo
 from gnnplan.planner.job import Job
 from gnnplan.planner.joint_cache.region import kept_halo
-from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
+from gnnplan.planner.models.forward import FEATURES, Task, forward_cycle, num_levels
 from gnnplan.planner.plan import FullBatchDecision
-from gnnplan.planner.program.constant import constant_values, hoist_constants
+from gnnplan.planner.program.constant import constant_values
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.derive import differentiate
-from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.planner.program.optimizer import Optimizer
-from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sharing import share_equal_arrays
-from gnnplan.planner.program.split import split_placed
-from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.shapes import WorkerShape
-from gnnplan.planner.techniques.halo_exchange.layout import share_rows
-from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
-from gnnplan.planner.techniques.operator_order.expand import expand_filters
-from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
+from gnnplan.planner.techniques.registry import technique
 
 
 def has_program(job: Job, decision: FullBatchDecision) -> bool:
@@ -59,21 +55,40 @@ class DecidedProgram:
 
     def cycle(self) -> Cycle:
         """The programs of the training, with arrays."""
-        decision, training = self.decision, self.job.training
-        cycle = forward_cycle(self.job.model, self._task(), seed=training.seed)
-        cycle = expand_filters(cycle, {f"l{k}/filter": each.op_order for k, each in enumerate(decision.layers)})
-        cycle = share_rows(cycle, self.part, self.halo.num_workers, self._labels(cycle))
-        cycle = self._with_entries(split_placed(cycle))
-        if decision.layers[0].precompute:
-            cycle = hoist_constants(cycle)
-        if decision.cache.keeps_features:
-            cycle = hoist_constants(cycle, _is_kept)
+        job, training = self.job, self.job.training
+        forward = forward_cycle(job.model, self._task(), seed=training.seed, dense_features=True)
+        situation = Situation(job.model, self.halo.num_workers, (0,) * self.halo.num_workers)
         optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
-        cycle = differentiate(cycle, optimizer)
-        if decision.cache.is_stale:
-            cycle = refresh_every(cycle, decision.cache.refresh_interval)
-        cycle = reuse_storage(cycle)
-        return share_equal_arrays(overlap_exchanges(cycle) if decision.overlap else cycle)
+        cycle = compose(forward, [*self._choices()], situation, optimizer)
+        return share_equal_arrays(self._with_entries(cycle))
+
+    def _choices(self) -> Iterator[Choice]:
+        decision, orders = self.decision, self._orders()
+        yield _choice("operator_order", of=orders)
+        yield _choice("halo_exchange", {"part": self.part.astype(np.int32)})
+        if decision.sparse_features:
+            yield _choice("sparse_features")
+        if self.pruned.size:
+            yield _choice("pruning", {"dropped": self._at_levels(self._levels, self._pruned_of_each())})
+        if decision.layers[0].precompute:
+            yield _choice("first_aggregation")
+        if decision.cache.keeps_any:
+            yield from self._caches()
+        if decision.overlap:
+            yield _choice("overlap")
+
+    def _caches(self) -> Iterator[Choice]:
+        """What never changes is kept for good, unless it is aggregated for good; the rest from refresh to refresh."""
+        cache, fixed = self.decision.cache, self._fixed_levels()
+        changing = [level for level in self._levels if level not in fixed]
+        if fixed and cache.keeps_features and not self.decision.layers[0].precompute:
+            yield _choice("feature_cache", {"kept": self._at_levels(sorted(fixed), self._kept_of_each())})
+        if changing and cache.refresh_interval > 1:
+            kept = {"kept": self._at_levels(changing, self._kept_of_each())}
+            yield _choice("joint_cache", kept, interval=cache.refresh_interval)
+
+    def _orders(self) -> dict[str, str]:
+        return {f"l{layer}/filter": each.op_order for layer, each in enumerate(self.decision.layers)}
 
     def _task(self) -> Task:
         graph, entries = self.graph, None
@@ -82,50 +97,54 @@ class DecidedProgram:
         masks = (graph.train_mask, graph.val_mask, graph.test_mask)
         return Task(self.matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
 
-    def _labels(self, forward: Cycle) -> Labels:
-        labels, cache = Labels(), self.decision.cache
-        fixed = _constant_levels(forward)
-        for level in range(num_levels(self.job.model)):
-            for worker, vertex in enumerate(self._pruned_of_each()):
-                labels = labels.marked(level, worker, vertex, Label.DROPPED)
-            is_kept = cache.keeps_features if level in fixed else cache.refresh_interval > 1
-            if not (cache.keeps_any and is_kept):
-                continue
-            kept = kept_halo(self.halo, cache).kept
-            for worker, (block, mask) in enumerate(zip(self.halo.blocks, kept, strict=True)):
-                labels = labels.marked(level, worker, np.sort(block.halo[mask]), Label.KEPT)
-        return labels
+    @property
+    def _levels(self) -> range:
+        return range(num_levels(self.job.model))
+
+    def _fixed_levels(self) -> set[int]:
+        """Levels whose rows are gathered of values that are the same in every epoch."""
+        forward = forward_cycle(self.job.model, self._task(), seed=0, dense_features=True)
+        ordered = technique("operator_order")
+        hook: Any = next(iter(ordered.hooks().values()))
+        forward = hook(forward, ordered.Decision(of=self._orders()), None)
+        found = set()
+        for name in forward.order:
+            constant = constant_values(forward, forward.programs[name])
+            for op in forward.programs[name]:
+                space = forward.spaces[forward.values[op.reads[0]].space]
+                if op.kind == "aggregate" and op.reads[0] in constant and space.level is not None:
+                    found.add(space.level)
+        return found
 
     def _pruned_of_each(self) -> list[np.ndarray]:
-        return [np.sort(self.pruned[1, self.pruned[0] == w]).astype(np.int64) for w in range(self.halo.num_workers)]
+        return [self.pruned[1, self.pruned[0] == worker] for worker in range(self.halo.num_workers)]
+
+    def _kept_of_each(self) -> list[np.ndarray]:
+        kept = kept_halo(self.halo, self.decision.cache).kept
+        return [block.halo[mask] for block, mask in zip(self.halo.blocks, kept, strict=True)]
+
+    @staticmethod
+    def _at_levels(levels: Sequence[int], of_each: Sequence[np.ndarray]) -> np.ndarray:
+        """int32 [3, n]: (level, worker, vertex) of every worker's vertices, at every level."""
+        rows = [
+            np.stack([np.full(len(each), level), np.full(len(each), worker), np.sort(each)])
+            for level in levels
+            for worker, each in enumerate(of_each)
+        ]
+        return np.concatenate(rows, axis=1).astype(np.int32)
 
     def _with_entries(self, cycle: Cycle) -> Cycle:
         """Sparse features that are aggregated have as many entries as was estimated of the shares."""
-        values, hop_of = dict(cycle.values), {"x": 0}
+        values, hop_of = dict(cycle.values), {FEATURES: 0}
         for program in cycle.programs.values():
             for op in program:
-                if op.kind != "aggregate" or values[op.writes[0]].layout != "csr":
-                    continue
-                level = cycle.spaces[values[op.writes[0]].space].level
-                assert level is not None
-                hop_of[op.writes[0]] = level
+                if op.kind == "aggregate":
+                    hop_of[op.writes[0]] = cycle.spaces[values[op.writes[0]].space].level or 0
         for name, hop in hop_of.items():
-            if name in values and values[name].layout == "csr":
+            if values[name].layout == "csr":
                 values[name] = replace(values[name], num_entries=tuple(s.hop_entries[hop] for s in self.shapes))
         return replace(cycle, values=values)
 
 
-def _is_kept(op: Operator) -> bool:
-    return op.kind == "exchange" and op.attributes.get("label") == "kept"
-
-
-def _constant_levels(forward: Cycle) -> set[int]:
-    """Levels whose rows are gathered of values that are the same in every epoch."""
-    found = set()
-    for name in forward.order:
-        constant = constant_values(forward, forward.programs[name])
-        for op in forward.programs[name]:
-            space = forward.spaces[forward.values[op.reads[0]].space]
-            if op.kind == "aggregate" and op.reads[0] in constant and space.level is not None:
-                found.add(space.level)
-    return found
+def _choice(name: str, arrays: dict[str, np.ndarray] | None = None, **decision: Any) -> Choice:
+    return Choice(name, technique(name).Decision(**decision), arrays or {})
