@@ -98,6 +98,13 @@ class FullBatchDecision(Contract):
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
+def has_program(job: Job, decision: FullBatchDecision) -> bool:
+    """Whether a decision is written as an explicit program. The others are still lowered layer by layer."""
+    is_plain = job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
+    # Attention's operators over edges are not profiled one by one yet.
+    return is_plain and job.model.kind != "gat" and job.training.weather is None
+
+
 class WorkerLoad(Contract):
     """Peak memory of one worker beside what it has, and what it sends in one epoch.
 
@@ -234,6 +241,10 @@ class Plan(Document):
         self._check_replicas()
         if self.decision.overlap and (self.job.model.kind == "gat" or self.decision.partial):
             raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
+        if self.cycle is not None and self.cycle.num_workers != size:
+            raise ValueError(f"cycle must have {size} workers")
+        if self.cycle is not None and not has_program(self.job, self.decision):
+            raise ValueError("cycle: a plan with these decisions has no program yet; make the plan again")
         missing = {worker.profile for worker in self.placement.workers} - set(self.placement.profiles)
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")

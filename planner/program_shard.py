@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.models.forward import FEATURES, LABELS
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Value
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 
@@ -35,13 +36,13 @@ class ProgramShard:
     def save(self, path: Path) -> None:
         """Writes plain arrays under a temporary name, then renames. What is equal stands there once."""
         stored: dict[str, np.ndarray] = {}
-        written: dict[int, str] = {}
+        written: dict[tuple[str, int], str] = {}
         for group, arrays in (("ids", self.arrays.ids), ("rows", self.arrays.rows), ("matrix", self.arrays.matrices)):
             for name, (array,) in arrays.items():
-                if id(array) in written:
-                    stored[f"same/{group}/{name}"] = np.array(written[id(array)])
+                if (group, id(array)) in written:
+                    stored[f"same/{group}/{name}"] = np.array(written[group, id(array)])
                 else:
-                    written[id(array)] = name
+                    written[group, id(array)] = name
                     _put(stored, f"{group}/{name}", array)
         for name, value in self.inputs.items():
             _put(stored, f"input/{name}", value)
@@ -96,29 +97,76 @@ def cut_program_shard(cycle: Cycle, graph: Graph, rank: int) -> ProgramShard:
         features = features.toarray()
     labels = graph.y[ids[LABELS]]
     inputs = {FEATURES: features, LABELS: labels if labels.ndim == 2 else labels[:, None]}
-    return ProgramShard(_of_dropout(cycle, arrays), inputs)
+    read = ids_read(cycle)
+    kept = {name: each for name, each in arrays.ids.items() if name in read}
+    return ProgramShard(replace(arrays, ids=kept, entries={}), inputs)
 
 
-def _of_dropout(cycle: Cycle, arrays: Arrays) -> Arrays:
-    """Vertices are asked for by dropout alone."""
-    spaces = {
+def check_shard(cycle: Cycle, shard: ProgramShard, rank: int) -> None:
+    """`UserError` where a worker's arrays or inputs are not those that its program asks for."""
+    for fault in _faults(cycle, shard, rank):
+        raise UserError(f"shard of worker {rank}: {fault} not the plan's; cut the shards again")
+
+
+def _faults(cycle: Cycle, shard: ProgramShard, rank: int) -> Iterator[str]:
+    arrays, inputs = shard.arrays, shard.inputs
+    wanted = {
+        "matrices are": ({n for n, block in cycle.blocks.items() if block.content}, set(arrays.matrices)),
+        "rows are": ({n for n, index in cycle.indexes.items() if index.content}, set(arrays.rows)),
+        "ids are": (set(ids_read(cycle)), set(arrays.ids)),
+        "inputs are": ({FEATURES, LABELS}, set(inputs)),
+    }
+    yield from (words for words, (names, found) in wanted.items() if names != found)
+    size_of = {name: space.sizes[rank] for name, space in cycle.spaces.items()}
+    for name, (matrix,) in arrays.matrices.items():
+        block = cycle.blocks[name]
+        shape = (size_of[block.row], size_of[block.column])
+        if matrix.shape != shape or matrix.nnz != block.num_edges[rank] or not _is_sound(matrix):
+            yield f"matrix {name!r} is"
+    for name, (rows,) in arrays.rows.items():
+        index = cycle.indexes[name]
+        is_run = not index.is_view or not len(rows) or np.array_equal(rows, rows[0] + np.arange(len(rows)))
+        if not _are_rows(rows, size_of[index.target], size_of[index.source]) or not is_run:
+            yield f"rows {name!r} are"
+    for name, (ids,) in arrays.ids.items():
+        if ids.shape != (size_of[name],) or ids.dtype != np.int64:
+            yield f"ids {name!r} are"
+    for name, value in inputs.items():
+        if not _is_input(cycle.values[name], value, size_of[cycle.values[name].space]):
+            yield f"input {name!r} is"
+
+
+def _is_input(of: Value, found: np.ndarray | sp.csr_matrix, num_rows: int) -> bool:
+    dtype = np.int64 if of.dtype == "int64" else np.float32
+    if found.shape != (num_rows, of.width) or found.dtype != dtype:
+        return False
+    if of.layout == "csr":
+        return sp.issparse(found) and _is_sound(found)
+    return isinstance(found, np.ndarray)
+
+
+def _is_sound(matrix: sp.csr_matrix) -> bool:
+    """Whether kernels that check no bounds may read a matrix."""
+    if matrix.dtype != np.float32 or matrix.indices.dtype.kind != "i" or matrix.indptr.dtype.kind != "i":
+        return False
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _are_rows(rows: np.ndarray, count: int, limit: int) -> bool:
+    if rows.shape != (count,) or rows.dtype != np.int64:
+        return False
+    return not len(rows) or bool(rows.min() >= 0 and rows.max() < limit)
+
+
+def ids_read(cycle: Cycle) -> set[str]:
+    """Spaces whose vertices some dropout reads."""
+    return {
         cycle.values[op.writes[0]].space
         for program in cycle.programs.values()
         for op in program
         if op.attributes.get("dropout") or op.kind == "dropout"
     }
-    return replace(arrays, ids={name: each for name, each in arrays.ids.items() if name in spaces}, entries={})
-
-
-def check_arrays(cycle: Cycle, arrays: Arrays, rank: int) -> None:
-    """`UserError` where a worker's arrays are not of the sizes that its program says."""
-    for name, (matrix,) in arrays.matrices.items():
-        block = cycle.blocks[name]
-        shape = tuple(cycle.spaces[space].sizes[rank] for space in (block.row, block.column))
-        if matrix.shape != shape or matrix.nnz != block.num_edges[rank] or matrix.dtype != np.float32:
-            raise UserError(f"shard of worker {rank}: matrix {name!r} is not the plan's; cut the shards again")
-    for name, (rows,) in arrays.rows.items():
-        index = cycle.indexes[name]
-        within = not len(rows) or (rows.min() >= 0 and rows.max() < cycle.spaces[index.source].sizes[rank])
-        if len(rows) != cycle.spaces[index.target].sizes[rank] or rows.dtype.kind != "i" or not within:
-            raise UserError(f"shard of worker {rank}: rows {name!r} are not the plan's; cut the shards again")

@@ -27,7 +27,7 @@ from gnnplan.planner.simulator.play import interval_trace, predicted_trace
 from gnnplan.planner.strategies.base import OnStep, Problem
 from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
 from gnnplan.planner.trace import Percentiles, Trace
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 
 def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda _: None) -> tuple[Plan, Partition]:
@@ -56,6 +56,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         schedules = [strategy.lower(problem, decided, refresh=refresh) for refresh in _kinds(cache)]
     else:
         loads = _loads(cycle, placement)
+        _check_fits(job, loads)
         schedules = [schedule_of(cycle, name, placement) for name in dict.fromkeys(cycle.order)]
     partition, made = Partition(decided.part, decided.pruned), decided.replicated
     if made:
@@ -105,6 +106,17 @@ def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
     weights = (1, cache.refresh_interval - 1)[: len(schedules)]
     mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
     return trace.model_copy(update={"fluctuating": Percentiles(**mean)})
+
+
+def _check_fits(job: Job, loads: tuple[WorkerLoad, ...]) -> None:
+    """`NoPlanFitsError` where a worker lacks memory for the program of what was decided."""
+    missing = [load.peak_bytes - load.capacity_bytes for load in loads]
+    rank = int(np.argmax(missing))
+    if missing[rank] > 0:
+        raise NoPlanFitsError(
+            f"{job.name}: no plan fits: worker {rank} needs {loads[rank].peak_bytes:,} bytes for the best one and has "
+            f"{loads[rank].capacity_bytes:,}; {missing[rank]:,} bytes are missing"
+        )
 
 
 def _loads(cycle: Cycle, placement: Placement) -> tuple[WorkerLoad, ...]:

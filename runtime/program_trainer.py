@@ -13,7 +13,7 @@ from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.project import attach, project
-from gnnplan.planner.program_shard import ProgramShard, check_arrays
+from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
@@ -35,7 +35,7 @@ class ProgramTrainer:
     def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device) -> None:
         assert plan.cycle is not None
         self.cycle: Cycle = plan.cycle.cycle()
-        check_arrays(self.cycle, shard.arrays, rank)
+        check_shard(self.cycle, shard, rank)
         facts, recorder = plan.graph, Recorder(device)
         self.net: BasicGNN = build_pyg_model(
             plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed

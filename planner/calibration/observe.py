@@ -168,9 +168,11 @@ def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dic
         ends = accumulate((end for _, end in times), max)  # exchanges may last beyond what is computed beside them
         gaps_s[worker].append(sum(max(begin - end, 0.0) for end, (begin, _) in zip(ends, times[1:])))
     paces: dict[int, list[float]] = defaultdict(list)
+    begun: set[int] = set()
     for task, faster in zip(schedule.tasks, pace):
-        if task.category == "compute":
+        if task.category == "compute" and task.worker in begun:  # what lies before the first task is between no spans
             paces[task.worker].append(faster)
+        begun.add(task.worker)
     return {w: _median(values) / sum(paces[w]) for w, values in gaps_s.items() if paces[w]}
 
 

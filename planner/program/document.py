@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
+from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, model_validator
 
+from gnnplan.planner.program.consistency import fault_of
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import (
     Block,
@@ -22,7 +23,8 @@ from gnnplan.planner.program.parts import (
 )
 from gnnplan.profiles.contract import Contract
 
-Sizes = tuple[NonNegativeInt, ...]
+Size = Annotated[int, Field(ge=0, le=2**53)]
+Sizes = tuple[Size, ...]
 
 
 class SpaceDocument(Contract):
@@ -37,8 +39,8 @@ class ValueDocument(Contract):
     """A `Value` under its name."""
 
     space: str
-    width: NonNegativeInt
-    columns: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
+    width: Size
+    columns: tuple[tuple[Size, Size], ...] | None = None
     role: Role = "temporary"
     dtype: Dtype = "float32"
     layout: Layout = "dense"
@@ -118,6 +120,14 @@ class CycleDocument(Contract):
             results=tuple(sorted(cycle.results)),
             seed=cycle.seed,
         )
+
+    @model_validator(mode="after")
+    def _is_a_cycle(self) -> Self:
+        if any(len(row) != len(route.counts) for route in self.routes.values() for row in route.counts):
+            raise ValueError("routes: counts must have a row and a column for every worker")
+        if fault := fault_of(self.cycle()):
+            raise ValueError(fault)
+        return self
 
     def cycle(self) -> Cycle:
         """The cycle, without arrays."""

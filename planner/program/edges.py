@@ -29,6 +29,8 @@ def edges(cycle: Cycle, program: Program) -> list[set[int]]:
             last_collective = number
         for name in op.writes:
             writer[name] = number
+        for name in _overwritten(cycle, op):  # who comes later waits for this one, and so for all before it
+            touched[owner.get(name, name)] = set()
         for name in (*op.reads, *op.writes):
             touched[owner.get(name, name)].add(number)
         found.append(before - {number})
@@ -36,15 +38,21 @@ def edges(cycle: Cycle, program: Program) -> list[set[int]]:
 
 
 def awaited(cycle: Cycle, program: Program) -> list[tuple[str, ...]]:
-    """For every operator the values on their way for which it is the first to wait.
+    """For every operator the exchanges that must end before it starts, and that no earlier operator has waited for.
 
-    It reads them, or writes where they are still sent from.
+    It reads what they bring, or writes where they still send from. They are named by what they write.
     """
-    before, done, found = edges(cycle, program), set[int](), []
+    before, owner, done, found = edges(cycle, program), owners(cycle, program), set[int](), []
     for number, op in enumerate(program):
         waits = {other for other in before[number] if program[other].lane == "network"} - done
         if op.lane == "network":  # collectives follow each other by themselves
-            waits = {other for other in waits if set(op.reads) & set(program[other].writes)}
+            written = {owner.get(name, name) for name in _overwritten(cycle, op)}
+            waits = {
+                other
+                for other in waits
+                if set(op.reads) & set(program[other].writes)
+                or written & {owner.get(name, name) for name in program[other].reads}
+            }
         done |= waits
         found.append(tuple(program[other].writes[0] for other in sorted(waits)))
     return found

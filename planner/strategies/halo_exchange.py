@@ -15,12 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.decided import DecidedProgram, has_program
+from gnnplan.planner.decided import DecidedProgram
 from gnnplan.planner.halo import Halo, build_halo, prune_halo
 from gnnplan.planner.job import Balance, Partitioner
 from gnnplan.planner.lowering import FullBatchLowering
 from gnnplan.planner.partition import partition
-from gnnplan.planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad
+from gnnplan.planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad, has_program
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.rapa.prune import prune_halos
 from gnnplan.planner.schedule import Schedule

@@ -17,7 +17,9 @@ from gnnplan.runtime.execution.table import Execution, executes
 
 def writable(op: Operator, read: int, tensor: Tensor) -> Tensor:
     """What a read's storage may be overwritten by: itself where it is written in place, else a copy."""
-    return tensor if op.inplace == read else pool.empty_like(tensor).copy_(tensor)
+    if op.inplace == read:
+        return tensor
+    return pool.empty_like(tensor).copy_(tensor) if tensor.dtype == torch.float32 else tensor.clone()
 
 
 @executes("multiply")

@@ -242,3 +242,15 @@ def test_worker_that_fails_amid_training_is_named(planned, tmp_path, monkeypatch
     monkeypatch.setattr(run, "write_shards", write_and_change)
     with pytest.raises(UserError, match=r"worker 1.*rows .* are not the plan's"):
         api.run(planned, tmp_path / "run", timeout_s=30)
+
+
+def test_one_worker_trains_alone(cluster, tmp_path):
+    """Without a process group: trained, evaluated and compared by the same task keys."""
+    pin = PinnedDecisions(num_workers=1)
+    job = job_of("gcn").model_copy(update={"pin": pin})
+    plan = api.plan(job, cluster, tmp_path / "plan.json")
+    with warm.runs():
+        measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60)
+    assert plan.cycle is not None
+    assert measured.accuracy
+    assert {span.task for span in measured.spans} == {span.task for span in api.simulate(plan).spans}

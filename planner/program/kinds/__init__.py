@@ -2,7 +2,7 @@
 
 What an operator computes is said in four places that a test holds together: here (shapes, needs, derivative),
 in `gnnplan.planner.readers` (cost and bytes), in `gnnplan.planner.program.sequential` (the reference) and in
-`gnnplan.runtime.operators` (fast). A technique that brings kinds of its own registers them in each.
+`gnnplan.runtime.execution` (fast). A technique that brings kinds of its own registers them in each.
 """
 
 from gnnplan.planner.program.kinds.kind import KINDS, Kind, Need

@@ -20,6 +20,7 @@ def _activate_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...])
         d.add(bias, lambda: d.emit("column_sum", grad))
         d.give(z, grad)
         return
+    assert attributes["relu"], "what was dropped is told by zeros, which only ReLU leaves alone"
     to_z, to_bias = d.emit_all("activate_grad", grad, op.writes[0], dropout=attributes["dropout"])
     d.give(z, to_z)
     d.give(bias, to_bias)
