@@ -17,7 +17,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from benchmarks._exactness_programs import Composed, compositions, cycle_of, train, train_sequentially
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.halo import Halo, build_halo
@@ -159,41 +158,6 @@ def run_case(case: Case, rank: int, num_workers: int) -> dict | None:
     }
 
 
-def run_composed(model: str, composed: Composed, rank: int, size: int) -> dict | None:
-    """Trains a composition of techniques as a program; at rank 0 also its reference, and the differences."""
-    graph = hard_graph(multilabel=False)
-    part = partition(graph.num_nodes, graph.edge_index, size, "metis")
-    graph = without_training_in_last_part(graph, part, size)
-    # SGD, whose steps do not hide a gradient's scale; and dropout, but where features are done once for all epochs.
-    job = job_of(Case(model, "ranges", composed.op_order, False, dropout=0.5))
-    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, model)
-    cycle = cycle_of(composed, job, graph, matrix, part, size)
-    found = train(cycle, job, graph, rank, size, NUM_STEPS)
-    if rank != 0:
-        return None
-    if composed.is_exact:
-        compared = differences(graph, job, found.logits, found.losses[-1])
-    else:
-        right = train_sequentially(cycle, job, graph, NUM_STEPS)
-        compared = {
-            "logits_rel_l2": float((found.logits - right.logits).norm() / right.logits.norm()),
-            "loss_rel": abs(found.losses[-1] - right.losses[-1]) / abs(right.losses[-1]),
-        }
-    without = [
-        cycle_of(replace(composed, techniques=tuple(n for n in composed.techniques if n != name)), job, graph, matrix,
-                 part, size).programs != cycle.programs
-        for name in composed.techniques
-    ]  # fmt: skip
-    return {
-        "model": model,
-        "techniques": composed.techniques,
-        "op_order": composed.op_order,
-        "num_workers": size,
-        "acts": all(without),
-        **compared,
-    }
-
-
 def job_of(case: Case) -> Job:
     """What the case trains."""
     model = ModelSpec(
@@ -306,9 +270,6 @@ def main() -> None:
         dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_S))
         chosen = [case for case in cases(arguments.quick) if size > 1 or case.dependencies == "communicate"]
         rows = [run_case(case, rank, size) for case in chosen]
-        rows += [
-            run_composed(model, each, rank, size) for model in KINDS for each in compositions(model, arguments.quick)
-        ]
         if rank == 0:
             (arguments.folder / "rows.json").write_text(json.dumps(rows))
         dist.destroy_process_group()

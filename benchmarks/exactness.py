@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from itertools import combinations
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._exactness_programs import EXACT, NOT_EXACT, is_allowed
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.launch import launch
 
@@ -32,23 +30,7 @@ def main(quick: bool) -> dict:
             rows += json.loads((Path(folder) / "rows.json").read_text())
     _show(rows)
     worst = max(max(row["logits_rel_l2"], row["loss_rel"]) for row in rows)
-    return {"max_rel_l2": worst, "cases": len(rows), **_pairs(rows), "rows": rows}
-
-
-def _pairs(rows: list[dict]) -> dict[str, int]:
-    """Pairs of techniques: how many there are, may go together, were trained, and both changed the program."""
-    tried = {tuple(row["techniques"]): False for row in rows if len(row.get("techniques", ())) == 2}
-    for row in rows:
-        pair = tuple(row.get("techniques", ()))
-        if pair in tried:
-            tried[pair] |= row["acts"]
-    pairs = list(combinations((*EXACT, *NOT_EXACT), 2))
-    return {
-        "pairs": len(pairs),
-        "pairs_allowed": sum(map(is_allowed, pairs)),
-        "pairs_tested": len(tried),
-        "pairs_acting": sum(tried.values()),
-    }
+    return {"max_rel_l2": worst, "cases": len(rows), "rows": rows}
 
 
 def _show(rows: list[dict]) -> None:

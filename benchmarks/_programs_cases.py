@@ -1,4 +1,4 @@
-"""Programs in the `exactness` benchmark: every allowed pair of techniques, trained over gloo.
+"""Compositions of the `programs` benchmark: every allowed pair of techniques, trained over gloo.
 
 Exact techniques are compared with one PyG process, stale and approximate ones with the sequential executor.
 """

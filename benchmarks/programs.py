@@ -1,0 +1,65 @@
+"""Every allowed pair of techniques as a program: against one PyG process, or where not exact the sequential executor.
+
+Logits after 1 step and loss after 20, relative L2. A pair acts where both techniques changed the program.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from itertools import combinations
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks._programs_cases import EXACT, NOT_EXACT, is_allowed
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.launch import launch
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(quick: bool) -> dict:
+    """Runs all compositions, one torchrun launch per number of workers."""
+    rows: list[dict] = []
+    for num_workers in (2,) if quick else (1, 2, 3, 4):
+        with tempfile.TemporaryDirectory(prefix="gnnplan-programs-") as folder:
+            launch(
+                "benchmarks._programs_worker",
+                [folder, *(["--quick"] if quick else [])],
+                hosts=[HostGroup(num_workers)],
+                folder=Path(folder),
+                environment={"PYTHONPATH": str(ROOT)},
+            )
+            rows += json.loads((Path(folder) / "rows.json").read_text())
+    _show(rows)
+    worst = max(max(row["logits_rel_l2"], row["loss_rel"]) for row in rows)
+    return {"max_rel_l2": worst, "cases": len(rows), **_pairs(rows), "rows": rows}
+
+
+def _pairs(rows: list[dict]) -> dict[str, int]:
+    """Pairs of techniques: how many there are, may go together, were trained, and both changed the program."""
+    acting: dict[tuple[str, ...], bool] = {}
+    for row in rows:
+        if len(row["techniques"]) == 2 and row["num_workers"] > 1:
+            pair = tuple(row["techniques"])
+            acting[pair] = acting.get(pair, False) or row["acts"]
+    pairs = list(combinations((*EXACT, *NOT_EXACT), 2))
+    return {
+        "pairs": len(pairs),
+        "pairs_allowed": sum(map(is_allowed, pairs)),
+        "pairs_tested": len(acting),
+        "pairs_acting": sum(acting.values()),
+    }
+
+
+def _show(rows: list[dict]) -> None:
+    table = Table(title="largest relative difference from the reference, over all compositions of a row")
+    for column in ("model", "workers", "cases", "logits after 1 step", "loss after 20 steps"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for key in sorted({(row["model"], row["num_workers"]) for row in rows}):
+        group = [row for row in rows if (row["model"], row["num_workers"]) == key]
+        logits, loss = (max(row[name] for row in group) for name in ("logits_rel_l2", "loss_rel"))
+        table.add_row(key[0], str(key[1]), str(len(group)), f"{logits:.1e}", f"{loss:.1e}")
+    Console().print(table)
