@@ -18,6 +18,7 @@ from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.attention import EdgeBlock
 from gnnplan.profiles.kernels.sparse import csr_tensor
 from gnnplan.runtime.comm import HaloExchange, HaloExchanger
+from gnnplan.runtime.execution.sparse_rows import drop_values
 from gnnplan.runtime.halo_cache import CachingExchanger
 from gnnplan.runtime.host_region import HostRegion
 from gnnplan.runtime.operators import (
@@ -157,24 +158,11 @@ class WorkerModel:
         scale, vertices = 1.0 / (1.0 - probability), self.input_rows()
         if isinstance(x, SparseInput):
             return SparseInput(
-                _drop_values(x.rows, vertices, key, probability, scale, transposed=False),
-                _drop_values(x.columns, vertices, key, probability, scale, transposed=True),
+                drop_values(x.rows, vertices, key, probability, transposed=False),
+                drop_values(x.columns, vertices, key, probability, transposed=True),
             )
         columns = torch.arange(x.shape[1], device=x.device)
         return x * keep_mask(key, vertices[:, None], columns, x.shape[1], probability) * scale
-
-
-def _drop_values(
-    matrix: Tensor, vertices: Tensor, key: int, probability: float, scale: float, *, transposed: bool
-) -> Tensor:
-    """Dropout on the stored entries of a CSR matrix; an entry that is not stored is zero anyway."""
-    outer = torch.arange(matrix.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
-    inner = matrix.col_indices().long()
-    rows, columns = (inner, outer) if transposed else (outer, inner)
-    width = matrix.shape[0] if transposed else matrix.shape[1]
-    kept = keep_mask(key, vertices[rows], columns, width, probability)
-    values = matrix.values() * kept * scale
-    return torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, size=matrix.shape)
 
 
 def _uses(step: Step) -> tuple[str, ...]:

@@ -85,7 +85,13 @@ def _dropout(c: Context, op: Operator) -> Execution:
     def run(x: Tensor | SparseRows) -> Tensor | SparseRows:
         key = dropout_key(c.cycle.seed, c.epoch, layer)
         if isinstance(x, SparseRows):
-            return x.dropped(c.ids(value.space), key, probability)
+            return x.dropped(c.ids_on_device(value.space), key, probability)
+        if value.columns is None:  # one pass, which makes no mask on a CPU
+            nothing = x.new_zeros(value.width)
+            vertices = c.ids_on_device(value.space)
+            return activate_(
+                pool.empty_like(x).copy_(x), nothing, relu=False, dropout=probability, key=key, vertices=vertices
+            )
         columns = torch.arange(start, stop, device=x.device)
         kept = keep_mask(key, c.ids_on_device(value.space)[:, None], columns, value.width, probability)
         return torch.mul(x, kept, out=pool.empty_like(x)).mul_(1.0 / (1.0 - probability))

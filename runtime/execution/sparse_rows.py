@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -14,15 +12,19 @@ from gnnplan.profiles.kernels.activation import keep_mask
 from gnnplan.profiles.kernels.sparse import csr_tensor
 
 
-@dataclass(frozen=True)
 class SparseRows:
     """CSR [n, F] on the host; on the device, once a product asks for it, by rows and by columns.
 
     Moving and aggregating sparse rows happens before training alone, so it is scipy's work.
     """
 
-    matrix: sp.csr_matrix
-    device: torch.device
+    def __init__(self, matrix: sp.csr_matrix, device: torch.device) -> None:
+        self._matrix, self.device = matrix, device
+
+    @property
+    def matrix(self) -> sp.csr_matrix:
+        """On the host."""
+        return self._matrix
 
     @cached_property
     def rows(self) -> Tensor:
@@ -38,13 +40,33 @@ class SparseRows:
         """Other rows on the same device."""
         return SparseRows(sp.csr_matrix(matrix), self.device)
 
-    def dropped(self, ids: np.ndarray, key: int, probability: float) -> SparseRows:
-        """Without what dropout drops; an entry that is not stored is zero anyway."""
-        matrix = self.matrix
-        rows = np.repeat(ids, np.diff(matrix.indptr))
-        width = matrix.shape[1]
-        kept = keep_mask(
-            key, torch.from_numpy(rows), torch.from_numpy(matrix.indices.astype(np.int64)), width, probability
-        )
-        data = matrix.data * kept.numpy() * np.float32(1.0 / (1.0 - probability))
-        return self.of(sp.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+    def dropped(self, vertices: Tensor, key: int, probability: float) -> SparseRows:
+        """Without what dropout drops, `vertices` int64 [n]; an entry that is not stored is zero anyway."""
+        return _Dropped(self, vertices, key, probability)
+
+
+class _Dropped(SparseRows):
+    """Both layouts are dropped on the device where they lie, every epoch, instead of transposing anew."""
+
+    def __init__(self, whole: SparseRows, vertices: Tensor, key: int, probability: float) -> None:
+        self.device = whole.device
+        self.rows = drop_values(whole.rows, vertices, key, probability, transposed=False)
+        self.columns = drop_values(whole.columns, vertices, key, probability, transposed=True)
+
+    @property
+    def matrix(self) -> sp.csr_matrix:
+        """On the host."""
+        rows = self.rows.cpu()
+        parts = (rows.values(), rows.col_indices(), rows.crow_indices())
+        return sp.csr_matrix(tuple(part.numpy() for part in parts), shape=tuple(rows.shape))
+
+
+def drop_values(matrix: Tensor, vertices: Tensor, key: int, probability: float, *, transposed: bool) -> Tensor:
+    """Dropout on the stored entries of a CSR [n, F], or with `transposed` [F, n]."""
+    outer = torch.arange(matrix.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
+    inner = matrix.col_indices().long()
+    rows, columns = (inner, outer) if transposed else (outer, inner)
+    width = matrix.shape[0] if transposed else matrix.shape[1]
+    kept = keep_mask(key, vertices[rows], columns, width, probability)
+    values = matrix.values() * kept * (1.0 / (1.0 - probability))
+    return torch.sparse_csr_tensor(matrix.crow_indices(), matrix.col_indices(), values, size=matrix.shape)

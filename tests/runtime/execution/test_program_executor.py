@@ -130,3 +130,14 @@ def test_features_that_only_the_setup_reads_are_let_go():
 def test_sparse_features(name, order):
     """CSR rows are multiplied, or sent and aggregated before training."""
     compare(Case(MODELS[name], 2, ORDERS[order], passes=("split", "once", "storage"), sparse=True))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("order", ["multiplied", "aggregated"])
+@pytest.mark.parametrize("name", ["gcn", "sage"])
+def test_dropout_of_the_input(name, order, sparse):
+    """Drawn anew in every epoch, the same elements on any number of workers."""
+    if sparse and order == "aggregated":
+        pytest.skip("sparse features are aggregated once, and what is dropped anew is not")
+    model = MODELS[name].model_copy(update={"input_dropout": 0.4, "dropout": 0.2})
+    compare(Case(model, 3, ORDERS[order], passes=("split", "storage"), sparse=sparse))
