@@ -78,9 +78,9 @@ def slug(name: str) -> str:
 
 
 def with_training(plan: Plan, **changes: object) -> Plan:
-    """The same decisions for another training."""
+    """The same decisions for another training; without a program, which weather cannot be put on yet."""
     training = plan.job.training.model_copy(update=changes)
-    return plan.model_copy(update={"job": plan.job.model_copy(update={"training": training})})
+    return plan.model_copy(update={"job": plan.job.model_copy(update={"training": training}), "cycle": None})
 
 
 def profiled(scale: Scale, folder: Path) -> Cluster:
