@@ -21,15 +21,12 @@ from gnnplan.planner.costs import (
 from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.network import Network
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.readers.cost import with_overhead_s
+from gnnplan.planner.readers.schedule import WHOLE_TIME, schedule_of
 from gnnplan.planner.schedule import Category, Quota, Schedule, Task
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.steps import Program, Step
 from gnnplan.profiles.curves import Estimate
-from gnnplan.profiles.machine import MachineProfile
-
-# No limit; but what an exchange uses of the processor's time, computing beside it lacks.
-_WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
 
 
 @dataclass
@@ -104,7 +101,7 @@ class FullBatchLowering:
                 # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
                 found[worker] = Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / size)
             elif self.overlap and profile.device_kind == "cpu":
-                found[worker] = _WHOLE_TIME
+                found[worker] = WHOLE_TIME
         return found
 
     def _cost(self, worker: int) -> OperatorCosts:
@@ -268,12 +265,6 @@ class FullBatchLowering:
 
     def _add(self, task: Task) -> None:
         self._last[task.worker] = (self.schedule.add(task),)
-
-
-def with_overhead_s(seconds: float, profile: MachineProfile) -> float:
-    """A task's seconds with its host overhead: a CPU runs Python first, a GPU's launches run ahead of it."""
-    overhead_s = profile.host_overhead_s
-    return seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
 
 
 def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:

@@ -10,6 +10,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from gnnplan.planner.program.parts import Operator
+
 
 class Label(IntEnum):
     """What a worker does about a row that it needs and does not own.
@@ -26,6 +28,11 @@ class Label(IntEnum):
 
 TRAVELLING = (Label.SENT, Label.LATE, Label.KEPT)
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.uint8))
+
+
+def brings(operator: Operator, label: Label) -> bool:
+    """Whether an operator is an exchange of rows with a label."""
+    return operator.kind == "exchange" and operator.attributes.get("label") == label.name.lower()
 
 
 @dataclass(frozen=True)

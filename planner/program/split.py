@@ -10,7 +10,7 @@ from __future__ import annotations
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.kinds import KINDS, Need
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Block, Operator
 
 
@@ -56,7 +56,7 @@ class _Split:
         return KINDS[op.kind].by_row and len(of_vertices) == 1 and op.reads[0] in self._parts
 
     def _gathers_parts(self, op: Operator) -> bool:
-        return any(name in self._parts for name in _gathered(op))
+        return any(name in self._parts for name in KINDS[op.kind].gathered(op))
 
     def _by_row(self, op: Operator) -> None:
         """A piece for each part; the whole is kept for who asks for it."""
@@ -68,7 +68,7 @@ class _Split:
         self._parts[op.writes[0]] = (tuple(made), indexes)
 
     def _over_block(self, op: Operator) -> None:
-        (gathered,) = _gathered(op)
+        (gathered,) = KINDS[op.kind].gathered(op)
         values, indexes = self._parts[gathered]
         blocks = tuple(self._cut(op.attributes["block"], index) for index in indexes)
         on_rows = self._emitter.cycle.blocks[blocks[0]].row
@@ -126,10 +126,6 @@ class _Split:
             ]
             self._emitter.add_block(Block(part, block.row, index.target, tuple(m.nnz for m in matrices)), matrices)
         return part
-
-
-def _gathered(op: Operator) -> list[str]:
-    return [name for i, name in enumerate(op.reads) if KINDS[op.kind].need(i) is Need.COLUMN]
 
 
 def _word(part: int) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 
 from gnnplan.planner.costs import FLOAT_BYTES
 from gnnplan.planner.joint_cache.decision import CacheDecision
-from gnnplan.planner.lowering import FullBatchLowering, with_overhead_s
+from gnnplan.planner.lowering import FullBatchLowering
+from gnnplan.planner.readers.cost import with_overhead_s
 from gnnplan.planner.schedule import Category
 from gnnplan.planner.steps import Program
 from gnnplan.profiles.curves import Estimate

@@ -17,7 +17,7 @@ from gnnplan.planner.schedule import Quota, Schedule, Task
 from gnnplan.profiles.curves import Estimate
 
 # No limit; but what an exchange uses of the processor's time, computing beside it lacks.
-_WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
+WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
 
 
 def schedule_of(cycle: Cycle, program_name: str, placement: Placement, costs: CostsByProfile | None = None) -> Schedule:
@@ -92,7 +92,7 @@ class _Lowering:
                 # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
                 found[worker] = Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / size)
             elif overlaps and profile.device_kind == "cpu":
-                found[worker] = _WHOLE_TIME
+                found[worker] = WHOLE_TIME
         return found
 
     def _each(self, op: Operator, after: list[tuple[int, ...]]) -> list[Task]:

@@ -77,7 +77,6 @@ DROPOUT = register(
         (Need.ROW,),
         _dropout_shape,
         _dropout_derive,
-        by_column=True,
         by_row=True,
         varies=True,
     )
@@ -101,12 +100,11 @@ ADD = register(
         (Need.ROW,),
         like(),
         _add_derive,
-        by_column=True,
         by_row=True,
         inplace=(0, 1),
     )
 )
-SCALE = register(Kind("scale", "w = factor r0", (Need.ROW,), like(), by_column=True, by_row=True, inplace=(0,)))
+SCALE = register(Kind("scale", "w = factor r0", (Need.ROW,), like(), by_row=True, inplace=(0,)))
 
 
 def _average_heads_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:

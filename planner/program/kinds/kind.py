@@ -39,7 +39,6 @@ class Kind:
         shape: what is written, as values without names.
         derive: emits the operators of its derivative (None: it has none).
         collective: all workers take part at once.
-        by_column: it works on any slice of columns.
         by_row: rows of the result depend on the same rows of the reads alone, whichever rows these are.
         varies: its result is another in every epoch, though its reads are not.
         takes_base: a last read may be added to the result.
@@ -53,7 +52,6 @@ class Kind:
     shape: Shape
     derive: Derive | None = None
     collective: bool = False
-    by_column: bool = False
     by_row: bool = False
     varies: bool = False
     takes_base: bool = False
@@ -63,6 +61,10 @@ class Kind:
     def need(self, read: int) -> Need:
         """What a read is needed for."""
         return self.needs[min(read, len(self.needs) - 1)]
+
+    def gathered(self, operator: Operator) -> list[str]:
+        """Reads of which an operator of this kind gathers rows over its block."""
+        return [name for i, name in enumerate(operator.reads) if self.need(i) is Need.COLUMN]
 
 
 KINDS: dict[str, Kind] = {}

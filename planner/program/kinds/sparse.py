@@ -46,7 +46,6 @@ AGGREGATE = register(
         (Need.COLUMN, Need.ROW),
         _aggregate_shape,
         _aggregate_derive,
-        by_column=True,
         takes_base=True,
     )
 )

@@ -32,7 +32,6 @@ TAKE = register(
         (Need.ROW,),
         lambda cycle, op: _moved(cycle, op, cycle.indexes[op.attributes["index"]].target),
         _take_derive,
-        by_column=True,
     )
 )
 SCATTER_ADD = register(
@@ -41,7 +40,6 @@ SCATTER_ADD = register(
         "w = rows of r0 added up at the places that the index names, zero elsewhere",
         (Need.ROW,),
         lambda cycle, op: _moved(cycle, op, cycle.indexes[op.attributes["index"]].source),
-        by_column=True,
         takes_base=True,
     )
 )
@@ -61,7 +59,6 @@ PLACE = register(
         (Need.ROW,),
         lambda cycle, op: _moved(cycle, op, cycle.indexes[op.attributes["parts"][0]].source),
         _place_derive,
-        by_column=True,
     )
 )
 
@@ -86,6 +83,5 @@ EXCHANGE = register(
         _exchange_shape,
         _exchange_derive,
         collective=True,
-        by_column=True,
     )
 )

@@ -8,8 +8,7 @@ from gnnplan.planner.contracts.rows import mark_rows
 from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.labels import Label, Labels
-from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.labels import Label, Labels, brings
 from gnnplan.profiles.contract import Contract
 
 
@@ -44,8 +43,4 @@ def _label(labels: Labels, decision: Cached, situation: Situation) -> Labels:
 
 
 def _hoist(cycle: Cycle, decision: Cached, situation: Situation) -> Cycle:
-    return hoist_constants(cycle, _brings_kept_rows)
-
-
-def _brings_kept_rows(op: Operator) -> bool:
-    return op.kind == "exchange" and op.attributes.get("label") == "kept"
+    return hoist_constants(cycle, lambda op: brings(op, Label.KEPT))

@@ -54,7 +54,7 @@ class _RowLayout:
         for name, program in self.old.programs.items():
             self._ready = {}
             self._made_by = {written: op for op in program for written in op.writes}
-            self._gathers = {(value, op.attributes["block"]) for op in program for value in _gathered(op)}
+            self._gathers = {(value, op.attributes["block"]) for op in program for value in KINDS[op.kind].gathered(op)}
             self.emitter.begin()
             for op in program:
                 reads = tuple(self._read(op, i) for i in range(len(op.reads)))
@@ -219,11 +219,6 @@ class _RowLayout:
         if self.old.values[name].layout != "csr":
             return {}
         return {"entries": self._entries(name, ids)}
-
-
-def _gathered(op: Operator) -> list[str]:
-    """Reads of which an operator gathers rows over its block."""
-    return [name for i, name in enumerate(op.reads) if KINDS[op.kind].need(i) is Need.COLUMN]
 
 
 def _on_all(space: Space, num_workers: int) -> Space:

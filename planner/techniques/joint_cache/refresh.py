@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.dead import without_dead
+from gnnplan.planner.program.labels import Label, brings
 
 REUSE = "reuse"
 
@@ -19,7 +20,7 @@ def refresh_every(cycle: Cycle, interval: int) -> Cycle:
     """
     if interval == 1:
         return cycle
-    kept = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if _is_kept(op)}
+    kept = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if brings(op, Label.KEPT)}
     values = {name: replace(value, role="cell") if name in kept else value for name, value in cycle.values.items()}
     fresh = {name: f"{name}/fresh" for name in kept}
     values |= {fresh[name]: replace(values[name], name=fresh[name], role="temporary") for name in kept}
@@ -31,10 +32,6 @@ def refresh_every(cycle: Cycle, interval: int) -> Cycle:
             programs[_reusing(name)] = _without_kept(program)
     order = (*cycle.order, *(tuple(map(_reusing, cycle.order)) * (interval - 1)))
     return without_dead(replace(cycle, values=values, programs=programs, order=order))
-
-
-def _is_kept(op) -> bool:
-    return op.kind == "exchange" and op.attributes.get("label") == "kept"
 
 
 def _reusing(name: str) -> str:
@@ -51,4 +48,4 @@ def _renamed(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _without_kept(program: Program) -> Program:
-    return tuple(op for op in program if not _is_kept(op))
+    return tuple(op for op in program if not brings(op, Label.KEPT))
