@@ -101,8 +101,8 @@ def forgets_bases(monkeypatch):
 
 def keeps_rows_alone(monkeypatch):
     """Gradients are returned in every epoch, though rows are kept."""
-    kept = refresh._is_kept
-    monkeypatch.setattr(refresh, "_is_kept", lambda op: kept(op) and not op.attributes.get("back"))
+    brings = refresh.brings
+    monkeypatch.setattr(refresh, "brings", lambda op, label: brings(op, label) and not op.attributes.get("back"))
 
 
 def steps_twice_as_far(monkeypatch):
