@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import GraphSpec, NpzGraph
+from gnnplan.planner.job import GraphSpec, Job, NpzGraph
+from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
 from gnnplan.profiles.profiler import profile_machine
@@ -26,6 +27,27 @@ def dataset(name: str) -> Path:
     if not path.exists():
         raise UserError(f"{path}: this benchmark needs the real graphs, which are not part of the repository")
     return path
+
+
+def on_all(job: Job, cluster: Cluster) -> Job:
+    """The job, pinned to all workers of a cluster: a comparison between plans of as many."""
+    count = sum(host.count * device.count for host in cluster.hosts for device in host.devices)
+    return job.model_copy(update={"pin": job.pin.model_copy(update={"num_workers": count})})
+
+
+def chosen(plan: Plan, name: str) -> dict | None:
+    """What a plan of choices decided for a technique (None: it takes no part)."""
+    return next((each.decision for each in plan.choices if each.technique == name), None)
+
+
+def operators_of(plan: Plan) -> tuple:
+    """The order of operators and the format of features, which comparisons of anything else hold fixed."""
+    if plan.decision is not None:
+        layers = plan.decision.layers
+        return tuple(layer.op_order for layer in layers), layers[0].precompute, plan.decision.sparse_features
+    orders = (chosen(plan, "operator_order") or {"of": {}})["of"]
+    once, sparse = (chosen(plan, name) is not None for name in ("first_aggregation", "sparse_features"))
+    return tuple(orders.values()), once, sparse
 
 
 def why_absent(name: str, graph: GraphSpec) -> str | None:

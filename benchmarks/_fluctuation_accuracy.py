@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._common import DATASETS, fingerprint_of
+from benchmarks._common import DATASETS, fingerprint_of, on_all
 from benchmarks._emulated import Emulation, loaded, started_fast
 from benchmarks._fluctuation_runs import slug, with_training
 from benchmarks._fluctuation_settings import ALL_COMMUNICATED, HALF, TOTAL, VARIANTS, Row
@@ -75,7 +75,7 @@ class _Comparison:
         stale = [self._stale(plan, name, seed, trace) for seed, trace in zip(_SEEDS, exact)]
         exact_shares, stale_shares = ([trace.accuracy["test"] for trace in traces] for traces in (exact, stale))
         gaps_pct = [100 * (theirs - ours) for theirs, ours in zip(exact_shares, stale_shares)]
-        partial = plan.decision.partial
+        partial = plan.layered.partial
         assert partial is not None
         return {
             "weather": name,
@@ -113,7 +113,9 @@ class _Comparison:
     def _planned(self, variant: str, training: TrainingSpec, path: Path) -> Plan:
         if path.exists():
             return Plan.load(path)
-        return api.plan(self.row.job(variant, training), self.cluster, path, graph=loaded(self.row.graph))
+        return api.plan(
+            on_all(self.row.job(variant, training), self.cluster), self.cluster, path, graph=loaded(self.row.graph)
+        )
 
     def _trained(self, plan: Plan, path: Path) -> Trace:
         """The kept trace of a plan's run, or a new one; the plan's partition lies beside `path`."""

@@ -60,8 +60,8 @@ def preprocessing_share(case: Case, cluster: Cluster, epoch_s: float) -> float:
 
 def _preprocess(plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, partition: Partition) -> None:
     """Of all workers, one after another."""
-    levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
-    for block, worker in zip(halo.blocks, plan.decision.dependencies.workers, strict=True):
+    levels = levels_of(plan.job.model, plan.layered.layers, plan.graph.num_features, plan.graph.num_classes)
+    for block, worker in zip(halo.blocks, plan.layered.dependencies.workers, strict=True):
         dependencies = find_dependencies(build_neighbourhood(matrix, block, levels.num_hops), levels)
         Adjuster(dependencies, float(dependencies.alone.num_bytes.sum()), worker.rates)
     contributing_vertices(halo, graph.train_mask, plan.job.model)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from benchmarks._common import on_all, operators_of
 from benchmarks._emulated import inside, loaded, started_fast, undisturbed
 from benchmarks._fluctuation_settings import CALM, STATIC, Row, RunWeather, Scale, weathers_of
 from gnnplan.planner import api
@@ -113,7 +114,7 @@ def plan_row(row: Row, cluster: Cluster, folder: Path, scale: Scale, skipped: li
             skipped.append(f"{row.name}, {variant}: {' '.join(str(error).split())}")
             continue
         calm[variant] = _planned(job, cluster, at / f"{slug(CALM)}.json")
-    if len({(plan.decision.layers, plan.decision.sparse_features) for plan in calm.values()}) > 1:
+    if len({operators_of(plan) for plan in calm.values()}) > 1:
         raise AssertionError(f"{row.name}: variants differ in the order of operators, which is not theirs to change")
     epoch_s = min(plan.prediction.epoch_s for variant, plan in calm.items() if variant in STATIC)
     weathers = weathers_of(scale, epoch_s, max(plan.prediction.epoch_s for plan in calm.values()))
@@ -131,7 +132,7 @@ def plan_row(row: Row, cluster: Cluster, folder: Path, scale: Scale, skipped: li
 def _planned(job: Job, cluster: Cluster, path: Path) -> Plan:
     if path.exists():
         return Plan.load(path)
-    return api.plan(job, cluster, path, graph=loaded(job.graph))
+    return api.plan(on_all(job, cluster), cluster, path, graph=loaded(job.graph))
 
 
 def _plan_under(case: Case, calm: Plan, cluster: Cluster, scale: Scale) -> None:
@@ -140,7 +141,7 @@ def _plan_under(case: Case, calm: Plan, cluster: Cluster, scale: Scale) -> None:
     told = weather.sleeps or weather.told
     epochs = scale.sleep_epochs if weather.sleeps else _num_epochs(calm, weather, scale)
     under = with_training(calm, epochs=epochs, weather=told)
-    if told and calm.decision.partial:
+    if told and calm.layered.partial:
         under = _planned(under.job, cluster, case.plan_path)
     if weather.sleeps is None:
         under = with_training(under, epochs=_num_epochs(under, weather, scale))
@@ -163,7 +164,7 @@ def _num_epochs(plan: Plan, weather: RunWeather, scale: Scale) -> int:
 
 def adjusts(plan: Plan) -> bool:
     """Whether workers decide again while the plan runs."""
-    return plan.decision.dependencies.adjust == "online"
+    return plan.layered.dependencies.adjust == "online"
 
 
 def run_case(case: Case, cluster: Cluster, scale: Scale) -> None:
@@ -248,7 +249,7 @@ def simulated_lengths_s(plan: Plan, weather: RunWeather) -> np.ndarray:
     Workers that would decide again stay with their plan.
     """
     sections = aligned_sections(lower_plan(plan), plan.prediction.epoch_s)
-    waiting = Waiting.of(plan.decision.partial) if plan.decision.partial else None
+    waiting = Waiting.of(plan.layered.partial) if plan.layered.partial else None
     return play(sections, _conditions(plan, weather), waiting).epoch_s[1:]
 
 

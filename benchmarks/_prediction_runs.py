@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks._common import on_all
 from benchmarks._emulated import MAX_TRIES, inside, undisturbed
 from benchmarks._prediction_settings import MAX_EPOCHS, MIN_EPOCHS, NUM_ROUNDS, TRAINING_S, Group
 from gnnplan.planner import api
@@ -67,7 +68,7 @@ def _plan(group: Group, job: Job, cluster: Cluster, at: Path) -> None:
     path = at / "plan.json"
     if path.exists():
         return
-    graph = load_graph(job.graph)
+    graph, job = load_graph(job.graph), on_all(job, cluster)
     predicted_s = api.plan(job, cluster, at / "first" / "plan.json", graph=graph).prediction.epoch_s
     epochs = int(min(max(TRAINING_S / predicted_s, MIN_EPOCHS), MAX_EPOCHS))
     training = job.training.model_copy(update={"epochs": epochs})

@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks._common import on_all
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import Job
@@ -19,7 +20,7 @@ def predict_and_run(jobs: Mapping[str, Job], cluster: Cluster, folder: Path, tit
     rows = []
     for index, (name, job) in enumerate(jobs.items()):
         path = folder / f"setting_{index}" / "plan.json"
-        plan = api.plan(job, cluster, path)
+        plan = api.plan(on_all(job, cluster), cluster, path)
         comparison = api.compare(api.simulate(plan, num_replicas=1000), api.run(path, path.parent))
         epoch = comparison.figure("epoch")
         rows.append(

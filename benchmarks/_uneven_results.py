@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from benchmarks._common import chosen
 from benchmarks._results import about, keep, kept_parts, record_of, today
 from benchmarks._uneven_runs import Timed, Trained, epoch_s, groups_s
 from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, SEEDS, Row
@@ -153,7 +154,7 @@ def _variant(name: str, base: str, timed: Mapping[str, Timed]) -> dict:
     """A variant's gain over its base, and what its plan decided; a base itself has no sign."""
     ours = timed[name]
     plan, loads = ours.plan, ours.plan.prediction.workers
-    is_stale = plan.decision.cache.is_stale
+    sharing, is_stale = chosen(plan, "halo_exchange") or {}, plan.is_stale
     return {
         **gain(name, base, timed),
         **({"sign": None} if name == base else {}),
@@ -162,9 +163,9 @@ def _variant(name: str, base: str, timed: Mapping[str, Timed]) -> dict:
         "predicted_epoch_s": plan.prediction.epoch_s,
         "fidelity": plan.fidelity,
         "edges_pruned": sum(pruned.num_edges for pruned in plan.pruned),
-        "shares": plan.decision.target_weights,
-        "balance": plan.decision.balance,
-        "overlap": plan.decision.overlap,
+        "shares": sharing["shares"] if plan.choices else plan.layered.target_weights,
+        "balance": sharing["balance"] if plan.choices else plan.layered.balance,
+        "overlap": chosen(plan, "overlap") is not None if plan.choices else plan.layered.overlap,
         "stolen_share": max(trace.stolen_share for trace in ours.traces),
         "sent_bytes": ours.traces[0].sent_bytes,
         "reuse_sent_bytes": ours.traces[0].reuse_sent_bytes if is_stale else (),

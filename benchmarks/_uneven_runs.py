@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._common import on_all, operators_of
 from benchmarks._emulated import loaded, started_fast, undisturbed
 from benchmarks._uneven_settings import (
     ALL,
@@ -101,7 +102,7 @@ def _plan_to_train(row: Row, variant: str, cluster: Cluster, folder: Path) -> Pa
     if not path.exists():
         path = path.parent / "anew" / "plan.json"
     if not path.exists():
-        api.plan(row.jobs[variant], cluster, path, graph=loaded(row.graph))
+        api.plan(on_all(row.jobs[variant], cluster), cluster, path, graph=loaded(row.graph))
     return path
 
 
@@ -116,17 +117,18 @@ def _plan(row: Row, cluster: Cluster, folder: Path) -> None:
         return
     graph = loaded(row.graph)
     first = {
-        v: api.plan(job, cluster, paths[v].parent / "first" / "plan.json", graph=graph) for v, job in row.jobs.items()
+        v: api.plan(on_all(job, cluster), cluster, paths[v].parent / "first" / "plan.json", graph=graph)
+        for v, job in row.jobs.items()
     }
     for _, variants in row.comparisons:
-        if len({(first[v].decision.layers, first[v].decision.sparse_features) for v in variants}) > 1:
+        if len({operators_of(first[v]) for v in variants}) > 1:
             raise AssertionError(f"{row.name}: variants differ in operators' order or format, which is not theirs")
     slowest_s = max(first[variant].prediction.epoch_s for variant in EXACT | APPROXIMATE)
     num_groups = int(min(max(RUN_S / slowest_s / INTERVAL, MIN_GROUPS), MAX_GROUPS))
     epochs = WARM_UP + num_groups * INTERVAL
     for variant, job in row.jobs.items():
         training = job.training.model_copy(update={"epochs": epochs})
-        api.plan(job.model_copy(update={"training": training}), cluster, paths[variant], graph=graph)
+        api.plan(on_all(job.model_copy(update={"training": training}), cluster), cluster, paths[variant], graph=graph)
 
 
 def _run(at: Path, number: int, emulation: tuple[str, Sequence[EmulatedHost]], tries: int) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import _in_training_worker
-from benchmarks._common import OUT, ROOT, this_machine
+from benchmarks._common import OUT, ROOT, on_all, this_machine
 from benchmarks.prediction_here import NUM_WORKERS, settings
 from gnnplan.planner import api
 from gnnplan.planner.calibration.fit import Sample
@@ -46,7 +46,7 @@ def main(quick: bool) -> dict:
     rows = []
     for index, (name, job) in enumerate(settings(quick).items()):
         path = folder / f"setting_{index}" / "plan.json"
-        plan = api.plan(job, cluster, path)
+        plan = api.plan(on_all(job, cluster), cluster, path)
         measured = api.run(path, path.parent)
         rows.append({"setting": name, **{way: _errors(plan, measured, profiles[way]) for way in WAYS}})
     _show(rows)

@@ -23,7 +23,7 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from benchmarks._capgnn import GROUPS, speedup
-from benchmarks._common import DATASETS, fingerprint_of, why_absent
+from benchmarks._common import DATASETS, fingerprint_of, operators_of, why_absent
 from benchmarks._results import about, code, keep, kept_parts, record_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
@@ -137,7 +137,7 @@ def _planned(row: _Of, graph: Graph) -> dict:
     }
     if base.plan is None or base.partition is None:
         return result | {"does_not_fit": {BASE: base.reason}}
-    sparse = base.plan.decision.sparse_features
+    _, _, sparse = operators_of(base.plan)
     jobs = {name: _job(row.kind, sparse_features=sparse, **pins) for name, pins in VARIANTS.items()}
     variants = plan_variants(jobs, cluster, graph)
     prunings = {

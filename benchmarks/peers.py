@@ -10,15 +10,13 @@ from rich.table import Table
 
 from benchmarks._common import OUT, median_and_spread, this_machine
 from benchmarks._pyg_paths import Peer, pyg_cached, pyg_csr, pyg_edge_index, torch_csr
-from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.program_shard import cut_program_shard
+from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import make_plan
-from gnnplan.planner.shard import cut_shard
 from gnnplan.profiles.profiler import num_usable_cores
-from gnnplan.runtime.full_batch import FullBatchTrainer
-from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.program_trainer import ProgramTrainer
 
 PYG = {"PyG GCNConv(cached), edge_index": pyg_cached, "PyG EdgeIndex": pyg_edge_index, "PyG torch.sparse CSR": pyg_csr}
 HAND = {
@@ -38,9 +36,8 @@ def main(quick: bool) -> dict:
     graph = generate_sbm(spec)
     torch.set_num_threads(num_usable_cores())
     plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, model.kind), partition.part, 1)
-    shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
-    ours = FullBatchTrainer(WorkerModel(job, plan.program(), shard, torch.device("cpu")), shard)
+    shard = cut_program_shard(cycle_of(plan, graph, partition), graph, 0)
+    ours = ProgramTrainer(plan, shard, 0, torch.device("cpu"))
     peers = {name: Peer(graph, job, make) for name, make in (PYG | HAND).items()}
     sides = {OURS: lambda epoch: ours.train_epoch(epoch, traced=False).loss}
     sides |= {name: lambda _, peer=peer: peer.epoch() for name, peer in peers.items()}

@@ -14,16 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT, median_and_spread, this_machine
-from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job, ModelKind, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.program_shard import cut_program_shard
+from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import make_plan
-from gnnplan.planner.shard import cut_shard
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.profiler import num_usable_cores
-from gnnplan.runtime.full_batch import FullBatchTrainer
-from gnnplan.runtime.model import WorkerModel
+from gnnplan.runtime.program_trainer import ProgramTrainer
 
 KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
 _WIDTH, _NUM_TENSORS = 256, 8
@@ -47,10 +45,8 @@ def main(quick: bool) -> dict:
 def _compare(job: Job, rounds: int) -> dict:
     graph = generate_sbm(job.graph)
     plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind), partition.part, 1)
-    shard = cut_shard(graph, halo, 0, sparse_features=plan.decision.sparse_features)
-    cpu = torch.device("cpu")
-    sides = {name: FullBatchTrainer(WorkerModel(job, plan.program(), shard, cpu), shard) for name in ("pool", "torch")}
+    shard = cut_program_shard(cycle_of(plan, graph, partition), graph, 0)
+    sides = {name: ProgramTrainer(plan, shard, 0, torch.device("cpu")) for name in ("pool", "torch")}
     limit, times, faults, losses = pool.POOLED_BYTES, {"pool": [], "torch": []}, {}, {}
     try:
         for epoch in range(rounds):

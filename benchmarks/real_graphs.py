@@ -23,7 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import OUT, dataset, median_and_spread, this_machine
+from benchmarks._common import OUT, dataset, median_and_spread, on_all, this_machine
 from benchmarks._pyg_paths import Peer, pyg_csr
 from gnnplan.planner import api
 from gnnplan.planner.graph import Graph
@@ -128,7 +128,7 @@ def _time(graph: Graph, job: Job, folder: Path) -> dict:
 
 def _ours(graph: Graph, job: Job, folder: Path) -> tuple[Trace, Plan]:
     cluster = this_machine(NUM_WORKERS, quick=True, folder=OUT)
-    plan = api.plan(job, cluster, folder / "plan.json", graph=graph)
+    plan = api.plan(on_all(job, cluster), cluster, folder / "plan.json", graph=graph)
     return api.run(folder / "plan.json", folder, graph=graph), plan
 
 

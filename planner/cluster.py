@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -162,7 +163,14 @@ class Placement(Contract):
                 f"{num_workers} workers asked for, the cluster has {len(self.workers)} devices; "
                 f"raise `count` of a device or lower pin.num_workers"
             )
-        return self.model_copy(update={"workers": self.workers[:num_workers]})
+        return self.of(range(num_workers))
+
+    def of(self, ranks: Iterable[int]) -> Placement:
+        """These workers alone, with the profiles that they use."""
+        workers = tuple(self.workers[rank] for rank in ranks)
+        used = {worker.profile for worker in workers}
+        profiles = {name: profile for name, profile in self.profiles.items() if name in used}
+        return self.model_copy(update={"workers": workers, "profiles": profiles})
 
 
 def expand_hosts(cluster: Cluster) -> list[tuple[str, HostSpec]]:

@@ -289,7 +289,7 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
         counts,
         costs,
         plan.graph.num_classes,
-        plan.decision.cache,
+        plan.layered.cache,
         refresh,
-        plan.decision.overlap,
+        plan.layered.overlap,
     ).lower()

@@ -16,10 +16,14 @@ from gnnplan.planner.hybrid.staging import write_staged
 from gnnplan.planner.joint_cache.region import is_kept_as_decided
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Partition, Plan, load_partition
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program_shard import cut_program_shard
+from gnnplan.planner.search.decide import setting_of
+from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.shard import cut_shard
 from gnnplan.planner.start_scripts import write_start_scripts
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
@@ -96,11 +100,14 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
 
     Raises `UserError` where the plan's cache or pruning is not that of its partition: rows would be missing.
     """
+    if plan.choices:
+        _save_shards(plan, cycle_of(plan, graph, partition), graph, folder)
+        return
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
     halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
     planned = [pruned.num_vertices for pruned in plan.pruned] or [0] * plan.num_workers
     is_pruned_alike = planned == np.bincount(partition.pruned[0], minlength=plan.num_workers).tolist()
-    if not is_pruned_alike or not is_kept_as_decided(halo, plan.decision.cache, plan.placement.host_of):
+    if not is_pruned_alike or not is_kept_as_decided(halo, plan.layered.cache, plan.placement.host_of):
         raise UserError(
             "the plan keeps or prunes other halo rows than its partition has: it was edited, or made by another "
             "version; make it again"
@@ -113,8 +120,8 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
             graph,
             halo,
             rank,
-            sparse_features=plan.decision.sparse_features,
-            cache=plan.decision.cache,
+            sparse_features=plan.layered.sparse_features,
+            cache=plan.layered.cache,
             host_of=plan.placement.host_of,
         )
         shard.save(folder / f"worker_{rank}.npz")
@@ -125,15 +132,33 @@ def _write_program_shards(
     plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, partition: Partition, folder: Path
 ) -> None:
     """Cuts the arrays of a plan's program; `UserError` where its decision makes another program than it has."""
-    decided = DecidedProgram(
-        plan.job, plan.decision, graph, matrix, halo, partition.part, partition.pruned, plan.shapes
-    )
-    cycle = decided.cycle()
+    decided = DecidedProgram(plan.job, plan.layered, graph, matrix, halo, partition.part, partition.pruned, plan.shapes)
+    _save_shards(plan, _checked(decided.cycle(), plan), graph, folder)
+
+
+def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:
+    """The programs of a plan of choices, with arrays.
+
+    Raises `UserError` where the choices' arrays are not sound, or they make another program than the plan has.
+    """
+    setting = setting_of(plan.job, plan.placement, graph)
+    choices = [chosen.choice(partition.chosen) for chosen in plan.choices]
+    for choice in choices:
+        if fault := technique(choice.technique).fault(choice, setting):
+            raise UserError(f"the plan's partition: {choice.technique}: {fault}; make the plan again")
+    return _checked(compose_candidate(setting, choices).cycle, plan)
+
+
+def _checked(cycle: Cycle, plan: Plan) -> Cycle:
     if CycleDocument.of(cycle) != plan.cycle:
         raise UserError(
             "the plan's program is not what its decisions make on this graph: it was edited, or made by another "
             "version; make the plan again"
         )
+    return cycle
+
+
+def _save_shards(plan: Plan, cycle: Cycle, graph: Graph, folder: Path) -> None:
     for rank in range(plan.num_workers):
         cut_program_shard(cycle, graph, rank).save(folder / f"worker_{rank}.npz")
 

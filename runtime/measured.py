@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gnnplan.planner.joint_cache.decision import CacheDecision
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Adjusted, Span, Trace
 from gnnplan.runtime.full_batch import EpochRecord
@@ -23,11 +22,11 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         gathered: of every worker, `records`, `peak_bytes`, `setup_s` and `stolen_share`.
     """
     by_worker = [{record["epoch"]: EpochRecord(**record) for record in entry["records"]} for entry in gathered]
-    cache = plan.decision.cache
+    interval = plan.refresh_interval
     epochs = sorted(set().union(*by_worker))
     by_epoch = [{worker: of[epoch] for worker, of in enumerate(by_worker) if epoch in of} for epoch in epochs]
     firsts = [next(iter(records.values())) for records in by_epoch]
-    is_partial = plan.decision.partial is not None
+    is_partial = plan.decision is not None and plan.decision.partial is not None
     return Trace(
         origin="measured",
         plan_fingerprint=plan.fingerprint(),
@@ -35,9 +34,9 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         spans=tuple(span for records in by_epoch for span in _spans(records)),
         epoch_s=_epoch_s(by_epoch)[min(UNTIMED_EPOCHS, len(epochs) - 1) :],
         peak_bytes=tuple(entry["peak_bytes"] for entry in gathered),
-        sent_bytes=_sent_bytes(by_worker, cache, refresh=True),
-        reuse_sent_bytes=_sent_bytes(by_worker, cache, refresh=False),
-        refresh_interval=cache.refresh_interval,
+        sent_bytes=_sent_bytes(by_worker, interval, refresh=True),
+        reuse_sent_bytes=_sent_bytes(by_worker, interval, refresh=False),
+        refresh_interval=interval,
         losses=tuple(record.loss for record in firsts),
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),
@@ -81,7 +80,7 @@ def _spans(records: dict[int, EpochRecord]) -> list[Span]:
     ]
 
 
-def _sent_bytes(by_worker: list[dict[int, EpochRecord]], cache: CacheDecision, *, refresh: bool) -> tuple[int, ...]:
+def _sent_bytes(by_worker: list[dict[int, EpochRecord]], interval: int, *, refresh: bool) -> tuple[int, ...]:
     """What each worker sent in the last epoch of a kind; empty where there was none."""
-    last = [[r.sent_bytes for epoch, r in of.items() if cache.refreshes(epoch) == refresh][-1:] for of in by_worker]
+    last = [[r.sent_bytes for epoch, r in of.items() if (epoch % interval == 0) == refresh][-1:] for of in by_worker]
     return tuple(sent[0] for sent in last) if all(last) else ()

@@ -21,6 +21,7 @@ from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.shard import Shard
 from gnnplan.planner.weather.sleeps import planned_sleeps_s
 from gnnplan.profiles.contract import replacing
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.launch import emit
@@ -62,9 +63,14 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
 def _pick_device(plan: Plan) -> torch.device:
     place = plan.placement.workers[int(os.environ["RANK"])]
     profile = plan.placement.profiles[place.profile]
-    local_rank = int(os.environ["LOCAL_RANK"])
-    if profile.device_kind == "cuda" and torch.cuda.is_available():
-        device = torch.device("cuda", local_rank % torch.cuda.device_count())
+    if profile.device_kind == "cuda":
+        found = torch.cuda.device_count()
+        if place.device_index >= found:
+            raise UserError(
+                f"the plan needs CUDA device {place.device_index} of {place.host}, which has {found}; plan with a "
+                f"profile of what is here"
+            )
+        device = torch.device("cuda", place.device_index)
         torch.cuda.set_device(device)
         return device
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -78,7 +84,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         pool.release()
         return_freed_memory()
         training, epochs = plan.job.training, plan.job.training.epochs
-        traced = set(traced_epochs(epochs, plan.decision.cache.refresh_interval, training.traced_epochs))
+        traced = set(traced_epochs(epochs, plan.refresh_interval, training.traced_epochs))
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
@@ -113,7 +119,7 @@ def _trainer_of(
 def _layered_trainer_of(
     plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float
 ) -> FullBatchTrainer:
-    program, decision, sleeps_s = plan.program(), plan.decision, planned_sleeps_s(plan, shard.rank)
+    program, decision, sleeps_s = plan.program(), plan.layered, planned_sleeps_s(plan, shard.rank)
     if decision.dependencies.replicates:
         staged = Staged.load(folder / f"staged_{shard.rank}.npz")
         if decision.partial:

@@ -64,7 +64,7 @@ def observe(plan: Plan, trace: Trace, corrected: Mapping[str, MachineProfile]) -
             at the pace of a simulation under these.
     """
     tasks, schedule = lower_plan(plan).tasks, lower_plan(with_profiles(plan, corrected))
-    spans = tuple(span for span in trace.spans if plan.decision.cache.refreshes(span.epoch))
+    spans = tuple(span for span in trace.spans if span.epoch % plan.refresh_interval == 0)
     trace = trace.model_copy(update={"spans": spans})
     pace = _pace(schedule)
     profiles = [plan.placement.profile_of(worker) for worker in range(plan.num_workers)]

@@ -21,6 +21,11 @@ def refusals(choices: Sequence[Choice], most: Fidelity) -> tuple[str, ...]:
     return (*_twice(choices), *_claimed(chosen), *_no_layout(chosen), *_not_offered(chosen), *_beyond(choices, most))
 
 
+def fidelity_of(choice: Choice) -> Fidelity:
+    """What a choice costs in exactness."""
+    return technique(choice.technique).fidelity(choice.decision)
+
+
 def _twice(choices: Sequence[Choice]) -> Iterable[str]:
     counts = Counter(choice.technique for choice in choices)
     return (f"{name} is chosen {count} times; choose it once" for name, count in counts.items() if count > 1)
@@ -50,7 +55,7 @@ def _not_offered(chosen: Sequence[AnyTechnique]) -> Iterable[str]:
 
 def _beyond(choices: Sequence[Choice], most: Fidelity) -> Iterable[str]:
     for choice in choices:
-        cost = technique(choice.technique).fidelity(choice.decision)
+        cost = fidelity_of(choice)
         if cost > most:
             yield f"{choice.technique} is {cost}, where at most {most} is allowed; leave it out, or allow {cost}"
 

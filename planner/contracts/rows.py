@@ -19,3 +19,13 @@ def mark_rows(labels: Labels, rows: np.ndarray, label: Label) -> Labels:
     for (level, worker), chosen in zip(groups.T.tolist(), np.split(order, bounds), strict=False):
         labels = labels.marked(level, worker, rows[2, chosen], label)
     return labels
+
+
+def rows_fault(rows: np.ndarray, num_levels: int, num_workers: int, num_nodes: int) -> str | None:
+    """What is wrong with an array that should be rows by (level, worker, vertex); None where it is sound."""
+    if rows.dtype != np.int32 or rows.ndim != 2 or len(rows) != 3:
+        return f"must be int32 [3, n], not {rows.dtype} {list(rows.shape)}"
+    limits = np.array([[num_levels], [num_workers], [num_nodes]])
+    if ((rows < 0) | (rows >= limits)).any():
+        return f"has rows beyond {num_levels} levels, {num_workers} workers and {num_nodes} vertices"
+    return None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
+from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
@@ -44,12 +47,14 @@ class Situation:
     Args:
         host_of: the number of every worker's host.
         arrays: what belongs to the technique's own decision, by name.
+        memo: of what is costly to make, where many compositions follow one another.
     """
 
     model: ModelSpec
     num_workers: int
     host_of: tuple[int, ...]
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    memo: Memo = field(default_factory=Memo, compare=False)
 
 
 D = TypeVar("D", bound=Contract)
@@ -93,14 +98,25 @@ class Technique(ABC, Generic[D]):
     def words(self, decision: D) -> str:
         """A decision as one plain sentence of a report."""
 
+    def brief(self, decision: D) -> str:
+        """A decision in a few words of a table, none where there is nothing to say."""
+        return self.name.replace("_", " ")
 
-@dataclass(frozen=True)
-class Choice:
-    """A technique that takes part, by its name, with what was decided for it."""
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
+        """What is worth trying, the most promising first; None is to leave the technique out.
 
-    technique: str
-    decision: Contract
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+        Args:
+            so_far: what it would join or change (None: nothing is chosen yet; the first option is what the search
+                begins with).
+        """
+        plain = Choice(self.name, self.Decision())
+        if LAYOUT in self.claims:
+            return (plain,)
+        return (None,) if self.arrays else (None, plain)
+
+    def fault(self, choice: Choice, setting: Setting) -> str | None:
+        """What is wrong with a choice that was read from a file, in words after the technique's name."""
+        return None
 
 
 AnyTechnique = Technique[Any]

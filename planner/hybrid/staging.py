@@ -98,7 +98,7 @@ def write_staged(
     """Writes every worker's `staged_{rank}.npz`, where workers of the plan replicate."""
     if plan.replicas is None:
         return
-    program, decision = plan.program(), plan.decision
+    program, decision = plan.program(), plan.layered
     input_bytes = sparse_row_bytes(program, plan.shapes)
     levels = levels_of(plan.job.model, decision.layers, graph.num_features, graph.num_classes, input_bytes=input_bytes)
     for rank, block in enumerate(halo.blocks):

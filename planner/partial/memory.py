@@ -51,7 +51,7 @@ def on_device(num_bytes: int, placement: Placement, rank: int) -> int:
 
 def mailbox_bytes_of(plan: Plan, rank: int) -> int:
     """All of a plan's worker; where rows are decided again online, any of them may travel."""
-    assert plan.decision.partial is not None
-    program, fixed = plan.program(), plan.decision.dependencies.adjust == "none"
+    assert plan.layered.partial is not None
+    program, fixed = plan.program(), plan.layered.dependencies.adjust == "none"
     rows = mailbox_bytes(program, plan.shapes[rank], rank, plan.replicas if fixed else None)
-    return rows + sums_bytes(program, plan.decision.partial.max_staleness, plan.job.training.epochs)
+    return rows + sums_bytes(program, plan.layered.partial.max_staleness, plan.job.training.epochs)

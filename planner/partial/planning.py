@@ -49,9 +49,9 @@ def under_weather(
 
 def with_mailboxes(plan: Plan) -> Plan:
     """The plan with what partial reduce holds in host memory, for which its choice has left room."""
-    if plan.decision.partial is None:
+    if plan.layered.partial is None:
         return plan
-    mean = mean_bytes(plan.program(), plan.decision.partial.average_epochs)
+    mean = mean_bytes(plan.program(), plan.layered.partial.average_epochs)
     loads = tuple(_with_mailbox(plan, rank, mailbox_bytes_of(plan, rank), mean) for rank in range(plan.num_workers))
     return plan.model_copy(update={"prediction": plan.prediction.model_copy(update={"workers": loads})})
 

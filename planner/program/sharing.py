@@ -13,15 +13,23 @@ import scipy.sparse as sp
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import Cycle
 
+Digests = dict[int, tuple[tuple, bytes]]
+"""By identity, arrays with the digest of what is in them."""
 
-def share_equal_arrays(cycle: Cycle) -> Cycle:
-    """The cycle without arrays that no operator reads; equal ones are the same object, and their names say so."""
+
+def share_equal_arrays(cycle: Cycle, digests: Digests | None = None) -> Cycle:
+    """The cycle without arrays that no operator reads; equal ones are the same object, and their names say so.
+
+    Args:
+        digests: taken before, to which those are added that are taken here (None: none).
+    """
     arrays = cycle.arrays
     assert arrays
     used = _used(cycle)
     matrices = {name: each for name, each in arrays.matrices.items() if name in used}
     rows = {name: each for name, each in arrays.rows.items() if name in used}
-    of_block, of_rows, of_ids = _contents(matrices), _contents(rows), _contents(arrays.ids)
+    digests = {} if digests is None else digests
+    of_block, of_rows, of_ids = (_contents(each, digests) for each in (matrices, rows, arrays.ids))
     return replace(
         cycle,
         blocks={name: replace(block, content=of_block.get(name, "")) for name, block in cycle.blocks.items()},
@@ -49,15 +57,14 @@ def _words(value: Any) -> Iterable[str]:
     return (each for each in value if isinstance(each, str)) if isinstance(value, tuple) else ()
 
 
-def _contents(arrays: Mapping[str, tuple]) -> dict[str, str]:
+def _contents(arrays: Mapping[str, tuple], digests: Digests) -> dict[str, str]:
     """Every name -> the first one with the same arrays."""
     first: dict[bytes, str] = {}
-    known: dict[int, bytes] = {}
     found = {}
     for name, each in arrays.items():
-        if id(each) not in known:
-            known[id(each)] = _digest(each)
-        found[name] = first.setdefault(known[id(each)], name)
+        if id(each) not in digests:
+            digests[id(each)] = each, _digest(each)  # the arrays too, so that no others are taken for them
+        found[name] = first.setdefault(digests[id(each)][1], name)
     return found
 
 

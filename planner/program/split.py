@@ -7,19 +7,29 @@ parts. The pass knows `place`, and of other kinds what their rows say.
 
 from __future__ import annotations
 
+import numpy as np
+import scipy.sparse as sp
+
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Block, Operator
 
+Cuts = dict[tuple[int, tuple[tuple[int, int], ...]], tuple]
+"""Blocks over parts of their columns, by the identities of what they were cut from, which stands beside them."""
 
-def split_placed(cycle: Cycle) -> Cycle:
-    """The cycle with operators split that gather rows from a `place`, and without the places that nobody reads."""
-    emitter = Emitter(cycle)
+
+def split_placed(cycle: Cycle, cuts: Cuts | None = None) -> Cycle:
+    """The cycle with operators split that gather rows from a `place`, and without the places that nobody reads.
+
+    Args:
+        cuts: made before, to which those are added that are made here (None: none).
+    """
+    emitter, cuts = Emitter(cycle), {} if cuts is None else cuts
     for name, program in cycle.programs.items():
         emitter.begin()
-        split = _Split(emitter)
+        split = _Split(emitter, cuts)
         for op in program:
             split.put(op)
         emitter.end(name)
@@ -33,8 +43,8 @@ class _Split:
     edges, with the blocks they lie on.
     """
 
-    def __init__(self, emitter: Emitter) -> None:
-        self._emitter = emitter
+    def __init__(self, emitter: Emitter, cuts: Cuts) -> None:
+        self._emitter, self._cuts = emitter, cuts
         self._parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._edges: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -120,12 +130,20 @@ class _Split:
         if part not in cycle.blocks:
             arrays, block, index = cycle.arrays, cycle.blocks[name], cycle.indexes[index_name]
             assert arrays
-            matrices = [
-                matrix[:, rows[0] : rows[-1] + 1] if len(rows) else matrix[:, :0]
-                for matrix, rows in zip(arrays.matrices[name], arrays.rows[index_name], strict=True)
-            ]
+            matrices = self._over_part(arrays.matrices[name], arrays.rows[index_name])
             self._emitter.add_block(Block(part, block.row, index.target, tuple(m.nnz for m in matrices)), matrices)
         return part
+
+    def _over_part(
+        self, matrices: tuple[sp.csr_matrix, ...], rows: tuple[np.ndarray, ...]
+    ) -> tuple[sp.csr_matrix, ...]:
+        """Every worker's matrix over consecutive columns."""
+        bounds = [(int(each[0]), int(each[-1]) + 1) if len(each) else (0, 0) for each in rows]
+        key = (id(matrices), tuple(bounds))
+        if key not in self._cuts:
+            cut = tuple(matrix[:, start:stop] for matrix, (start, stop) in zip(matrices, bounds, strict=True))
+            self._cuts[key] = (matrices, cut)  # both are kept, so that no other matrices are taken for these
+        return self._cuts[key][1]
 
 
 def _word(part: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import log
 from statistics import median
 
@@ -13,6 +14,7 @@ from gnnplan.planner.compare import Comparison, Figure, TaskFigure
 from gnnplan.planner.plan import FullBatchDecision, Plan, WorkerLoad
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.session import changes_since_profiled
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.machine import CollectiveTable, MachineProfile
 from gnnplan.profiles.steal import TOLERATED_SHARE
@@ -73,7 +75,7 @@ def calibration_table(profile: MachineProfile) -> RenderableType:
 
 def plan_table(plan: Plan) -> RenderableType:
     """What was decided, what it is predicted to cost, and what else was considered."""
-    prediction, decision = plan.prediction, plan.decision
+    prediction = plan.prediction
     facts = plan.graph
     head = Table.grid(padding=(0, 2))
     head.add_row(
@@ -83,21 +85,8 @@ def plan_table(plan: Plan) -> RenderableType:
     )
     model = plan.job.model
     head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
-    head.add_row(
-        "plan",
-        f"{plan.num_workers} worker(s), {decision.partitioner} partition, {_share_words(decision)}, "
-        f"{'sparse' if decision.sparse_features else 'dense'} features, "
-        f"{'exchanges overlapped, ' if decision.overlap else ''}fidelity {plan.fidelity}",
-    )
-    if plan.pruned:
-        head.add_row("pruned", _pruned_words(plan))
-    head.add_row("layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers)))
-    if decision.cache.keeps_any:
-        head.add_row("cache", _cache_words(plan))
-    if decision.dependencies.replicates:
-        head.add_row("dependencies", _dependency_words(plan))
-    if decision.partial is not None:
-        head.add_row("partial", _partial_words(plan))
+    for row in _chosen_rows(plan) if plan.choices else _decided_rows(plan):
+        head.add_row(*row)
     head.add_row(
         "epoch",
         f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
@@ -112,6 +101,33 @@ def plan_table(plan: Plan) -> RenderableType:
     if changes := changes_since_profiled(plan.placement):
         head.add_row("changed", f"{'; '.join(changes)}: figures of these are guesses")
     return Group(head, _workers_table(plan), _considered_table(plan))
+
+
+def _chosen_rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What a plan of choices does, a sentence a technique."""
+    yield "plan", f"{plan.num_workers} worker(s), fidelity {plan.fidelity}"
+    for number, chosen in enumerate(plan.choices):
+        yield "" if number else "techniques", technique(chosen.technique).words(chosen.choice().decision)
+
+
+def _decided_rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What a plan does that was decided layer by layer."""
+    decision = plan.layered
+    yield (
+        "plan",
+        f"{plan.num_workers} worker(s), {decision.partitioner} partition, {_share_words(decision)}, "
+        f"{'sparse' if decision.sparse_features else 'dense'} features, "
+        f"{'exchanges overlapped, ' if decision.overlap else ''}fidelity {plan.fidelity}",
+    )
+    if plan.pruned:
+        yield "pruned", _pruned_words(plan)
+    yield "layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers))
+    if decision.cache.keeps_any:
+        yield "cache", _cache_words(plan)
+    if decision.dependencies.replicates:
+        yield "dependencies", _dependency_words(plan)
+    if decision.partial is not None:
+        yield "partial", _partial_words(plan)
 
 
 def _pruned_words(plan: Plan) -> str:
@@ -134,7 +150,7 @@ def _layer_words(layer: int, decision) -> str:
 
 
 def _cache_words(plan: Plan) -> str:
-    cache = plan.decision.cache
+    cache = plan.layered.cache
     num_halo = sum(shape.num_halo for shape in plan.shapes)
     kept = (num_halo - sum(map(sum, cache.fresh_counts))) / num_halo
     what = f"refreshed every {cache.refresh_interval} epochs" if cache.is_stale else "input features sent once"
@@ -146,13 +162,13 @@ def _region_words(plan: Plan) -> str:
     layouts = plan.region_layouts()
     if not layouts:
         return ""
-    num_halo, on_devices = sum(shape.num_halo for shape in plan.shapes), sum(plan.decision.cache.num_rows)
+    num_halo, on_devices = sum(shape.num_halo for shape in plan.shapes), sum(plan.layered.cache.num_rows)
     regions = ", ".join(f"{name} {size(layout.num_bytes)}" for name, layout in layouts.items())
     return f"; {on_devices / num_halo:.0%} on devices, the others where a host's workers share them: {regions}"
 
 
 def _partial_words(plan: Plan) -> str:
-    partial = plan.decision.partial
+    partial = plan.layered.partial
     assert partial is not None
     if not partial.is_stale:
         return "all wait for all: max_staleness is 0"
@@ -173,7 +189,7 @@ def _weather_words(plan: Plan) -> str:
 
 
 def _dependency_words(plan: Plan) -> str:
-    decided = plan.decision.dependencies
+    decided = plan.layered.dependencies
     saved_s, bound_s = (sum(getattr(worker, key) for worker in decided.workers) for key in ("saved_s", "bound_s"))
     gap = f", gap {1 - saved_s / bound_s:.0%}" if bound_s > 0 else ""
     num_staged = sum(worker.num_staged for worker in decided.workers)
@@ -188,16 +204,14 @@ def _workers_table(plan: Plan) -> Table:
     table = Table()
     for column in ("worker", "host", "vertices", "edges", "halo", "peak memory", "of", "sent an epoch"):
         table.add_column(column, justify="left" if column == "host" else "right")
-    for rank, (place, shape, load) in enumerate(zip(plan.placement.workers, plan.shapes, plan.prediction.workers)):
+    for rank, (place, share, load) in enumerate(zip(plan.placement.workers, plan.shares(), plan.prediction.workers)):
         table.add_row(
             str(rank),
             place.host,
-            f"{shape.num_local:,}",
-            f"{shape.num_edges:,}",
-            f"{shape.num_halo:,}",
+            *(f"{count:,}" for count in share),
             size(load.peak_bytes),
             size(load.capacity_bytes),
-            size(_sent_bytes(load, plan.decision.cache.refresh_interval)),
+            size(_sent_bytes(load, plan.refresh_interval)),
         )
     return table
 

@@ -26,10 +26,10 @@ def simulate_weather(
 
     Raises `UserError` for plans that keep halo rows over a refresh interval, whose epochs are of two kinds.
     """
-    if plan.decision.cache.is_stale:
+    if plan.layered.cache.is_stale:
         raise UserError(f"{plan.job.name}: weather is simulated without a refresh interval; leave the pin out")
     sections = aligned_sections(lower_plan(plan), plan.prediction.epoch_s)
-    waiting = Waiting.of(plan.decision.partial) if plan.decision.partial else None
+    waiting = Waiting.of(plan.layered.partial) if plan.layered.partial else None
     epochs = plan.job.training.epochs
     if isinstance(weather, Weather):
         return figures(sections, lambda _: spells_of(plan, weather, begin_s), waiting, 1)

@@ -97,10 +97,10 @@ class Adjusting:
     @classmethod
     def of_plan(cls, plan: Plan, rank: int, model: HybridModel, staged: Staged) -> Adjusting | None:
         """Of a plan's worker; None where it was not planned to decide again."""
-        decided = plan.decision.dependencies
+        decided = plan.layered.dependencies
         if decided.adjust != "online":
             return None
-        levels = levels_of(plan.job.model, plan.decision.layers, plan.graph.num_features, plan.graph.num_classes)
+        levels = levels_of(plan.job.model, plan.layered.layers, plan.graph.num_features, plan.graph.num_classes)
         on_cpu = model.recorder.device.type == "cpu"
         blocks = most_buffers(plan, rank, model.most_levels()).pooled if on_cpu else None
         return cls(model, staged, levels, decided.workers[rank].rates, blocks)

@@ -81,7 +81,7 @@ class HybridModel(WorkerModel):
     @classmethod
     def of_plan(cls, plan: Plan, shard: Shard, staged: Staged, device: torch.device) -> HybridModel:
         """The model of a plan's worker."""
-        adjusts = plan.decision.dependencies.adjust == "online"
+        adjusts = plan.layered.dependencies.adjust == "online"
         return cls(plan.job, plan.program(), shard, device, staged, adjusts=adjusts)
 
     def _exchanger(self, shard: Shard, cache: CacheDecision, region: HostRegion | None) -> LevelExchanger:

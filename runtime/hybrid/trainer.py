@@ -36,7 +36,7 @@ class HybridTrainer(FullBatchTrainer):
         """The trainer of a plan's worker, that decides between epochs where it was planned so."""
         model = HybridModel.of_plan(plan, shard, staged, device)
         adjusting = Adjusting.of_plan(plan, shard.rank, model, staged)
-        in_step = InStep(adjusting, plan.decision.dependencies.latency_s) if adjusting else None
+        in_step = InStep(adjusting, plan.layered.dependencies.latency_s) if adjusting else None
         return cls(model, shard, in_step, sleeps_s=sleeps_s)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:

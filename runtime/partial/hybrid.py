@@ -68,10 +68,10 @@ class PartialHybridTrainer(PartialReduceTrainer):
         sleeps_s: np.ndarray | None = None,
     ) -> PartialHybridTrainer:
         """The trainer of a plan's worker; the plan has a decision of both kinds."""
-        assert plan.decision.partial is not None
+        assert plan.layered.partial is not None
         model = HybridModel.of_plan(plan, shard, staged, device)
         adjusting = Adjusting.of_plan(plan, shard.rank, model, staged)
-        return cls(model, shard, plan.decision.partial, adjusting, timeout_s=timeout_s, sleeps_s=sleeps_s)
+        return cls(model, shard, plan.layered.partial, adjusting, timeout_s=timeout_s, sleeps_s=sleeps_s)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """As in `PartialReduceTrainer`; once warm, every worker looks at its epoch and may want another split."""

@@ -234,7 +234,7 @@ def test_folder_instead_of_a_file_is_one_line(argv, folder, capsys):
         ({"schema_version": 3}, "schema_version is 3"),
         ({"kind": "job"}, "this is a 'job' file, a 'plan' file is needed"),
         ({"extra": 1}, "extra: unknown key"),
-        ({"shapes": []}, "shapes: "),
+        ({"choices": []}, "either choices or a decision"),
     ],
 )
 def test_bad_plan_is_one_line(verb, change, wanted, planned, capsys):
@@ -358,7 +358,8 @@ def measured_run(path, *, cluster=CLUSTER):
     path.mkdir()
     (path / "cluster.toml").write_text(cluster)
     plan, trace = str(path / "plan.json"), path / "measured.json"
-    assert main(["plan", "job.toml", str(path / "cluster.toml"), "-o", plan, "--json"]) == 0
+    (path / "job.toml").write_text(f"{JOB}[pin]\nnum_workers = 2\n")
+    assert main(["plan", str(path / "job.toml"), str(path / "cluster.toml"), "-o", plan, "--json"]) == 0
     assert main(["simulate", plan, "-o", str(trace), "--json"]) == 0
     change(trace, origin="measured", setup_s=float(next(_seconds)))
 
@@ -486,7 +487,7 @@ def test_profile_names_only_the_files_it_wrote(folder, capsys, monkeypatch):
         ("measured.json", {"origin": "predicted"}, "run: calibrate needs a measured trace"),
         ("measured.json", {"plan_fingerprint": "0" * 16}, "run: the trace belongs to plan 0000"),
         ("plan.json", {"partition_file": "other.npz"}, "run: the trace belongs to plan"),
-        ("plan.json", {"shapes": []}, "run/plan.json: shapes: "),
+        ("plan.json", {"choices": []}, "run/plan.json: "),
     ],
 )
 def test_a_bad_run_to_calibrate_on_is_one_line(file, changes, wanted, folder, capsys):

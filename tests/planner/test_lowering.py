@@ -14,12 +14,12 @@ from gnnplan.planner.job import Job, ModelSpec, SbmGraph
 from gnnplan.planner.lowering import FullBatchLowering, lower_plan
 from gnnplan.planner.network import Network
 from gnnplan.planner.schedule import Quota, Schedule
-from gnnplan.planner.search import make_plan
 from gnnplan.planner.shapes import worker_shapes
 from gnnplan.planner.simulator.engine import compile_schedule, play
 from gnnplan.planner.steps import LayerDecision, build_program, num_hops
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.curves import Estimate
+from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=120, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)

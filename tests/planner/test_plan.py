@@ -10,9 +10,10 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, load_partition, save_plan
-from gnnplan.planner.search import make_plan, named, simulate_plan
+from gnnplan.planner.search import named, simulate_plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
+from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)
@@ -186,14 +187,14 @@ EDITS = {
     "other kind": (lambda raw: raw.update(kind="trace"), "this is a 'trace' file, a 'plan' file is needed"),
     "unknown key": (lambda raw: raw.update(foo=1), "foo: unknown key"),
     "deep unknown key": (lambda raw: at(raw, "decision").update(foo=1), "decision.foo: unknown key"),
-    "missing key": (lambda raw: raw.pop("decision"), "decision: this key is missing"),
+    "missing key": (lambda raw: raw.pop("decision"), "either choices or a decision"),
     "unknown strategy": (lambda raw: at(raw, "decision").update(strategy="magic"), "decision.strategy"),
-    "no workers": (lambda raw: at(raw, "placement").update(workers=[]), "must each have 0 workers"),
+    "no workers": (lambda raw: at(raw, "placement").update(workers=[]), "prediction.workers must have 0 workers"),
     "one shape": (lambda raw: raw["shapes"].pop(), "must each have 2 workers"),
-    "no shapes": (lambda raw: raw.update(shapes=[]), "shapes: "),
+    "no shapes": (lambda raw: raw.update(shapes=[]), "shapes, send_counts and"),
     "a row missing": (lambda raw: raw["send_counts"].pop(), "must each have 2 workers"),
     "a count missing": (lambda raw: raw["send_counts"][1].pop(), "must each have 2 workers"),
-    "a load missing": (lambda raw: at(raw, "prediction", "workers").pop(), "must each have 2 workers"),
+    "a load missing": (lambda raw: at(raw, "prediction", "workers").pop(), "prediction.workers must have 2 workers"),
     "a layer missing": (lambda raw: at(raw, "decision", "layers").pop(), "decision.layers must have 2 layers"),
     "a layer more": (lambda raw: at(raw, "job", "model").update(num_layers=1), "decision.layers must have 1 layers"),
     "profile missing": (lambda raw: at(raw, "placement").update(profiles={}), "placement.profiles lacks t4@"),
@@ -273,7 +274,7 @@ def test_a_failed_write_leaves_nothing(made, tmp_path):
 def test_exact_plans_say_so(made):
     """No pruned pair, none in the file, and `exact`."""
     plan, partition = made
-    assert (plan.fidelity, plan.pruned, plan.decision.prune) == ("exact", (), "none")
+    assert (plan.fidelity, plan.pruned, plan.layered.prune) == ("exact", (), "none")
     assert not partition.pruned.size
 
 

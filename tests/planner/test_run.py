@@ -4,7 +4,7 @@ import pytest
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.plan import Plan, load_partition
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import prepare_run
@@ -18,7 +18,8 @@ def plan_path(tmp_path):
     """Two workers on each of two hosts."""
     device = DeviceSpec(catalog="t4", count=2)
     cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=(device,)) for name in ("left", "right")))
-    job = Job(graph=GRAPH, model=ModelSpec(hidden_channels=8), training=TrainingSpec(epochs=2))
+    pin, training = PinnedDecisions(num_workers=4), TrainingSpec(epochs=2)
+    job = Job(graph=GRAPH, model=ModelSpec(hidden_channels=8), pin=pin, training=training)
     api.plan(job, cluster, tmp_path / "plan.json")
     return tmp_path / "plan.json"
 

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 
 
@@ -16,10 +15,11 @@ def record(epoch, start_s, end_s, *, begun=None, sent_bytes=10, loss=1.0, num_me
     }  # fmt: skip
 
 
-def trace_of(by_worker, *, partial=None, cache=NO_CACHE):
+def trace_of(by_worker, *, partial=None, interval=1):
     plan = SimpleNamespace(
         num_workers=len(by_worker),
-        decision=SimpleNamespace(cache=cache, partial=partial),
+        decision=SimpleNamespace(partial=partial),
+        refresh_interval=interval,
         fingerprint=lambda: "f" * 16,
     )
     gathered = [
@@ -85,8 +85,7 @@ def test_who_ends_a_step_late_ends_it_before_the_next():
 
 def test_bytes_of_both_kinds_of_epochs():
     """The last epoch of each kind; empty where there was none."""
-    cache = CacheDecision(refresh_interval=3)
     workers = [[record(e, float(e), e + 1.0, sent_bytes=100 * (w + 1) + e) for e in range(5)] for w in range(2)]
-    trace = trace_of(workers, cache=cache)
+    trace = trace_of(workers, interval=3)
     assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((103, 203), (104, 204), 3)
     assert trace_of(workers).reuse_sent_bytes == ()

@@ -53,7 +53,7 @@ def plan_with_region(profile, path, **changes):
 def test_it_runs_as_simulated(profile, tmp_path):
     """Tasks of both kinds of epochs, and the bytes of both, are the predicted ones; the loss falls; nothing is left."""
     plan = plan_with_region(profile, tmp_path / "plan.json")
-    cache = plan.decision.cache
+    cache = plan.layered.cache
     assert sum(cache.num_rows) == 0 < sum(cache.region.num_rows)
     assert not cache.has_fresh
     measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60)

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import worker
 from gnnplan.runtime.worker import MAX_TRACED_EPOCHS, peak_memory_bytes, traced_epochs
 
@@ -54,8 +55,7 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
     training = SimpleNamespace(epochs=3, traced_epochs=1)
-    decision = SimpleNamespace(cache=SimpleNamespace(refresh_interval=1))
-    plan = SimpleNamespace(job=SimpleNamespace(training=training), decision=decision, num_workers=1)
+    plan = SimpleNamespace(job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: max(counted))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
     monkeypatch.setattr(worker.Shard, "load", lambda _: None)
@@ -75,25 +75,41 @@ def test_figures_of_a_single_worker_need_no_group():
     assert worker._gather({"a": [1, 2.5]}) == [{"a": [1, 2.5]}]
 
 
-@pytest.mark.parametrize("device_kind", ["cpu", "cuda"])
-def test_gpu_plan_on_a_machine_without_gpu_runs_on_the_cpu(monkeypatch, device_kind):
-    """The device is CUDA only where both the profile and the machine say so; threads come from the environment."""
+def plan_on(device_kind, device_index=0):
+    """A plan of one worker on a device."""
+    place = SimpleNamespace(profile="p", host="here", device_index=device_index)
+    placement = SimpleNamespace(workers=(place,), profiles={"p": SimpleNamespace(device_kind=device_kind)})
+    return SimpleNamespace(placement=placement)
 
-    class Place:
-        profile = "p"
 
-    class Plan:
-        class placement:
-            workers = (Place,)
-            profiles = {"p": type("Profile", (), {"device_kind": device_kind})}  # noqa: RUF012
-
+def test_a_cpu_plan_runs_on_the_cpu(monkeypatch):
+    """Threads come from the environment."""
     asked = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     for key, value in {"RANK": "0", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "3"}.items():
         monkeypatch.setenv(key, value)
-    assert worker._pick_device(Plan).type == "cpu"
+    assert worker._pick_device(plan_on("cpu")).type == "cpu"
     assert asked == [3]
+
+
+@pytest.mark.parametrize("num_devices", [0, 2])
+def test_a_gpu_plan_is_refused_where_its_device_is_not(monkeypatch, num_devices):
+    """It never trains on the CPU instead, nor two workers on one device."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_devices)
+    with pytest.raises(UserError, match=f"CUDA device 2 of here, which has {num_devices}"):
+        worker._pick_device(plan_on("cuda", device_index=2))
+
+
+def test_a_gpu_plan_takes_the_device_that_was_planned(monkeypatch):
+    """By its index on the host, whatever the local rank: a plan may leave devices out."""
+    chosen = []
+    for key, value in {"RANK": "0", "LOCAL_RANK": "0"}.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    assert worker._pick_device(plan_on("cuda", device_index=2)) == torch.device("cuda", 2)
+    assert chosen == [torch.device("cuda", 2)]
 
 
 @given(st.integers(1, 400), st.integers(2, 9))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from gnnplan.planner.contracts.rows import mark_rows
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.received import kept_rows
+from gnnplan.planner.contracts.rows import mark_rows, rows_fault
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label, Labels, brings
@@ -36,6 +39,18 @@ class FeatureCache(Technique[Cached]):
 
     def words(self, decision: Cached) -> str:
         return "Chosen input features of other workers are sent once, before the first epoch, and kept."
+
+    def brief(self, decision: Cached) -> str:
+        return "halo features once"
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
+        yield None
+        if so_far and setting.job.pin.feature_cache:
+            for kept in kept_rows(so_far, constant=True):
+                yield Choice(self.name, Cached(), {"kept": kept})
+
+    def fault(self, choice: Choice, setting: Setting) -> str | None:
+        return rows_fault(choice.arrays["kept"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)
 
 
 def _label(labels: Labels, decision: Cached, situation: Situation) -> Labels:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.profiles.contract import Contract
@@ -26,6 +28,15 @@ class FirstAggregation(Technique[Once]):
 
     def words(self, decision: Once) -> str:
         return "The first layer aggregates the input features once, before the first epoch."
+
+    def brief(self, decision: Once) -> str:
+        return "AX once"
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
+        pinned, once = setting.job.pin.precompute, Choice(self.name, Once())
+        if setting.job.model.input_dropout or pinned is False:
+            return (None,)
+        return (once,) if pinned else (once, None)
 
 
 def _hoist(cycle: Cycle, decision: Once, situation: Situation) -> Cycle:

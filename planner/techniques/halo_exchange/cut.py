@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +14,7 @@ from gnnplan.planner.halo import select_columns
 from gnnplan.planner.program.labels import Label, Labels
 
 Ids = tuple[np.ndarray, ...]
+T = TypeVar("T")
 
 
 class Cutter:
@@ -21,14 +24,26 @@ class Cutter:
         part: int [N], the owner of every vertex.
     """
 
-    def __init__(self, part: np.ndarray, num_workers: int, labels: Labels) -> None:
-        self.part, self.num_workers, self.labels = part, num_workers, labels
+    def __init__(self, part: np.ndarray, num_workers: int, labels: Labels | None = None) -> None:
+        self.part, self.num_workers, self.labels = part, num_workers, labels or Labels()
         order = np.argsort(part, kind="stable")
         bounds = np.searchsorted(part[order], np.arange(num_workers + 1))
         self.owned: Ids = tuple(order[a:b].astype(np.int64) for a, b in pairwise(bounds))
-        self._held: dict[tuple, Ids] = {}
-        self._gathered: dict[tuple, Ids] = {}
-        self._matrices: dict[tuple, tuple[sp.csr_matrix, ...]] = {}
+        self._place = np.empty(len(part), np.int64)  # of every vertex among its owner's
+        self._place[order] = np.arange(len(part)) - np.repeat(bounds[:-1], np.diff(bounds))
+        self._made_before: dict[Hashable, object] = {}
+
+    def under(self, labels: Labels) -> Cutter:
+        """The same partition under other labels. What does not depend on them is not cut again."""
+        other = copy(self)
+        other.labels = labels
+        return other
+
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What stands under a key, or is made. Keys that name arrays by identity rest on these being kept here."""
+        if key not in self._made_before:
+            self._made_before[key] = make()
+        return self._made_before[key]  # type: ignore[return-value]
 
     def makes_none(self, level: int) -> bool:
         """Whether every worker's rows of a level are its own."""
@@ -42,22 +57,36 @@ class Cutter:
         """Vertices whose rows of a level a worker has without asking: its own, then those it makes."""
         if self.makes_none(level):
             return self.owned
-        key = self.labels.signature(level)
-        if key not in self._held:
+
+        def held() -> Ids:
             made = (self._made(level, worker) for worker in range(self.num_workers))
-            self._held[key] = tuple(map(np.concatenate, zip(self.owned, made, strict=True)))
-        return self._held[key]
+            return tuple(map(np.concatenate, zip(self.owned, made, strict=True)))
+
+        return self._once(("held", self.labels.signature(level)), held)
 
     def gathered(self, matrix: sp.csr_matrix, level: int, row_level: int) -> Ids:
         """Ascending vertices of `level` whose rows are gathered for the rows of `row_level`, without dropped ones."""
-        key = (id(matrix), self.labels.signature(level), self._rows_key(row_level))
-        if key not in self._gathered:
+
+        def gathered() -> Ids:
+            found = (_ascending(rows.indices, len(self.part)) for rows in self._rows_of(matrix, row_level))
+            return tuple(ids[~self._drops(level, worker, ids)] for worker, ids in enumerate(found))
+
+        key = ("gathered", id(matrix), self.labels.signature(level), self._rows_key(row_level))
+        return self._once(key, gathered)
+
+    def missing(self, needed: Sequence[np.ndarray], level: int) -> Ids:
+        """Ascending vertices whose rows of a level are needed and not held."""
+
+        def missing() -> Ids:
             found = []
-            for worker, rows in enumerate(self.held(row_level)):
-                ids = np.unique(matrix[rows].indices).astype(np.int64)
-                found.append(ids[~self._drops(level, worker, ids)])
-            self._gathered[key] = tuple(found)
-        return self._gathered[key]
+            for ids, have in zip(needed, self.held(level), strict=True):
+                is_missing = np.zeros(len(self.part), bool)
+                is_missing[ids] = True
+                is_missing[have] = False
+                found.append(np.flatnonzero(is_missing))
+            return tuple(found)
+
+        return self._once(("missing", _bytes(needed), self._rows_key(level)), missing)
 
     def _drops(self, level: int, worker: int, ids: np.ndarray) -> np.ndarray:
         return (self.labels.of(level, worker, ids) == Label.DROPPED) & (self.part[ids] != worker)
@@ -65,14 +94,16 @@ class Cutter:
     def _rows_key(self, level: int) -> tuple:
         return () if self.makes_none(level) else self.labels.signature(level)
 
+    def _rows_of(self, matrix: sp.csr_matrix, row_level: int) -> tuple[sp.csr_matrix, ...]:
+        """Every worker's rows of a matrix, over all columns."""
+        key = ("rows", id(matrix), self._rows_key(row_level))
+        return self._once(key, lambda: tuple(matrix[rows] for rows in self.held(row_level)))
+
     def matrices(self, matrix: sp.csr_matrix, row_level: int, level: int, columns: Ids) -> tuple[sp.csr_matrix, ...]:
         """Every worker's rows of a matrix over its columns; entries of other columns, which were dropped, are gone."""
-        key = (id(matrix), self._rows_key(row_level), tuple(each.tobytes() for each in columns))
-        if key not in self._matrices:
-            self._matrices[key] = tuple(
-                self._over(matrix[rows], ids) for rows, ids in zip(self.held(row_level), columns, strict=True)
-            )
-        return self._matrices[key]
+        key = ("matrices", id(matrix), self._rows_key(row_level), _bytes(columns))
+        of_each = zip(self._rows_of(matrix, row_level), columns, strict=True)
+        return self._once(key, lambda: tuple(self._over(rows, ids) for rows, ids in of_each))
 
     def _over(self, rows: sp.csr_matrix, columns: np.ndarray) -> sp.csr_matrix:
         new_id = np.full(len(self.part), -1, np.int64)
@@ -84,23 +115,41 @@ class Cutter:
 
         Where a row is asked for though its edges are dropped, it is sent.
         """
-        chosen = []
-        for worker, ids in enumerate(missing):
-            labels = self.labels.of(level, worker, ids)
-            mine = ids[np.where(labels == Label.DROPPED, Label.SENT, labels) == label]
-            chosen.append(mine[np.argsort(self.part[mine], kind="stable")])
-        return tuple(chosen)
 
-    def senders(self, wanted: Sequence[np.ndarray], level: int) -> tuple[Ids, Ids, np.ndarray]:
+        def by_owner() -> Ids:
+            chosen = []
+            for worker, ids in enumerate(missing):
+                labels = self.labels.of(level, worker, ids)
+                mine = ids[np.where(labels == Label.DROPPED, Label.SENT, labels) == label]
+                chosen.append(mine[np.argsort(self.part[mine], kind="stable")])
+            return tuple(chosen)
+
+        return self._once(("by owner", _bytes(missing), self.labels.signature(level), label), by_owner)
+
+    def senders(self, wanted: Sequence[np.ndarray]) -> tuple[Ids, Ids, np.ndarray]:
         """What every owner sends: global vertices and local rows, by receiver; and int64 [W, W] how many to whom."""
+        return self._once(("senders", _bytes(wanted)), lambda: self._senders(wanted))
+
+    def _senders(self, wanted: Sequence[np.ndarray]) -> tuple[Ids, Ids, np.ndarray]:
         counts = np.array([np.bincount(self.part[ids], minlength=self.num_workers) for ids in wanted]).T
         # Wanted rows are grouped by owner, so those of one owner are a slice.
         by_owner = [np.split(ids, np.cumsum(counts[:-1, worker])) for worker, ids in enumerate(wanted)]
         sent = tuple(np.concatenate(each) for each in zip(*by_owner, strict=True))
-        return sent, tuple(map(self.positions, self.held(level), sent)), counts.astype(np.int64)
+        return sent, tuple(self._place[ids] for ids in sent), counts.astype(np.int64)
 
     @staticmethod
     def positions(ids: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """int64: where vertices stand among others, all of which are there."""
         order = np.argsort(ids, kind="stable")
         return order[np.searchsorted(ids[order], wanted)].astype(np.int64)
+
+
+def _ascending(vertices: np.ndarray, num_nodes: int) -> np.ndarray:
+    """int64: the distinct ones, without sorting them all."""
+    is_there = np.zeros(num_nodes, bool)
+    is_there[vertices] = True
+    return np.flatnonzero(is_there)
+
+
+def _bytes(ids: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    return tuple(each.tobytes() for each in ids)

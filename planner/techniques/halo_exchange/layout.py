@@ -16,20 +16,19 @@ from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS, Need
-from gnnplan.planner.program.labels import TRAVELLING, Label, Labels
+from gnnplan.planner.program.labels import TRAVELLING, Label
 from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 
 
-def share_rows(cycle: Cycle, part: np.ndarray, num_workers: int, labels: Labels) -> Cycle:
+def share_rows(cycle: Cycle, cutter: Cutter) -> Cycle:
     """The cycle with its vertices shared out.
 
     Args:
         cycle: forward programs of one logical worker, with arrays.
-        part: int [N], the owner of every vertex.
-        labels: where halo rows come from.
+        cutter: of the partition, under labels that say where halo rows come from.
     """
-    return _RowLayout(cycle, Cutter(part, num_workers, labels)).run()
+    return _RowLayout(cycle, cutter).run()
 
 
 class _RowLayout:
@@ -172,8 +171,7 @@ class _RowLayout:
 
     def _fetch(self, name: str, level: int, what: str, needed: Sequence[np.ndarray]) -> str:
         """A value's rows, and below them those of others that are needed, by an exchange a label."""
-        held = self.cut.held(level)
-        missing = [np.setdiff1d(ids, have) for ids, have in zip(needed, held, strict=True)]
+        missing = self.cut.missing(needed, level)
         if not any(map(len, missing)):
             return name
         space = self.old.values[name].space
@@ -190,7 +188,7 @@ class _RowLayout:
     ) -> str:
         word = "" if label is Label.SENT else f" {label.name.lower()}"
         tag, key = f"{what}{word}", f"{name}{word.replace(' ', '/')}"
-        sent, rows, counts = self.cut.senders(wanted, level)
+        sent, rows, counts = self.cut.senders(wanted)
         self._add_space(f"sent {tag}", sent)
         self._add_space(f"received {tag}", wanted)
         self.emitter.add_index(Index(f"pack {tag}", space, f"sent {tag}"), rows)

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from gnnplan.planner.contracts.technique import LAYOUT, Hook, Situation, Stage, Technique
+import numpy as np
+from pydantic import PositiveFloat
+
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
+from gnnplan.planner.job import Balance, Partitioner
+from gnnplan.planner.partition import partition
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
+from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
+from gnnplan.planner.techniques.halo_exchange.shares import equal_shares, is_balanced, refined_shares, shares_by_speed
 from gnnplan.profiles.contract import Contract
 
 
 class Sharing(Contract):
-    """Nothing beside the array `part`: int32 [N], the owner of every vertex."""
+    """Beside the array `part`: int32 [N], the owner of every vertex.
+
+    Args:
+        partitioner: that made it.
+        balance: what the shares follow.
+        shares: of the graph, that every worker was to get (empty: equal ones).
+    """
+
+    partitioner: Partitioner = "metis"
+    balance: Balance = "equal"
+    shares: tuple[PositiveFloat, ...] = ()
 
 
 class HaloExchange(Technique[Sharing]):
@@ -28,8 +47,66 @@ class HaloExchange(Technique[Sharing]):
         return {Stage.LAYOUT: _share}
 
     def words(self, decision: Sharing) -> str:
-        return "Every worker owns the rows of its vertices and receives the rows of their neighbours."
+        how = "equal shares" if decision.balance == "equal" else "shares by speed"
+        how += ", refined until all are busy alike" if decision.balance == "refined" else ""
+        return (
+            f"Every worker owns the rows of its vertices and receives those of their neighbours "
+            f"({decision.partitioner} partition, {how})."
+        )
+
+    def brief(self, decision: Sharing) -> str:
+        shares = "shares by speed" if decision.balance == "speed" else f"{decision.balance} shares"
+        return f"{decision.partitioner}, {shares}" if len(decision.shares) > 1 else ""
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice]:
+        methods = _methods(setting)
+        balance, shares = _first_shares(setting)
+        for method in methods:
+            yield _cut(setting, Sharing(partitioner=method, balance=balance, shares=shares))
+        if so_far is None or setting.num_workers == 1 or setting.job.pin.balance in ("equal", "speed"):
+            return
+        chosen = so_far.choice(self.name)
+        if chosen and isinstance(chosen.decision, Sharing):
+            for ports in (False, True):
+                busy_s = so_far.busy_s(ports=ports)
+                if not is_balanced(busy_s):
+                    refined = refined_shares(chosen.decision.shares, busy_s)
+                    changed = {"balance": "refined", "shares": refined}
+                    yield _cut(setting, chosen.decision.model_copy(update=changed))
+
+    def fault(self, choice: Choice, setting: Setting) -> str | None:
+        part = choice.arrays["part"]
+        if part.dtype != np.int32 or part.shape != (setting.graph.num_nodes,):
+            return f"part must be int32 [{setting.graph.num_nodes}], not {part.dtype} {list(part.shape)}"
+        if part.min() < 0 or part.max() >= setting.num_workers:
+            return f"part must name workers 0 to {setting.num_workers - 1}"
+        return None
+
+
+def _methods(setting: Setting) -> Sequence[Partitioner]:
+    if setting.job.pin.partitioner:
+        return (setting.job.pin.partitioner,)
+    return ("metis", "ranges") if setting.num_workers > 1 else ("ranges",)
+
+
+def _first_shares(setting: Setting) -> tuple[Balance, tuple[float, ...]]:
+    if setting.job.pin.balance == "equal":
+        return "equal", equal_shares(setting.num_workers)
+    return "speed", shares_by_speed(setting.rates_s)
+
+
+def _cut(setting: Setting, decision: Sharing) -> Choice:
+    graph, key = setting.graph, ("part", decision.partitioner, decision.shares)
+
+    def cut() -> np.ndarray:
+        shares, method = decision.shares, decision.partitioner
+        return partition(graph.num_nodes, graph.edge_index, setting.num_workers, method, shares, seed=0)
+
+    return Choice("halo_exchange", decision, {"part": setting.memo.of(key, cut)})
 
 
 def _share(cycle: Cycle, decision: Sharing, situation: Situation, labels: Labels) -> Cycle:
-    return share_rows(cycle, situation.arrays["part"], situation.num_workers, labels)
+    part = situation.arrays["part"]
+    # The array stands in the memo too, so that no other one is taken for it.
+    _, cutter = situation.memo.of(("cutter", id(part)), lambda: (part, Cutter(part, situation.num_workers)))
+    return share_rows(cycle, cutter.under(labels))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
-from gnnplan.planner.contracts.rows import mark_rows
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.received import kept_rows
+from gnnplan.planner.contracts.rows import mark_rows, rows_fault
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import RefreshInterval
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label, Labels
@@ -44,6 +47,19 @@ class JointCache(Technique[Kept]):
         if decision.interval == 1:
             return "Chosen halo rows are kept, and refreshed in every epoch."
         return f"Chosen halo rows are kept, and refreshed every {decision.interval} epochs."
+
+    def brief(self, decision: Kept) -> str:
+        return f"halo rows every {decision.interval} epochs"
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
+        yield None
+        interval = setting.job.pin.refresh_interval
+        if so_far and interval > 1:
+            for kept in kept_rows(so_far, constant=False):
+                yield Choice(self.name, Kept(interval=interval), {"kept": kept})
+
+    def fault(self, choice: Choice, setting: Setting) -> str | None:
+        return rows_fault(choice.arrays["kept"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)
 
 
 def _label(labels: Labels, decision: Kept, situation: Situation) -> Labels:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
 from gnnplan.profiles.contract import Contract
@@ -26,6 +28,15 @@ class Overlap(Technique[Beside]):
 
     def words(self, decision: Beside) -> str:
         return "Rows travel while workers compute."
+
+    def brief(self, decision: Beside) -> str:
+        return "exchanges overlapped"
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
+        pinned, beside = setting.job.pin.overlap, Choice(self.name, Beside())
+        if setting.num_workers == 1 or pinned is False:
+            return (None,)
+        return (beside,) if pinned else (None, beside)
 
 
 def _overlap(cycle: Cycle, decision: Beside, situation: Situation) -> Cycle:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gnnplan.planner.contracts.fidelity import Fidelity
-from gnnplan.planner.contracts.rows import mark_rows
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.rows import mark_rows, rows_fault
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.profiles.contract import Contract
 
@@ -33,6 +34,9 @@ class Pruning(Technique[Pruned]):
 
     def words(self, decision: Pruned) -> str:
         return "Edges from chosen halo rows are left out."
+
+    def fault(self, choice: Choice, setting: Setting) -> str | None:
+        return rows_fault(choice.arrays["dropped"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)
 
 
 def _label(labels: Labels, decision: Pruned, situation: Situation) -> Labels:

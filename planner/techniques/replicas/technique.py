@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gnnplan.planner.contracts.rows import mark_rows
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.rows import mark_rows, rows_fault
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.profiles.contract import Contract
 
@@ -28,6 +29,9 @@ class Replicas(Technique[Made]):
 
     def words(self, decision: Made) -> str:
         return "Workers make chosen halo rows themselves instead of receiving them."
+
+    def fault(self, choice: Choice, setting: Setting) -> str | None:
+        return rows_fault(choice.arrays["made"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)
 
 
 def _label(labels: Labels, decision: Made, situation: Situation) -> Labels:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from gnnplan.planner.contracts.technique import Hook, Situation, Stage, Technique
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.profiles.contract import Contract
@@ -28,6 +30,12 @@ class SparseFeatures(Technique[AsCsr]):
 
     def words(self, decision: AsCsr) -> str:
         return "The input features are stored as CSR, for most of them are zero."
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
+        pinned, stored = setting.job.pin.sparse_features, Choice(self.name, AsCsr())
+        if pinned is not None:
+            return (stored,) if pinned else (None,)
+        return (stored, None) if setting.graph.has_sparse_features else (None,)
 
 
 def _store_as_csr(cycle: Cycle, decision: AsCsr, situation: Situation) -> Cycle:

@@ -13,7 +13,7 @@ from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecision
 from gnnplan.planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from gnnplan.planner.partial.memory import mailbox_bytes, sums_bytes
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.steps import LayerDecision
 from gnnplan.planner.strategies.base import Problem
 from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
@@ -25,6 +25,7 @@ from gnnplan.planner.weather.sleeps import planned_sleeps_s, sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import CpuQuota
+from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -55,9 +56,9 @@ def plan_of(*, pin=None, weather=None, num_workers=3, memory_bytes=None, profile
 def test_such_a_plan_is_stale_unless_k_is_0(tmp_path):
     """Rows up to K epochs old: stale(K + 1); without weather the paper's alpha and K; it can be saved and read."""
     plan = plan_of(pin=PartialReducePin())
-    partial = plan.decision.partial
+    partial = plan.layered.partial
     assert (partial.alpha, partial.max_staleness, partial.min_group) == (0.5, 3, 2)
-    assert plan.fidelity == plan.decision.fidelity == "stale(4)"
+    assert plan.fidelity == plan.layered.fidelity == "stale(4)"
     assert plan_of(pin=PartialReducePin(max_staleness=0)).fidelity == "exact"
     assert plan_of().decision.partial is None
     loaded = Plan.load(plan.save(tmp_path / "plan.json"))
@@ -78,7 +79,7 @@ def test_a_plan_that_is_older_than_its_job_allows_is_refused():
 def test_contributing_vertices_are_in_the_plan():
     """The last layer's are the training vertices."""
     plan = plan_of(pin=PartialReducePin())
-    counts = plan.decision.partial.contributing
+    counts = plan.layered.partial.contributing
     assert counts[-1] == tuple(shape.num_train for shape in plan.shapes)
     assert sum(counts[0]) > sum(counts[-1])
 
@@ -182,8 +183,8 @@ def test_a_weather_file_is_played_once(tmp_path):
     assert simulate_weather(free, slow).mean_epoch_s == pytest.approx(free.prediction.epoch_s)
     with pytest.raises(UserError, match="'b'"):
         simulate_weather(plan, Weather(spells=(Spell(host="b", from_s=0, to_s=1),)))
-    stale = plan.decision.cache.model_copy(update={"refresh_interval": 2, "num_rows": (1, 1, 1)})
-    other = plan.model_copy(update={"decision": plan.decision.model_copy(update={"cache": stale})})
+    stale = plan.layered.cache.model_copy(update={"refresh_interval": 2, "num_rows": (1, 1, 1)})
+    other = plan.model_copy(update={"decision": plan.layered.model_copy(update={"cache": stale})})
     with pytest.raises(UserError, match="refresh interval"):
         simulate_weather(other, SLEEPS)
 

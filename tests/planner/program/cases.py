@@ -26,6 +26,7 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
+from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
@@ -150,7 +151,7 @@ class Case:
         cycle, part = self.forward(), self.part
         if self.owners is None:
             assert_tests_something(cycle, part, self.num_workers)
-        return share_rows(cycle, part, self.num_workers, self.marked())
+        return share_rows(cycle, Cutter(part, self.num_workers, self.marked()))
 
     def marked(self) -> Labels:
         labels, table = Labels(), self.codes()

@@ -45,9 +45,13 @@ def off(case: Case, order=None) -> float:
 
 def sends_wrong_rows(monkeypatch):
     """Packed rows are those one below."""
-    positions = cut.Cutter.positions
-    wrong = staticmethod(lambda ids, wanted: np.roll(positions(ids, wanted), 1))
-    monkeypatch.setattr(cut.Cutter, "positions", wrong)
+    senders = cut.Cutter.senders
+
+    def wrong(cutter, wanted):
+        sent, rows, counts = senders(cutter, wanted)
+        return sent, tuple(np.roll(each, 1) for each in rows), counts
+
+    monkeypatch.setattr(cut.Cutter, "senders", wrong)
 
 
 def keeps_dropped_edges(monkeypatch):

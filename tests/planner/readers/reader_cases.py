@@ -15,12 +15,12 @@ from gnnplan.planner.lowering import FullBatchLowering
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.derive import differentiate
-from gnnplan.planner.program.labels import Labels
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.shapes import worker_shapes
 from gnnplan.planner.steps import LayerDecision, build_program, num_hops
+from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
@@ -83,7 +83,7 @@ class Case:
         task = Task(self.matrix, NUM_FEATURES, NUM_CLASSES, masks, entries)
         cycle = forward_cycle(self.model, task, seed=0)
         cycle = expand_filters(cycle, {f"l{layer}/filter": self.order for layer in range(self.num_layers)})
-        cycle = share_rows(cycle, self.part, self.num_workers, labels or Labels())
+        cycle = share_rows(cycle, Cutter(self.part, self.num_workers, labels))
         cycle = split_placed(cycle) if split else cycle
         cycle = hoist_constants(cycle) if self.precompute else cycle
         cycle = differentiate(cycle, Optimizer("adam", 0.01))

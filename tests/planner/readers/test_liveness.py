@@ -18,6 +18,7 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.readers.liveness import training_bytes
+from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
@@ -41,7 +42,7 @@ def cycle_of(kind: str, order: str, num_workers: int, passes: tuple[str, ...]):
         for worker in range(num_workers):
             labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:1500], Label.MADE)
             labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:1500], Label.KEPT)
-    cycle = split_placed(share_rows(cycle, rng.integers(0, num_workers, GRAPH.num_nodes), num_workers, labels))
+    cycle = split_placed(share_rows(cycle, Cutter(rng.integers(0, num_workers, GRAPH.num_nodes), num_workers, labels)))
     cycle = hoist_constants(cycle) if "once" in passes else cycle
     cycle = differentiate(cycle, Optimizer("adam"))
     cycle = reuse_storage(refresh_every(cycle, 2) if "labels" in passes else cycle)

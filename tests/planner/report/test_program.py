@@ -7,7 +7,7 @@ from rich.console import Console
 
 from gnnplan.planner import api, cli
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.program import cycle_of, program_graph, program_tables
 from gnnplan.planner.run import write_shards
@@ -19,7 +19,8 @@ GRAPH = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, nu
 def planned(tmp_path, kind: str = "gcn"):
     """A plan of two workers on catalog devices."""
     cluster = Cluster(hosts=(HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=2),)),))
-    api.plan(Job(graph=GRAPH, model=ModelSpec(kind=kind, hidden_channels=8)), cluster, tmp_path / "plan.json")
+    pin = PinnedDecisions(num_workers=2)
+    api.plan(Job(graph=GRAPH, model=ModelSpec(kind=kind, hidden_channels=8), pin=pin), cluster, tmp_path / "plan.json")
     return Plan.load(tmp_path / "plan.json")
 
 
@@ -65,7 +66,7 @@ def test_a_plan_without_a_program_says_so(tmp_path, capsys):
     [
         ('"relu":true', '"relu":false'),  # another function
         ('"denominator":', '"denominator":1'),  # another loss
-        ('"op_order":"multiply_first"', '"op_order":"aggregate_first"'),  # a decision that is not the program's
+        ('"l1/filter":"multiply_first"', '"l1/filter":"aggregate_first"'),  # a decision that is not the program's
     ],
 )
 def test_an_edited_program_does_not_run(tmp_path, old, new):

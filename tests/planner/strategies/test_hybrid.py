@@ -10,9 +10,10 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.plan import Plan, load_partition, save_plan
 from gnnplan.planner.report.tables import plan_table
-from gnnplan.planner.search import make_plan, named, simulate_plan
+from gnnplan.planner.search import named, simulate_plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
+from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=240, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -60,7 +61,7 @@ def test_over_a_network_that_costs_nothing_nothing_is_cached(monkeypatch):
 def test_cache_is_everything_and_sends_no_row():
     """Whatever it costs."""
     plan, partition = make(dependencies="cache", bytes_per_s=FAST)
-    decided = plan.decision.dependencies
+    decided = plan.layered.dependencies
     assert decided.num_cached == decided.num_dependencies == partition.cached.shape[1] > 0
     assert all(load.sent_bytes == 0 for load in plan.prediction.workers)
 
@@ -90,13 +91,13 @@ def test_hybrid_is_no_slower_than_either():
 def test_the_budget_is_kept(budget):
     """By what is cached, and online by all that is staged."""
     plan, partition = make(staged_bytes=budget, adjust="online", op_order="multiply_first", num_layers=3)
-    for worker in plan.decision.dependencies.workers:
+    for worker in plan.layered.dependencies.workers:
         assert worker.num_bytes <= worker.staged_bytes <= budget
         assert worker.num_cached <= worker.num_staged <= worker.num_dependencies
         assert (worker.num_staged == worker.num_dependencies) == (budget == 10**9)
     pairs = [set(map(tuple, triples.T.tolist())) for triples in (partition.cached, partition.staged)]
     assert pairs[0] <= pairs[1]
-    assert len(pairs[1]) == sum(worker.num_staged for worker in plan.decision.dependencies.workers)
+    assert len(pairs[1]) == sum(worker.num_staged for worker in plan.layered.dependencies.workers)
 
 
 def test_memory_limits_what_is_cached():
@@ -123,7 +124,7 @@ def test_one_worker_has_no_dependencies():
     """The plan is the plain one."""
     plan = make(num_hosts=1)[0]
     assert plan.replicas is None
-    assert plan.decision.dependencies.mode == "communicate"
+    assert plan.layered.dependencies.mode == "communicate"
 
 
 @pytest.mark.parametrize(("kind", "words"), [("tagcn", "tagcn adds"), ("sage", "sage adds")])
@@ -131,7 +132,7 @@ def test_an_order_that_leaves_no_replica_is_refused_in_words(kind, words):
     """Where the job pins it; left free the planner takes another."""
     with pytest.raises(UserError, match=rf"pin\.dependencies 'hybrid' cannot be used: {words}"):
         make(kind=kind, op_order="multiply_first")
-    assert make(kind=kind)[0].decision.dependencies.mode == "hybrid"
+    assert make(kind=kind)[0].layered.dependencies.mode == "hybrid"
 
 
 def test_a_plan_on_disk_is_the_plan_that_was_made(tmp_path):

@@ -17,7 +17,7 @@ from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partition import partition
 from gnnplan.planner.plan import Plan, PrunedHalo
 from gnnplan.planner.run import write_shards
-from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.simulator.engine import compile_schedule, play
 from gnnplan.planner.steps import LayerDecision
 from gnnplan.planner.strategies.base import Problem
@@ -26,6 +26,7 @@ from gnnplan.planner.strategies.joint_cache import largest_cache, with_break_eve
 from gnnplan.planner.strategies.trial import Trial
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
+from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=900, average_degree=10, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -105,8 +106,8 @@ def test_capacity_zero_is_the_plain_exchange():
     """Where only the reserve is free, nothing is kept and the plan is exact, whatever was pinned."""
     tight = needed_bytes() + RESERVE_BYTES // 2
     plan = plan_of(pin={"refresh_interval": 4}, memory_bytes=tight)
-    assert plan.decision.cache == NO_CACHE
-    assert plan.decision == plan_of(memory_bytes=tight).decision
+    assert plan.layered.cache == NO_CACHE
+    assert plan.layered == plan_of(memory_bytes=tight).decision
     assert all(load.reuse_sent_bytes == 0 for load in plan.prediction.workers)
 
 
@@ -120,8 +121,8 @@ def some_rows():
 def test_what_does_not_fit_is_sent_in_every_epoch():
     """With room for some rows the others travel, and everything stays within memory."""
     plan = plan_of(pin={"refresh_interval": 4}, memory_bytes=some_rows())
-    assert plan.decision.fidelity == "stale(4)"
-    cache, loads = plan.decision.cache, plan.prediction.workers
+    assert plan.layered.fidelity == "stale(4)"
+    cache, loads = plan.layered.cache, plan.prediction.workers
     assert 0 < sum(cache.num_rows) < sum(shape.num_halo for shape in plan.shapes)
     assert all(0 <= load.reuse_sent_bytes < load.sent_bytes for load in loads)
     assert any(load.reuse_sent_bytes for load in loads)
@@ -196,8 +197,8 @@ def test_the_break_even_is_one_of_caches_as_they_are_decided(monkeypatch):
 def test_some_rows_are_not_kept_where_sending_them_is_as_fast():
     """Over a network that costs nothing, putting kept and fresh rows together is the slower way: bypassed."""
     plan = plan_of(pin={"refresh_interval": 4}, memory_bytes=some_rows(), bytes_per_s=FAST)
-    assert plan.decision.cache == NO_CACHE
-    assert plan.decision.fidelity == "exact"
+    assert plan.layered.cache == NO_CACHE
+    assert plan.layered.fidelity == "exact"
 
 
 def test_features_are_sent_once_where_every_epoch_aggregates_them():
@@ -217,7 +218,7 @@ def test_embeddings_alone_can_be_kept():
     """With the feature cache switched off features travel in reusing epochs too."""
     pin = {"op_order": "aggregate_first", "precompute": False, "refresh_interval": 4, "feature_cache": False}
     plan = plan_of(pin=pin)
-    assert plan.decision.fidelity == "stale(4)"
+    assert plan.layered.fidelity == "stale(4)"
     for load, shape in zip(plan.prediction.workers, plan.shapes, strict=True):
         assert load.reuse_sent_bytes == shape.num_sent * 24 * 4
 
@@ -258,8 +259,8 @@ def test_hosts_keep_what_devices_have_no_room_for():
     """Then nothing travels between refreshes, and less in them; without a region the plan is the plain exchange."""
     assert tight_pairs().decision.cache == NO_CACHE
     plan = tight_pairs(region_bytes=2**24)
-    cache, plain = plan.decision.cache, plan_of(**PAIRS)
-    assert plan.decision.fidelity == "stale(4)"
+    cache, plain = plan.layered.cache, plan_of(**PAIRS)
+    assert plan.layered.fidelity == "stale(4)"
     assert sum(cache.num_rows) == 0 < min(cache.region.num_rows)
     assert plan.prediction.epoch_s < plain.prediction.epoch_s
     for load, before in zip(plan.prediction.workers, plain.prediction.workers, strict=True):
@@ -285,8 +286,8 @@ def test_a_host_keeps_as_many_rows_as_its_region_has_room_for():
     whole = tight_pairs(region_bytes=2**24)
     half = max(layout.num_bytes for layout in whole.region_layouts().values()) // 2
     plan = tight_pairs(region_bytes=half + REGION_RESERVE_BYTES)
-    assert 0 < sum(plan.decision.cache.region.num_rows) < sum(whole.decision.cache.region.num_rows)
-    assert plan.decision.cache.has_fresh
+    assert 0 < sum(plan.layered.cache.region.num_rows) < sum(whole.decision.cache.region.num_rows)
+    assert plan.layered.cache.has_fresh
     assert plan.region_layouts().keys() == {"h-0", "h-1"}
     assert all(
         0.9 * half < layout.num_bytes <= half + REGION_RESERVE_BYTES for layout in plan.region_layouts().values()
@@ -311,8 +312,8 @@ def test_features_are_kept_by_hosts_too():
     tight = needed_bytes(**PAIRS) + RESERVE_BYTES // 2
     pin = {"op_order": "aggregate_first", "precompute": False}
     plan = plan_of(pin=pin, memory_bytes=tight, **PAIRS, region_bytes=2**24)
-    assert plan.decision.fidelity == "exact"
-    assert min(plan.decision.cache.region.num_rows) > 0
+    assert plan.layered.fidelity == "exact"
+    assert min(plan.layered.cache.region.num_rows) > 0
     embeddings = [s.in_width for s in plan.program().steps if s.op == "aggregate" and not s.fixed]
     for load, shape in zip(plan.prediction.workers, plan.shapes, strict=True):
         assert load.sent_bytes == 4 * sum(embeddings) * (shape.num_sent + shape.num_halo)
@@ -350,9 +351,9 @@ def test_a_plan_whose_rows_are_not_its_partitions_does_not_run(tmp_path):
     pin = PinnedDecisions(partitioner="metis", balance="speed", refresh_interval=4)
     plan, partition = planned(Job(graph=SPEC, model=ModelSpec(hidden_channels=32), fidelity="stale", pin=pin))
     write_shards(plan, GRAPH, partition, tmp_path)
-    cache = plan.decision.cache
+    cache = plan.layered.cache
     fewer = cache.model_copy(update={"num_rows": (cache.num_rows[0] - 1, *cache.num_rows[1:])})
-    edited = plan.model_copy(update={"decision": plan.decision.model_copy(update={"cache": fewer})})
+    edited = plan.model_copy(update={"decision": plan.layered.model_copy(update={"cache": fewer})})
     with pytest.raises(UserError, match="other halo rows than its partition has"):
         write_shards(edited, GRAPH, partition, tmp_path)
     less = plan.model_copy(update={"pruned": (PrunedHalo(num_vertices=1, num_edges=1),) * plan.num_workers})

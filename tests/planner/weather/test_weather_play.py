@@ -10,7 +10,6 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
-from gnnplan.planner.search import make_plan
 from gnnplan.planner.simulator.engine import compile_schedule
 from gnnplan.planner.simulator.engine import play as play_tasks
 from gnnplan.planner.weather.conditions import Conditions, fair
@@ -18,6 +17,7 @@ from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState,
 from gnnplan.planner.weather.play import Waiting, aligned_sections, figures, play, replicas_of
 from gnnplan.planner.weather.sections import Sections, sections_of
 from gnnplan.profiles.errors import UserError
+from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)

@@ -63,7 +63,7 @@ def test_it_trains_what_one_process_trains(trained):
 def test_some_dependencies_are_cached_and_the_plan_says_which(trained):
     """Within the budget, with its gap; the partition file has them, online also those that may be."""
     _, plan, partition, _, _, _ = trained
-    decided = plan.decision.dependencies
+    decided = plan.layered.dependencies
     assert 0 < decided.num_cached < decided.num_dependencies
     assert partition.cached.shape == (3, decided.num_cached)
     assert partition.staged.shape[1] == (
@@ -82,7 +82,7 @@ def test_tasks_and_bytes_are_the_predicted_ones(trained):
     assert {(s.task, s.worker, s.category) for s in measured.spans} == {
         (s.task, s.worker, s.category) for s in predicted.spans
     }
-    if plan.decision.dependencies.adjust == "none":
+    if plan.layered.dependencies.adjust == "none":
         assert measured.sent_bytes == predicted.sent_bytes
         assert measured.adjustments == ()
 
@@ -90,11 +90,11 @@ def test_tasks_and_bytes_are_the_predicted_ones(trained):
 def test_online_every_worker_tells_what_it_decided(trained):
     """After every epoch once warm, but the last, with gap and time; a run that changed does not calibrate."""
     _, plan, _, _, measured, _ = trained
-    if plan.decision.dependencies.adjust == "none":
+    if plan.layered.dependencies.adjust == "none":
         return
     assert [(a.worker, a.epoch) for a in measured.adjustments] == [(w, e) for w in (0, 1) for e in (2, 3, 4)]
     for adjusted in measured.adjustments:
-        assert adjusted.num_cached <= plan.decision.dependencies.workers[adjusted.worker].num_staged
+        assert adjusted.num_cached <= plan.layered.dependencies.workers[adjusted.worker].num_staged
         assert adjusted.gap >= -1e-12
         assert adjusted.seconds > 0
         assert adjusted.set_up_s >= 0

@@ -12,11 +12,11 @@ from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecision
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.memory import mailbox_bytes, mailbox_bytes_of, sums_bytes
 from gnnplan.planner.run import write_shards
-from gnnplan.planner.search import make_plan
 from gnnplan.planner.weather.sections import sections_of
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
+from tests.planner.layered import make_plan
 from tests.warm import launch
 
 pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
@@ -77,7 +77,7 @@ def train(case):
     plan = Plan.load(case / "plan.json")
     shard, staged = Shard.load(case / f"worker_{rank}.npz"), Staged.load(case / f"staged_{rank}.npz")
     sleeps_s, device = np.load(case / "sleeps.npy")[rank], torch.device("cpu")
-    if plan.decision.partial is None:
+    if plan.layered.partial is None:
         made = HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
     else:
         made = PartialHybridTrainer.of_plan(plan, shard, staged, device, timeout_s=30, sleeps_s=sleeps_s)
@@ -170,7 +170,7 @@ def cases(tmp_path_factory):
 def test_k_0_is_the_hybrid_engine_bit_for_bit(cases, kind):
     """Losses, gradients, weights, bytes and tasks, on every worker, though one of them sleeps."""
     results, plans = cases
-    decided = plans[f"zero-{kind}"].decision.dependencies
+    decided = plans[f"zero-{kind}"].layered.dependencies
     assert 0 < decided.num_cached < decided.num_dependencies
     for ours, theirs in zip(results[f"zero-{kind}"], results[f"exact-{kind}"], strict=True):
         for what in ("loss", "grad", "state", "epoch", "sent", "keys", "score"):

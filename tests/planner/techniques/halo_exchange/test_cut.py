@@ -68,11 +68,13 @@ def test_every_missing_row_is_sent_once_and_by_its_owner(cut):
     matrix, part, num_workers, labels, table = cut
     cutter, workers = Cutter(part, num_workers, labels), range(num_workers)
     needed, held = cutter.gathered(matrix, 0, 1), cutter.held(0)
-    missing = [np.setdiff1d(ids, have) for ids, have in zip(needed, held, strict=True)]
+    missing = cutter.missing(needed, 0)
+    for ids, have, want in zip(needed, held, missing, strict=True):
+        np.testing.assert_array_equal(want, np.setdiff1d(ids, have))
     found = [[] for _ in workers]
     for label in TRAVELLING:
         wanted = cutter.by_owner(missing, 0, label)
-        sent, rows, counts = cutter.senders(wanted, 0)
+        sent, rows, counts = cutter.senders(wanted)
         parts = [np.split(ids, np.cumsum(counts[p])[:-1]) for p, ids in enumerate(sent)]
         for p in workers:
             assert (part[sent[p]] == p).all()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.program.kinds import KINDS, Need
-from gnnplan.planner.program.labels import Label, Labels
+from gnnplan.planner.program.labels import Label
+from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from tests.planner.program.cases import (
     EXACT,
@@ -89,7 +90,7 @@ def test_senders_send_what_receivers_get(name, chosen):
 def test_one_worker_keeps_its_program(name):
     """There is nothing to fetch."""
     cycle = Case(MODELS[name], 1, ORDERS["mixed"]).forward()
-    assert share_rows(cycle, np.zeros(NUM_NODES, np.int64), 1, Labels()).programs == cycle.programs
+    assert share_rows(cycle, Cutter(np.zeros(NUM_NODES, np.int64), 1)).programs == cycle.programs
 
 
 @pytest.mark.parametrize("name", MODELS)

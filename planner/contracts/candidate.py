@@ -1,0 +1,87 @@
+"""One plan that a search looks at: its choices, its programs, and what the readers say of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gnnplan.planner.contracts.choice import Choice
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.network import Network
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.readers.cost import exchanges_bytes
+from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
+from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.steady import play_epochs
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Choices in a setting. What is read of them is read when it is first asked for.
+
+    Args:
+        cycle: with arrays.
+    """
+
+    setting: Setting
+    choices: tuple[Choice, ...]
+    cycle: Cycle
+
+    def choice(self, name: str) -> Choice | None:
+        """What was chosen of a technique (None: it takes no part)."""
+        return next((choice for choice in self.choices if choice.technique == name), None)
+
+    @cached_property
+    def shares(self) -> dict[str, float]:
+        """By program, in what share of the epochs it is played."""
+        counts = Counter(self.cycle.order)
+        return {name: count / len(self.cycle.order) for name, count in counts.items()}
+
+    @cached_property
+    def schedules(self) -> dict[str, Schedule]:
+        """By program, its tasks."""
+        place, costs = self.setting.placement, self.setting.costs
+        return {name: schedule_of(self.cycle, name, place, costs) for name in self.shares}
+
+    @cached_property
+    def epoch_s(self) -> float:
+        """Simulated seconds of an epoch, mean over the cycle."""
+        return sum(self.shares[name] * play_epochs(each).median_epoch_s for name, each in self.schedules.items())
+
+    @cached_property
+    def memory(self) -> tuple[MemoryEstimate, ...]:
+        """Of every worker."""
+        place = self.setting.placement
+        return tuple(estimate_memory(self.cycle, worker, place.profile_of(worker)) for worker in self.cycle.workers)
+
+    @cached_property
+    def missing_bytes(self) -> np.ndarray:
+        """int64 [W]: bytes that every worker lacks; negative where it has some left."""
+        workers = self.setting.placement.workers
+        return np.array([m.peak_bytes - w.memory_bytes for m, w in zip(self.memory, workers, strict=True)], np.int64)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every worker has the memory."""
+        return bool((self.missing_bytes <= 0).all())
+
+    def busy_s(self, *, ports: bool = False) -> np.ndarray:
+        """Float64 [W]: seconds of work of every worker in an epoch, waiting for others left out.
+
+        Of collectives the processor's work counts, or with `ports` the time that the worker's own port takes.
+        """
+        busy = np.zeros(self.cycle.num_workers)
+        for name, schedule in self.schedules.items():
+            for task in schedule.tasks:
+                is_own = task.category != "communicate"
+                seconds = task.seconds if is_own else 0.0 if ports else task.processor_s
+                busy[task.worker] += self.shares[name] * seconds
+            if ports and self.cycle.num_workers > 1:
+                network = Network(self.setting.placement)
+                for num_bytes in exchanges_bytes(self.cycle, name).values():
+                    busy += self.shares[name] * network.ports_s(num_bytes)
+        return busy

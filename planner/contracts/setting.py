@@ -1,0 +1,61 @@
+"""What a plan is searched for, as techniques see it when they say what is worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import scipy.sparse as sp
+
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.models.forward import num_levels
+from gnnplan.planner.program.cycle import Cycle
+
+T = TypeVar("T")
+
+
+class Memo(dict[Hashable, Any]):
+    """What was costly to make in one search, by what it was made of."""
+
+    def of(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What stands under a key; made where it is asked for the first time."""
+        if key not in self:
+            self[key] = make()
+        return self[key]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A job on a loaded graph, and the workers that take part.
+
+    Args:
+        matrix: CSR [N, N], the model's aggregation.
+        forward: the model's forward programs on one logical worker.
+        rates_s: seconds in which each worker alone would work through a whole epoch, at the pace of its share.
+        costs: of every profile.
+        memo: shared by all settings of one search.
+    """
+
+    job: Job
+    graph: Graph
+    matrix: sp.csr_matrix
+    forward: Cycle
+    placement: Placement
+    rates_s: tuple[float, ...]
+    costs: dict[str, OperatorCosts]
+    memo: Memo = field(default_factory=Memo, compare=False)
+
+    @property
+    def num_workers(self) -> int:
+        """Workers that take part."""
+        return len(self.placement.workers)
+
+    @cached_property
+    def num_levels(self) -> int:
+        """Aggregations between the input features and the logits."""
+        return num_levels(self.job.model)

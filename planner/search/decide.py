@@ -1,0 +1,163 @@
+"""The search: over the workers that take part, and for each set of them over all techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Memo, Setting
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.models.forward import Task, forward_cycle
+from gnnplan.planner.readers.cost import costs_of
+from gnnplan.planner.readers.scaled import on_share
+from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.search.descent import Descent, is_better
+from gnnplan.planner.search.workers import subsets
+from gnnplan.planner.simulator.bounds import Bound
+from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
+
+OnStep = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came to.
+
+    Args:
+        best: of all that fit.
+        looked_at: every candidate, of all settings.
+        bound: no plan of all the workers is faster.
+    """
+
+    best: Candidate
+    looked_at: Sequence[Candidate]
+    bound: Bound
+
+
+def decide(job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None) -> Found:
+    """The fastest plan by simulation that fits, over any of the workers.
+
+    Raises:
+        UserError: the job cannot run on the cluster at all.
+        NoPlanFitsError: every decision needs more memory than some worker has.
+    """
+    if job.pin.num_workers:
+        placement = placement.take(job.pin.num_workers)
+    if len(placement.workers) > graph.num_nodes:
+        raise UserError(f"{job.name}: {len(placement.workers)} workers for {graph.num_nodes} vertices; leave some out")
+    return _Search(job, placement, graph, on_step).run()
+
+
+def setting_of(job: Job, placement: Placement, graph: Graph, rates_s: Sequence[float] = (), memo: Memo | None = None):
+    """A job on a graph with all workers of a placement.
+
+    Args:
+        rates_s: of each worker (none given: all alike).
+    """
+    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind)
+    forward = _forward(job, graph, matrix)
+    rates_s = tuple(rates_s) or (1.0,) * len(placement.workers)
+    return Setting(job, graph, matrix, forward, placement, rates_s, costs_of(placement), memo or Memo())
+
+
+def _forward(job: Job, graph: Graph, matrix: sp.csr_matrix):
+    is_sparse = graph.has_sparse_features or bool(job.pin.sparse_features)
+    entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
+    masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+    task = Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
+    return forward_cycle(job.model, task, seed=job.training.seed, dense_features=True)
+
+
+@dataclass
+class _Search:
+    job: Job
+    placement: Placement
+    graph: Graph
+    on_step: OnStep
+    _looked_at: list[Candidate] = field(default_factory=list)
+
+    def run(self) -> Found:
+        base = setting_of(self.job, self.placement, self.graph)
+        alone = self._alone(base)
+        rate_of = {profile: _least_rate_s(each, len(self._workers)) for profile, each in alone.items()}
+        rates_s = [rate_of[worker.profile] for worker in self._workers]
+        best: Candidate | None = None
+        for ranks in self._sets(rates_s):
+            least_s = 1 / sum(1 / rates_s[rank] for rank in ranks)
+            if best and best.fits and least_s >= best.epoch_s:
+                continue  # its work alone takes longer, shared out without loss
+            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best)
+            best = found if is_better(found, best) else best
+        assert best
+        if not best.fits:
+            raise NoPlanFitsError(_nearest_miss(best))
+        seconds = 1 / sum(1 / rate_s for rate_s in rates_s)
+        return Found(best, self._looked_at, Bound(seconds, "compute of all workers, perfectly balanced"))
+
+    @property
+    def _workers(self):
+        return self.placement.workers
+
+    def _sets(self, rates_s: Sequence[float]) -> Iterable[tuple[int, ...]]:
+        if self.job.pin.num_workers:
+            return [tuple(range(len(self._workers)))]
+        return subsets(self.placement, rates_s)
+
+    def _alone(self, base: Setting) -> dict[str, list[Candidate]]:
+        """By profile every candidate of one worker that has all the graph, whether it fits or not."""
+        found: dict[str, list[Candidate]] = {}
+        for rank, worker in enumerate(self._workers):
+            if worker.profile not in found:
+                self.on_step(f"choosing operators for {worker.host} alone")
+                descent = Descent(_of_workers(base, (rank,), (1.0,)))
+                descent.run()
+                found[worker.profile] = list(descent.evaluator.looked_at())
+        return found
+
+    def _on(self, base: Setting, ranks: tuple[int, ...], rates_s: list[float], best: Candidate | None) -> Candidate:
+        """The best on some of the workers, from where the best so far stands."""
+        names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
+        self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
+        descent = Descent(_of_workers(base, ranks, tuple(rates_s)))
+        found = descent.run(best.choices if best else ())
+        self._looked_at += descent.evaluator.looked_at()
+        return found
+
+
+def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
+    return replace(base, placement=base.placement.of(ranks), rates_s=rates_s)
+
+
+def _least_rate_s(alone: Sequence[Candidate], num_workers: int) -> float:
+    """Least seconds per whole graph at which a worker works through a share of it, over shares and choices."""
+    shares = [1.0]
+    while shares[-1] > 1 / (4 * num_workers):
+        shares.append(shares[-1] / 2)
+    return min(_share_s(candidate, share) / share for candidate in alone for share in shares)
+
+
+def _share_s(candidate: Candidate, share: float) -> float:
+    """Simulated seconds of an epoch of one worker on a share of the graph that has no halo."""
+    if share == 1.0:
+        return candidate.epoch_s
+    cycle, setting = on_share(candidate.cycle, share), candidate.setting
+    schedules = (schedule_of(cycle, name, setting.placement, setting.costs) for name in candidate.shares)
+    return float(np.dot(list(candidate.shares.values()), [play_epochs(each).median_epoch_s for each in schedules]))
+
+
+def _nearest_miss(nearest: Candidate) -> str:
+    rank = int(np.argmax(nearest.missing_bytes))
+    worker, missing = nearest.setting.placement.workers[rank], int(nearest.missing_bytes[rank])
+    return (
+        f"no plan fits: the nearest needs {worker.memory_bytes + missing:,} bytes on worker {rank} "
+        f"({worker.host}), which has {worker.memory_bytes:,}; {missing:,} bytes are missing: "
+        f"add workers, memory, or lower the model's width"
+    )

@@ -1,0 +1,133 @@
+"""Coordinate descent: one technique's choice is changed at a time, and where that helps no more, two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.choice import Choice
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
+from gnnplan.planner.search.evaluate import Evaluator
+from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.profiles.errors import UserError
+
+_MOST_ROUNDS = 12  # descents end much sooner; this one bounds how long shares may creep
+_LEAST_GAIN = 1e-3  # of an epoch: less is no reason for another round
+
+
+def is_better(one: Candidate, other: Candidate | None, least_gain: float = 0.0) -> bool:
+    """Whether a candidate is the one to take: what fits before what does not, then the shorter epoch."""
+    if other is None or one.fits != other.fits:
+        return other is None or one.fits
+    if not one.fits:
+        return int(one.missing_bytes.max()) < int(other.missing_bytes.max())
+    return one.epoch_s < other.epoch_s * (1 - least_gain)
+
+
+class Descent:
+    """Looks for the best choices in one setting."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.evaluator = setting, Evaluator(setting)
+        self._all = list(techniques().values())
+        self._layouts = [each for each in self._all if LAYOUT in each.claims]
+        self._others = [each for each in self._all if LAYOUT not in each.claims]
+
+    def run(self, start: Sequence[Choice] = ()) -> Candidate:
+        """The best candidate found.
+
+        Args:
+            start: choices to begin with beside a layout; of techniques that are not among them what they propose first.
+        """
+        best = self._first(start)
+        for _ in range(_MOST_ROUNDS):
+            before = best
+            best = self._each(best, self._layouts)
+            best = self._each(best, self._others)
+            if best is before:
+                best = self._pairs(best)
+            if not is_better(best, before, _LEAST_GAIN):
+                break
+        return self._without_idle(best)
+
+    def _without_idle(self, best: Candidate) -> Candidate:
+        """The best without techniques that gain nothing."""
+        for each in self._others:
+            if best.choice(each.name) and None in each.options(self.setting, None):
+                candidate = self._candidate(_with(best.choices, each.name, None))
+                if candidate and not is_better(best, candidate):
+                    best = candidate
+        return best
+
+    def _first(self, start: Sequence[Choice]) -> Candidate:
+        """Every layout with what the others propose first; where that is nothing, with what one of them proposes next.
+
+        Raises `UserError` where no proposals can be composed, which only pins bring about.
+        """
+        known = {choice.technique: choice for choice in start if not choice.arrays}
+        plain = [choice for each in self._others if (choice := self._begun(each, known.get(each.name)))]
+        others = (_with(plain, each.name, option) for each in self._others for option in self._proposed(each))
+        for choices in (plain, *others):
+            laid_out = (self._candidate([o, *choices]) for each in self._layouts for o in self._proposed(each))
+            found: Candidate | None = None
+            for candidate in laid_out:
+                found = candidate if candidate and is_better(candidate, found) else found
+            if found:
+                return found
+        raise UserError(
+            f"{self.setting.job.name}: pin.op_order and pin.precompute ask for what {self.setting.job.model.kind} on "
+            f"these features cannot do exactly; leave one of them out"
+        )
+
+    def _proposed(self, of: AnyTechnique) -> list[Choice | None]:
+        return list(of.options(self.setting, None))
+
+    def _begun(self, of: AnyTechnique, known: Choice | None) -> Choice | None:
+        """What is known of a technique where it may take part here, else what it proposes first."""
+        options = self._proposed(of)
+        return known if known and any(options) else options[0]
+
+    def _candidate(self, choices: Iterable[Choice | None]) -> Candidate | None:
+        return self.evaluator.candidate([choice for choice in choices if choice])
+
+    def _each(self, best: Candidate, among: Sequence[AnyTechnique]) -> Candidate:
+        """The best, with each technique's choice in turn changed to its best one."""
+        for each in among:
+            for option in each.options(self.setting, best):
+                candidate = self._changed(best, each, option)
+                if candidate and is_better(candidate, best):
+                    best = candidate
+        return best
+
+    def _changed(self, best: Candidate, changed: AnyTechnique, option: Choice | None) -> Candidate | None:
+        if LAYOUT not in changed.claims:
+            return self._candidate(_with(best.choices, changed.name, option))
+        # Arrays belong to the layout that they were cut for: under another one they are chosen anew.
+        names = {layout.name for layout in self._layouts}
+        again = [choice.technique for choice in best.choices if choice.arrays and choice.technique not in names]
+        plain = [choice for choice in best.choices if choice.technique not in {*names, *again}]
+        found = self._candidate([option, *plain])
+        return self._each(found, [each for each in self._others if each.name in again]) if found and again else found
+
+    def _pairs(self, best: Candidate) -> Candidate:
+        """The best, or what is better than it by two changes that may each be worse alone."""
+        changes = [(each.name, option) for each in self._others for option in each.options(self.setting, best)]
+        plain = [change for change in changes if not (change[1] and change[1].arrays)]
+        for candidate in self._of_pairs(best, plain):
+            if is_better(candidate, best):
+                best = candidate
+        return best
+
+    def _of_pairs(self, best: Candidate, changes: Sequence[tuple[str, Choice | None]]) -> Iterator[Candidate]:
+        for (one, first), (other, second) in combinations(changes, 2):
+            if one != other and (candidate := self._candidate(_with(_with(best.choices, one, first), other, second))):
+                yield candidate
+
+
+def _with(choices: Sequence[Choice], name: str, option: Choice | None) -> list[Choice]:
+    """The choices with one technique's replaced, or without it; whatever claims the same makes room for it."""
+    claims = technique(name).claims if option else frozenset()
+    others = [each for each in choices if each.technique != name and not technique(each.technique).claims & claims]
+    return others + ([option] if option else [])

@@ -1,0 +1,53 @@
+"""How many stored entries sparse rows have once they are aggregated: estimated, for the product may not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.contracts.setting import Memo
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.program.cycle import Cycle
+
+_SAMPLED_ROWS = 2000
+
+
+def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) -> Cycle:
+    """The cycle, whose aggregated sparse features have as many entries as a sample of their rows says.
+
+    The first hop is sampled on every worker; further ones are taken to grow by the same factor.
+    """
+    values, hops = dict(cycle.values), _hops(cycle)
+    for name, hop in hops.items():
+        if not hop:
+            continue
+        ids = cycle.arrays.ids[values[name].space]  # type: ignore[union-attr]
+        key = ("entries", hop, *(each.tobytes() for each in ids))
+        if key not in memo:
+            memo[key] = tuple(_entries(each, hop, graph, matrix) for each in ids)
+        values[name] = replace(values[name], num_entries=memo[key])
+    return replace(cycle, values=values)
+
+
+def _hops(cycle: Cycle) -> dict[str, int]:
+    """By sparse value, how many aggregations lie between the features and it."""
+    hops: dict[str, int] = {}
+    for program in cycle.programs.values():
+        for op in program:
+            made = [name for name in op.writes if cycle.values[name].layout == "csr"]
+            for name in made:
+                hops[name] = max((hops.get(read, 0) for read in op.reads), default=0) + (op.kind == "aggregate")
+    return hops
+
+
+def _entries(ids: np.ndarray, hop: int, graph: Graph, matrix: sp.csr_matrix) -> int:
+    x = graph.x if sp.issparse(graph.x) else sp.csr_matrix(graph.x)
+    first, dense = int(x[ids].nnz), len(ids) * graph.num_features
+    if not len(ids):
+        return 0
+    sampled = np.random.default_rng(0).choice(ids, min(len(ids), _SAMPLED_ROWS), replace=False)
+    second = int(((matrix[sampled] != 0) @ (x != 0)).nnz * len(ids) / len(sampled))
+    growth = second / first if first else 1.0
+    return min(dense, int(second * growth ** (hop - 1)))

@@ -1,0 +1,60 @@
+"""From choices to a candidate: composed once for every set of choices, however often it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gnnplan.planner.composition.compose import compose
+from gnnplan.planner.composition.refusals import refusals
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.choice import Choice
+from gnnplan.planner.contracts.fidelity import up_to
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Situation
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.optimizer import Optimizer
+from gnnplan.planner.program.sharing import share_equal_arrays
+from gnnplan.planner.search.entries import with_entries
+from gnnplan.planner.techniques.registry import techniques
+
+
+@dataclass
+class Evaluator:
+    """Makes candidates of one setting, and keeps those it made."""
+
+    setting: Setting
+    _made: dict[frozenset, Candidate | None] = field(default_factory=dict)
+
+    def candidate(self, choices: Sequence[Choice]) -> Candidate | None:
+        """What the choices come to; None where they may not be chosen together, or not under the job's fidelity."""
+        key = frozenset(choice.key for choice in choices)
+        if key not in self._made:
+            is_refused = refusals(choices, up_to(self.setting.job.fidelity))
+            candidate = None if is_refused else compose_candidate(self.setting, choices)
+            self._made[key] = candidate if candidate and _is_played(candidate.cycle) else None
+        return self._made[key]
+
+    def looked_at(self) -> Iterator[Candidate]:
+        """All candidates that were made, in the order in which they were asked for."""
+        return (candidate for candidate in self._made.values() if candidate)
+
+
+def _is_played(cycle: Cycle) -> bool:
+    """Whether there are kernels for all that epochs do: sparse rows are summed over edges in the setup alone."""
+    ops = (op for name in cycle.order for op in cycle.programs[name] if op.kind == "aggregate")
+    return not any(cycle.values[op.reads[0]].layout == "csr" for op in ops)
+
+
+def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
+    """The programs of choices in a setting, with arrays.
+
+    Raises `UserError` where the choices may not be chosen together.
+    """
+    order = list(techniques())
+    choices = sorted(choices, key=lambda choice: order.index(choice.technique))
+    training, place, memo = setting.job.training, setting.placement, setting.memo
+    situation = Situation(setting.job.model, setting.num_workers, place.host_of, memo=memo)
+    optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.of("digests", dict))
+    return Candidate(setting, tuple(choices), with_entries(cycle, setting.graph, setting.matrix, memo))

@@ -1,0 +1,89 @@
+"""From a job and a cluster to the best plan that fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from gnnplan.planner.cluster import Cluster, Placement, resolve
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import Candidate as Considered
+from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
+from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.search.decide import Found, OnStep, decide
+from gnnplan.planner.search.layered import make_layered_plan
+from gnnplan.planner.search.predict import loads_of, prediction_of
+from gnnplan.planner.techniques.registry import technique
+from gnnplan.profiles.errors import UserError
+
+_NUM_CONSIDERED = 8
+
+
+def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda _: None) -> tuple[Plan, Partition]:
+    """The fastest plan by simulation that fits every worker's memory, with its partition.
+
+    Raises:
+        UserError: the job cannot run on the cluster at all.
+        NoPlanFitsError: every decision needs more memory than some worker has.
+    """
+    if job.mini_batch is not None:
+        raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan minibatch")
+    placement = resolve(cluster)
+    if is_layered(job, placement):
+        return make_layered_plan(job, placement, graph, on_step)
+    found = decide(job, placement, graph, on_step)
+    on_step("simulating the chosen plan")
+    return plan_of(job, graph, found)
+
+
+def is_layered(job: Job, placement: Placement) -> bool:
+    """Whether a job asks for what is not a choice yet, and is still decided layer by layer."""
+    pin = job.pin
+    shares_memory = any(placement.region_bytes) and max(Counter(placement.host_of).values()) > 1
+    is_pinned = pin.partial_reduce is not None or pin.dependencies != "communicate" or pin.prune != "none"
+    return is_pinned or shares_memory or job.training.weather is not None or job.model.kind == "gat"
+
+
+def named(plan: Plan, path: Path) -> Plan:
+    """The plan with its partition file named after `path`."""
+    return plan.model_copy(update={"partition_file": f"{path.stem}.partition.npz"})
+
+
+def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
+    """What was found as a plan, with its arrays."""
+    best = found.best
+    placement, partition = best.setting.placement, Partition.of(best.choices)
+    loads = loads_of(best.cycle, placement, best.memory)
+    plan = Plan(
+        schema_version=Plan.VERSION,
+        job=job,
+        placement=placement,
+        graph=GraphFacts.of(graph),
+        choices=tuple(map(Chosen.of, best.choices)),
+        cycle=CycleDocument.of(best.cycle),
+        prediction=prediction_of([*best.schedules.values()], loads, found.bound, len(best.cycle.order)),
+        partition_file="",
+        partition_sha256=partition.digest(),
+        considered=tuple(_considered(found.looked_at)),
+    )
+    return plan, partition
+
+
+def _considered(looked_at: Iterable[Candidate]) -> Iterable[Considered]:
+    """The fastest of those that differ in words."""
+    shown: dict[str, Considered] = {}
+    for candidate in sorted(looked_at, key=lambda each: (not each.fits, each.epoch_s)):
+        words = summary(candidate)
+        shown.setdefault(words, Considered(summary=words, epoch_s=candidate.epoch_s, fits=candidate.fits))
+    return list(shown.values())[:_NUM_CONSIDERED]
+
+
+def summary(candidate: Candidate) -> str:
+    """A candidate in a line: who takes part, and what each technique does."""
+    workers = candidate.setting.placement.workers
+    hosts = ", ".join(f"{count} on {host}" for host, count in Counter(worker.host for worker in workers).items())
+    briefs = (technique(choice.technique).brief(choice.decision) for choice in candidate.choices)
+    return "; ".join([f"{len(workers)} worker(s): {hosts}", *(brief for brief in briefs if brief)])

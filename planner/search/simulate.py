@@ -1,0 +1,30 @@
+"""Plays what stands in a plan on the virtual clock."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.search.predict import trace_of
+from gnnplan.planner.simulator.montecarlo import percentiles
+from gnnplan.planner.trace import Percentiles, Trace
+
+
+def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
+    """Plays the plan's schedule on the virtual clock; needs neither graph nor devices.
+
+    Args:
+        num_replicas: epochs to be played beside it whose tasks fluctuate as they were measured to; those that the
+            profile has no spread of (published or scaled figures) are constant.
+    """
+    interval = plan.refresh_interval if plan.is_stale else 1
+    schedules = [lower_plan(plan, refresh=refresh) for refresh in ((True, False) if interval > 1 else (True,))]
+    trace = trace_of(schedules, plan.fingerprint(), plan.prediction.workers, interval)
+    if not num_replicas:
+        return trace
+    figures = [percentiles(schedule, num_replicas, seed=0) for schedule in schedules]
+    # With a refresh interval each figure is the mean of its epochs'.
+    weights = (1, interval - 1)[: len(schedules)]
+    mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
+    return trace.model_copy(update={"fluctuating": Percentiles(**mean)})

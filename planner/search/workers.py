@@ -1,0 +1,60 @@
+"""Which workers may take part: subsets of those at hand, equal ones once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+from gnnplan.planner.cluster import Placement, WorkerPlace
+
+_MOST_SUBSETS = 64  # more of them than this are not all looked at, only those of the fastest workers
+
+
+def subsets(placement: Placement, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
+    """Ranks that could train together, no two subsets alike; the whole comes first, single workers last.
+
+    Workers are alike that are of one profile, on hosts with equal links and memory. Of devices that are alike on one
+    host the first ones are taken, and of hosts that are alike the first ones too.
+
+    Args:
+        rates_s: seconds in which each worker alone would work through a whole epoch.
+    """
+    groups = _groups(placement)
+    if prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
+        return _of_fastest(groups, rates_s)
+    return sorted(_counted(groups), key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks))
+
+
+def _counted(groups: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Every number of workers of every group, but none of all."""
+    for counts in product(*(range(len(ranks) + 1) for ranks in groups)):
+        if any(counts):
+            yield tuple(sorted(rank for ranks, count in zip(groups, counts, strict=True) for rank in ranks[:count]))
+
+
+def _groups(placement: Placement) -> list[list[int]]:
+    """Ranks of workers that are alike, in the order in which they are taken."""
+    alone = Counter(worker.host_index for worker in placement.workers)
+    found: dict[tuple, list[int]] = {}
+    for rank, worker in enumerate(placement.workers):
+        # Where a host has several workers, which of them share its link matters: it is a group of its own.
+        host = worker.host_index if alone[worker.host_index] > 1 else -1
+        found.setdefault((host, *_kind(worker)), []).append(rank)
+    return list(found.values())
+
+
+def _kind(worker: WorkerPlace) -> tuple:
+    link = worker.link
+    return worker.profile, worker.memory_bytes, worker.cpu_cores, worker.region_bytes, link.bytes_per_s, link.latency_s
+
+
+def _of_fastest(groups: Sequence[Sequence[int]], rates_s: Sequence[float]) -> list[tuple[int, ...]]:
+    """All, then half of them, a quarter ... by speed, and whole groups of alike ones; the fastest alone."""
+    order = sorted(range(len(rates_s)), key=lambda rank: (rates_s[rank], rank))
+    sizes = [len(order)]
+    while sizes[-1] > 1:
+        sizes.append((sizes[-1] + 1) // 2)
+    by_speed = [tuple(sorted(order[:size])) for size in sizes]
+    return list(dict.fromkeys([*by_speed, *map(tuple, groups)]))

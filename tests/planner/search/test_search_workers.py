@@ -1,0 +1,58 @@
+"""Every set of workers that differs from all others is looked at once."""
+
+from itertools import chain, combinations
+
+import pytest
+
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.search.workers import subsets
+from gnnplan.profiles.machine import Link
+
+
+def placement_of(*hosts):
+    """Hosts by (device, count of it, bytes/s)."""
+    specs = (
+        HostSpec(name=f"h{i}", devices=(DeviceSpec(catalog=device, count=count),), link=Link(bytes_per_s=rate))
+        for i, (device, count, rate) in enumerate(hosts)
+    )
+    return resolve(Cluster(hosts=tuple(specs)))
+
+
+def test_different_workers_have_all_their_subsets():
+    """The whole first, single workers last."""
+    placement = placement_of(("t4", 1, 1e9), ("v100", 1, 1e9), ("t4", 1, 1e8))
+    found = subsets(placement, [1.0, 1.0, 1.0])
+    everything = chain.from_iterable(combinations(range(3), size) for size in (1, 2, 3))
+    assert sorted(found) == sorted(everything)
+    assert [len(each) for each in found] == [3, 2, 2, 2, 1, 1, 1]
+
+
+def test_equal_hosts_are_counted():
+    """Of four alike it says how many, and takes the first ones."""
+    placement = placement_of(*[("t4", 1, 1e9)] * 4)
+    assert subsets(placement, [1.0] * 4) == [(0, 1, 2, 3), (0, 1, 2), (0, 1), (0,)]
+
+
+def test_devices_of_one_host_are_taken_in_order():
+    """So that the runtime finds those that were planned; which host they are on matters, for it is its link."""
+    placement = placement_of(("t4", 2, 1e9), ("t4", 2, 1e9))
+    assert subsets(placement, [1.0] * 4) == [
+        (0, 1, 2, 3), (0, 1, 2), (0, 2, 3), (0, 1), (0, 2), (2, 3), (0,), (2,),
+    ]  # fmt: skip
+
+
+def test_faster_workers_come_first_among_as_many():
+    """They are the better incumbent."""
+    placement = placement_of(("t4", 1, 1e9), ("v100", 1, 1e9))
+    assert subsets(placement, [2.0, 1.0])[1:] == [(1,), (0,)]
+
+
+@pytest.mark.parametrize("count", [8, 40])
+def test_many_different_workers_are_taken_by_speed(count):
+    """All, half of them, a quarter ... and the fastest alone: a number that grows with the logarithm."""
+    placement = placement_of(*[("t4", 1, 1e9 + rank) for rank in range(count)])
+    found = subsets(placement, list(range(1, count + 1)))
+    assert len(found) <= count + 10
+    assert found[0] == tuple(range(count))
+    assert (0,) in found
+    assert tuple(range((count + 1) // 2)) in found
