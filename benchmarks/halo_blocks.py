@@ -25,7 +25,7 @@ from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partition import partition
 from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
 from gnnplan.profiles.measure import Timing, in_turn, sustained
-from gnnplan.profiles.operators import random_csr
+from gnnplan.profiles.operands import random_csr
 
 _NUM_PARTS, _BUDGET_S = 4, 0.1
 _QUICK: dict[str, GraphSpec] = {"sbm": SbmGraph(source="sbm", num_nodes=2000, average_degree=10, num_features=4)}

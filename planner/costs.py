@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from gnnplan.planner.attention_costs import attend_backward, attend_forward
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.steps import Step
 from gnnplan.profiles.curves import Curve, Estimate
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
-from gnnplan.profiles.operators import GAT_HEADS, OPERATORS
+from gnnplan.profiles.operators import OPERATORS
 
 FLOAT_BYTES = 4
 STEP_OVERHEAD = "step_overhead"  # among the operators that a task is made of
@@ -66,7 +67,7 @@ class OperatorCosts:
 
     def spmm(self, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
         """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`."""
-        return self._gathered("spmm", num_rows, num_edges, width, num_read)
+        return self.gathered("spmm", num_rows, num_edges, width, num_read)
 
     def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
@@ -74,9 +75,9 @@ class OperatorCosts:
 
     def spmm_transposed(self, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
         """`spmm` with a transposed block, whose rows are as long as columns were full."""
-        return self._gathered("spmm_transposed", num_rows, num_edges, width, num_read)
+        return self.gathered("spmm_transposed", num_rows, num_edges, width, num_read)
 
-    def _gathered(self, operator: str, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
+    def gathered(self, operator: str, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
         """Square matrices are measured; in another one a row takes what it takes in one with as many columns.
 
         Whether the rows that it gathers come from a cache or from memory depends on how many are read in all: by the
@@ -121,9 +122,7 @@ def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimat
         case "exchange":
             return cost.copy((n + shape.num_halo) * width)
         case "attend":
-            # The kernel was measured with as many source rows as targets; a halo row's score is one pass more.
-            kernel = _attention("gat_forward", step, shape, cost)
-            return total([kernel, cost("add", shape.num_halo * width)])
+            return total(attend_forward(step, shape, cost))
         case "activate":
             operator = "dropout_forward" if step.dropout else "activation_forward"
             return cost(operator, n * step.out_widths[0])
@@ -146,8 +145,7 @@ def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_hal
         case "exchange":
             return None
         case "attend":
-            kernel = _attention("gat_backward", step, shape, cost)
-            return total([kernel, *[cost("add", shape.num_halo * width)] * 2])
+            return total(attend_backward(step, shape, cost))
         case "activate":
             if not step.relu:
                 return cost.copy(n * width / 2)  # the bias gradient only reads
@@ -166,13 +164,6 @@ def aggregate_backward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts
     n, width = shape.num_local, step.in_width
     near = cost.spmm_transposed(n, shape.local_edges, width, n)
     return near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, width, n)
-
-
-def _attention(operator: str, step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
-    """By the width over all heads; with another number of heads than was measured that is a guess."""
-    n = shape.num_local
-    kernel = cost(operator, n, shape.num_edges / n, step.in_width) if n else ZERO
-    return kernel if step.heads == GAT_HEADS or kernel == ZERO else replace(kernel, unprofiled=True)
 
 
 def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:

@@ -357,8 +357,8 @@ class Job(Document):
 
     @model_validator(mode="after")
     def _can_overlap(self) -> Self:
-        if self.pin.overlap and self.model.kind == "gat":
-            raise ValueError("gat attends to local and halo rows at once: pin.overlap cannot be true; leave it out")
+        if self.pin.overlap and self.model.kind == "gat" and self.training.weather:
+            raise ValueError("gat under training.weather attends to local and halo rows at once: leave out pin.overlap")
         return self
 
     def allows(self, needs: Fidelity) -> bool:

@@ -107,8 +107,7 @@ class FullBatchDecision(Contract):
 def has_program(job: Job, decision: FullBatchDecision) -> bool:
     """Whether a decision is written as an explicit program. The others are still lowered layer by layer."""
     is_plain = job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
-    # Attention's operators over edges are not profiled one by one yet.
-    return is_plain and job.model.kind != "gat" and job.training.weather is None
+    return is_plain and job.training.weather is None
 
 
 class Chosen(Contract):
@@ -331,8 +330,10 @@ class Plan(Document):
             raise ValueError(f"shapes: hop_entries must have {num_hops(self.job.model) + 1} values")
         self._check_partial()
         self._check_replicas()
-        if decision.overlap and (self.job.model.kind == "gat" or decision.partial):
-            raise ValueError("decision.overlap: gat has no local part, and partial reduce waits for each exchange")
+        if decision.overlap and decision.partial:
+            raise ValueError("decision.overlap: partial reduce waits for each exchange")
+        if decision.overlap and self.job.model.kind == "gat" and not has_program(self.job, decision):
+            raise ValueError("decision.overlap: without a program gat attends to local and halo rows at once")
         if self.cycle is not None and not has_program(self.job, decision):
             raise ValueError("cycle: a plan with these decisions has no program yet; make the plan again")
         fault = cache_fault(decision.cache, self.send_counts, self.placement, self.program())

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from gnnplan.profiles.operators import OPERATORS
+from gnnplan.profiles.over_edges import OF_HEADS, OF_ROWS, OF_SCORES
 
 Shape = tuple[float, ...]
 Axes = dict[str, tuple[float, ...]]
 
-_ATTENTION = ("gat_forward", "gat_backward")
+_ATTENTION = (*OF_ROWS, *OF_SCORES)
 _TEMPORARIES = 4  # of the largest kind beside which attention fits a GPU; it has three at once
 
 
@@ -43,14 +44,15 @@ class Grid:
         own_axes = dict(self.own_axes)
         for operator in _ATTENTION:
             axes = self.axes_of(operator)
-            most_bytes = [temporary_bytes((rows, axes["degree"][-1], axes["width"][-1])) for rows in axes["num_rows"]]
+            _, *others = (values[-1] for values in axes.values())
+            most_bytes = [temporary_bytes((rows, *others)) for rows in axes["num_rows"]]
             num_fitting = sum(size * _TEMPORARIES <= memory_bytes for size in most_bytes)
             own_axes[operator] = axes | {"num_rows": axes["num_rows"][: max(2, num_fitting)]}
         return replace(self, own_axes=own_axes)
 
 
 def temporary_bytes(shape: Shape) -> float:
-    """Of one of the temporaries that attention makes on a GPU: [E, H, C] in `gnnplan.profiles.kernels.attention`."""
+    """Of one of the temporaries that `gnnplan.profiles.kernels.edges` makes on a GPU: [E, H * C] or [E, H]."""
     num_rows, degree, width = shape
     return 4 * num_rows * degree * width
 
@@ -60,14 +62,20 @@ _FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 256)}}
 _FEWER_FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 128)}}
 
 _KIB, _MIB = 1024.0, 1024.0**2
+_FEW_WIDTHS: Axes = {"width": (8, 64, 512)}
+_HEADS = (1, 8)
 
 # What these take a row grows by up to five times as rows and results leave the caches, sooner the more workers share
 # them: one size more lies where that happens.
-_GATHERING = ("spmm", "spmm_transposed", "gat_forward", "gat_backward", "gather_rows", "scatter_add_rows")
+_GATHERING = ("spmm", "spmm_transposed", *OF_ROWS, "gather_rows", "scatter_add_rows")
 
 
 def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:
-    return features | {operator: {"num_rows": num_rows} for operator in _GATHERING}
+    """Scores are a few numbers an edge or a row, which fewer sizes tell of."""
+    first, second, *_, last = num_rows
+    few: Axes = {"num_rows": (first, second, last)}
+    gathering: dict[str, Axes] = {operator: {"num_rows": num_rows} for operator in _GATHERING}
+    return features | gathering | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
 
 
 QUICK = Grid(
@@ -78,6 +86,7 @@ QUICK = Grid(
         "width": (8, 64, 512),
         "degree": (0.25, 4, 64),
         "num_elements": (2**12, 2**18, 3 * 2**20, 2**23),
+        "heads": _HEADS,
         "num_classes": (2, 7, 8, 15, 16, 64),
         "num_bytes": (4 * _KIB, 1 * _MIB, 64 * _MIB),
     },
@@ -95,6 +104,7 @@ FULL = Grid(
         "width": (8, 32, 128, 256, 512),
         "degree": (0.25, 2, 8, 32, 64),
         "num_elements": (2**10, 2**14, 2**18, 2**22, 2**25),
+        "heads": _HEADS,
         "num_classes": (2, 7, 8, 15, 16, 128),
         "num_bytes": (4 * _KIB, 64 * _KIB, 1 * _MIB, 16 * _MIB, 256 * _MIB),
     },
@@ -108,6 +118,7 @@ _CUDA_ATTENTION: Axes = {
     "num_rows": (256, 4096, 32768, 131072),
     "degree": (0.25, 4, 32),
     "width": (8, 32, 128, 512),
+    "heads": _HEADS,
 }
 
 # A GPU needs larger shapes before it is busy, and has the speed to time them.
@@ -121,7 +132,7 @@ CUDA = Grid(
     },
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB, 128 * _MIB, 512 * _MIB),
     budget_s=0.05,
-    own_axes=dict.fromkeys(_ATTENTION, _CUDA_ATTENTION) | _FEATURES,
+    own_axes={**dict.fromkeys(_ATTENTION, _CUDA_ATTENTION), **dict.fromkeys(OF_HEADS, _FEW_WIDTHS), **_FEATURES},
 )
 
 # A share of a core comes in slices of a scheduling period: each point is timed over several of them,
@@ -134,6 +145,7 @@ QUOTA = Grid(
         "width": (8, 64, 256, 512),
         "degree": (0.25, 4, 32),
         "num_elements": (2**12, 2**16, 2**20, 3 * 2**20, 2**23),
+        "heads": _HEADS,
         "num_classes": (2, 7, 8, 15, 16, 64),
         "num_bytes": (4 * _KIB, 256 * _KIB, 4 * _MIB, 12 * _MIB, 32 * _MIB),
     },

@@ -1,34 +1,29 @@
 """The operators a GNN trains with, as timed calls over shapes.
 
 Each entry of `OPERATORS` names its axes and makes, for one shape, the call that is timed. The calls
-are the kernels the runtime executes, on random data of that shape.
+are the kernels the runtime executes, on random data of that shape. Those of GAT are in
+`gnnplan.profiles.over_edges`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from gnnplan.profiles import over_edges
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_
-from gnnplan.profiles.kernels.attend import attend_backward, attend_forward
-from gnnplan.profiles.kernels.attention import EdgeBlock
 from gnnplan.profiles.kernels.dense import gather_rows, matmul
 from gnnplan.profiles.kernels.loss import loss_and_grad
 from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
 from gnnplan.profiles.measure import in_turn
+from gnnplan.profiles.operands import NUM_WORDS, dense, random_csr, words_csr
 
 Call = Callable[[], object]
-NUM_WORDS = 8192  # columns of sparse features, as many as the larger of the usual graphs have
-GAT_HEADS = 4  # the paper's hidden layers have 8, the usual small setting 4; widths are totals
 _PARAMETERS = 6  # weights and biases of three layers: each costs the optimizer a few microseconds of Python
-_NOISE_ELEMENTS = 2**16
 _COLUMNS = 128  # width at which elementwise operators are timed; they depend on the element count
 
 
@@ -57,77 +52,36 @@ class Operator:
         return device.type == "cuda" or not self.cuda_only
 
 
-def _dense(device: torch.device, *shape: float) -> Tensor:
-    """Normal noise; one piece of it over and over, for making operands can take longer than timing what uses them."""
-    extents = [int(extent) for extent in shape]
-    count = math.prod(extents)
-    return _noise().repeat(-(-count // _NOISE_ELEMENTS))[:count].view(extents).to(device)
-
-
-@cache
-def _noise() -> Tensor:
-    return torch.randn(_NOISE_ELEMENTS)
-
-
 def _matmul_forward(shape, device) -> Call:
     rows, in_width, out_width = shape
-    x, weight = _dense(device, rows, in_width), _dense(device, out_width, in_width)
+    x, weight = dense(device, rows, in_width), dense(device, out_width, in_width)
     return lambda: matmul(x, weight.t())
 
 
 def _matmul_grad_input(shape, device) -> Call:
     rows, in_width, out_width = shape
-    grad, weight = _dense(device, rows, out_width), _dense(device, out_width, in_width)
+    grad, weight = dense(device, rows, out_width), dense(device, out_width, in_width)
     return lambda: matmul(grad, weight)
 
 
 def _matmul_grad_weight(shape, device) -> Call:
     rows, in_width, out_width = shape
-    grad, x = _dense(device, rows, out_width), _dense(device, rows, in_width)
+    grad, x = dense(device, rows, out_width), dense(device, rows, in_width)
     return lambda: matmul(grad.t(), x)
-
-
-def random_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:
-    """CSR [num_rows, num_rows] with `degree` entries a row on average, columns uniform.
-
-    Row lengths vary geometrically, so that the balance over threads is that of a skewed graph.
-    """
-    generator = np.random.default_rng(seed)
-    lengths = generator.exponential(degree, num_rows)
-    lengths = np.floor(lengths * (num_rows * degree / max(lengths.sum(), 1e-9)) + generator.random(num_rows))
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    indices = generator.integers(0, num_rows, indptr[-1]).astype(np.int32)
-    data = generator.random(indptr[-1], dtype=np.float32)
-    return sp.csr_matrix((data, indices, indptr), shape=(num_rows, num_rows))
-
-
-def words_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:
-    """CSR [num_rows, NUM_WORDS] like `random_csr`, its columns as frequent as words are in documents.
-
-    Sparse features are mostly bags of words, and the rows of a weight that belong to frequent words stay in caches.
-    The word of rank r is drawn in proportion to 1 / (r + 80)^1.5 (Zipf and Mandelbrot's law): 37% of the entries are
-    in 100 columns and 81% in 1000, where 22 to 48% and 66 to 95% are in citation and coauthor graphs.
-    """
-    csr = random_csr(num_rows, degree, seed)
-    weights = 1.0 / (np.arange(NUM_WORDS) + 80.0) ** 1.5
-    ranks = np.random.default_rng(seed + 1).choice(NUM_WORDS, csr.nnz, p=weights / weights.sum())
-    # Rank says nothing of where a word's column is.
-    columns = np.random.default_rng(seed + 2).permutation(NUM_WORDS).astype(np.int32)
-    return sp.csr_matrix((csr.data, columns[ranks], csr.indptr), shape=(num_rows, NUM_WORDS))
 
 
 def _spmm_features(shape, device) -> Call:
     rows, degree, width = int(shape[0]), shape[1], int(shape[2])
     matrix = _words_matrix(rows, degree, device)
-    weight, out = _dense(device, NUM_WORDS, width), torch.zeros(rows, width, device=device)
+    weight, out = dense(device, NUM_WORDS, width), torch.zeros(rows, width, device=device)
     return lambda: spmm_add_(out, matrix, weight)
 
 
 def _spmm(shape, device, *, transposed: bool = False) -> Call:
     rows, degree, width = int(shape[0]), shape[1], int(shape[2])
     matrix = _matrix(rows, degree, device, transposed)
-    dense, out = _dense(device, rows, width), torch.zeros(rows, width, device=device)
-    return lambda: spmm_add_(out, matrix, dense)
+    x, out = dense(device, rows, width), torch.zeros(rows, width, device=device)
+    return lambda: spmm_add_(out, matrix, x)
 
 
 # All widths are timed with one matrix after another, as a graph's is the same in every layer.
@@ -142,45 +96,22 @@ def _matrix(rows: int, degree: float, device: torch.device, transposed: bool) ->
     return csr_tensor(csr.T.tocsr() if transposed else csr, device)
 
 
-@lru_cache(maxsize=1)
-def _edges(rows: int, degree: float, device: torch.device) -> EdgeBlock:
-    return EdgeBlock.from_csr(random_csr(rows, degree), device)
-
-
-def _attention(shape, device):
-    rows, degree, channels = int(shape[0]), shape[1], max(1, int(shape[2]) // GAT_HEADS)
-    edges = _edges(rows, degree, device)
-    q, grad = _dense(device, rows, GAT_HEADS * channels), _dense(device, rows, GAT_HEADS * channels)
-    return edges, q, _dense(device, 1, GAT_HEADS, channels), _dense(device, 1, GAT_HEADS, channels), grad
-
-
-def _gat_forward(shape, device) -> Call:
-    edges, q, att_source, att_target, _ = _attention(shape, device)
-    return lambda: attend_forward(edges, q, att_source, att_target, averages=False)
-
-
-def _gat_backward(shape, device) -> Call:
-    edges, q, att_source, att_target, grad = _attention(shape, device)
-    _, scores = attend_forward(edges, q, att_source, att_target, averages=False)
-    return lambda: attend_backward(edges, q, att_source, att_target, scores, grad, averages=False)
-
-
 def _gather_rows(shape, device) -> Call:
     rows, width = int(shape[0]), int(shape[1])
-    x = _dense(device, 2 * rows, width)
+    x = dense(device, 2 * rows, width)
     index = torch.randperm(2 * rows, device=device)[:rows]
     return lambda: gather_rows(x, index)
 
 
 def _scatter_add_rows(shape, device) -> Call:
     rows, width = int(shape[0]), int(shape[1])
-    out, source = _dense(device, 2 * rows, width), _dense(device, rows, width)
+    out, source = dense(device, 2 * rows, width), dense(device, rows, width)
     index = torch.randperm(2 * rows, device=device)[:rows]
     return lambda: out.index_add_(0, index, source)
 
 
 def _elements(shape, device) -> Tensor:
-    return _dense(device, max(1, shape[0] // _COLUMNS), _COLUMNS)
+    return dense(device, max(1, shape[0] // _COLUMNS), _COLUMNS)
 
 
 def _activation_forward(shape, device, dropout: float = 0.0) -> Call:
@@ -201,27 +132,27 @@ def _add(shape, device) -> Call:
 
 def _loss(shape, device) -> Call:
     rows, classes = int(shape[0]), int(shape[1])
-    logits = _dense(device, 2 * rows, classes)  # training rows lie scattered: here every other one
+    logits = dense(device, 2 * rows, classes)  # training rows lie scattered: here every other one
     index, y = torch.arange(0, 2 * rows, 2, device=device), torch.randint(0, classes, (rows,), device=device)
     return lambda: loss_and_grad(logits, index, y, rows)
 
 
 def _optimizer_step(shape, device) -> Call:
     extent = -(-int(shape[0]) // _PARAMETERS)
-    parameters = [torch.nn.Parameter(_dense(device, extent)) for _ in range(_PARAMETERS)]
+    parameters = [torch.nn.Parameter(dense(device, extent)) for _ in range(_PARAMETERS)]
     for parameter in parameters:
         parameter.grad = torch.randn_like(parameter)
     return torch.optim.Adam(parameters, lr=1e-6, fused=True).step
 
 
 def _copy(shape, device) -> Call:
-    source = _dense(device, max(1, shape[0] // 4))
+    source = dense(device, max(1, shape[0] // 4))
     out = torch.empty_like(source)
     return lambda: out.copy_(source)
 
 
 def _peer_copy(shape, device) -> Call:
-    source = _dense(device, max(1, shape[0] // 4))
+    source = dense(device, max(1, shape[0] // 4))
     other = torch.device("cuda", (device.index + 1) % torch.cuda.device_count())
     out = torch.empty_like(source, device=other)
     return lambda: out.copy_(source)
@@ -244,6 +175,7 @@ def _transfer(*, to_device: bool, pinned: bool) -> Operator:
 
 _MATMUL_AXES = ("num_rows", "in_width", "out_width")
 _SPMM_AXES = ("num_rows", "degree", "width")
+_SCORE_AXES = ("num_rows", "degree", "heads")
 
 OPERATORS: dict[str, Operator] = {
     "matmul_forward": Operator(_MATMUL_AXES, _matmul_forward),
@@ -252,8 +184,9 @@ OPERATORS: dict[str, Operator] = {
     "spmm": Operator(_SPMM_AXES, _spmm),
     "spmm_features": Operator(_SPMM_AXES, _spmm_features),
     "spmm_transposed": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, transposed=True)),
-    "gat_forward": Operator(_SPMM_AXES, _gat_forward, compiled=True),
-    "gat_backward": Operator(_SPMM_AXES, _gat_backward, compiled=True),
+    **{name: Operator(_SCORE_AXES, make, compiled=True) for name, make in over_edges.OF_SCORES.items()},
+    **{name: Operator(_SPMM_AXES, make, compiled=True) for name, make in over_edges.OF_ROWS.items()},
+    **{name: Operator(("num_rows", "width"), make) for name, make in over_edges.OF_HEADS.items()},
     "gather_rows": Operator(("num_rows", "width"), _gather_rows),
     "scatter_add_rows": Operator(("num_rows", "width"), _scatter_add_rows),
     "activation_forward": Operator(("num_elements",), _activation_forward),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import numba
 import torch
 import torch.distributed as dist
 
@@ -188,10 +189,17 @@ def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> tuple
 
 
 def _compile_kernels() -> None:
-    """Fills the cache of compiled kernels, so that no worker compiles, which would count as its memory."""
-    for operator in OPERATORS.values():
-        if operator.compiled:
-            operator.make((1.0,) * len(operator.axes), torch.device("cpu"))()
+    """Fills the cache of compiled kernels, so that no worker compiles, which would count as its memory.
+
+    Some have loops of their own for one thread.
+    """
+    most = numba.get_num_threads()
+    for threads in {1, most}:
+        numba.set_num_threads(threads)
+        for operator in OPERATORS.values():
+            if operator.compiled:
+                operator.make((1.0,) * len(operator.axes), torch.device("cpu"))()
+    numba.set_num_threads(most)
 
 
 class _Progress:

@@ -63,12 +63,6 @@ def _copy_of_written(cycle: Cycle, op: Operator, worker: int, cost: OperatorCost
     return cost.copy(num_written(cycle, op, worker))
 
 
-@costs("average_heads", "spread_heads")
-def _heads(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    sides = (cycle.num_elements(name, worker) for name in (*op.reads, *op.writes))
-    return guess(cost.copy(max(sides)))
-
-
 @costs("loss")
 def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     """The kernel was measured with as many rows again beside those of the loss, and clears the gradient of all."""

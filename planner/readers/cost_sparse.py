@@ -1,11 +1,13 @@
-"""Seconds of sums over edges."""
+"""Seconds of sums over edges, and of attention."""
 
 from __future__ import annotations
 
-from gnnplan.planner.costs import ZERO, OperatorCosts
+from gnnplan.planner import attention_costs
+from gnnplan.planner.attention_costs import BlockShape
+from gnnplan.planner.costs import OperatorCosts, total
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import costs, guess, with_base
+from gnnplan.planner.readers.cost import costs, guess, num_written, with_base
 from gnnplan.profiles.curves import Estimate
 
 
@@ -27,34 +29,60 @@ def _spmm(op: Operator, cost: OperatorCosts, rows: int, num_edges: int, width: f
 
 @costs("weigh")
 def _weigh(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """Forward as the whole kernel that was measured; backward a half of its own.
-
-    The kernel backward goes over the edges twice, and each time reads a row at every edge: once for the gradients at
-    the rows (this operator), once for those at the coefficients (`weigh_grad`). So each is a half.
-    """
-    if op.attributes.get("back"):
-        work = _attention("gat_backward", cycle, op, worker, cost).times(0.5)
-    else:
-        work = _attention("gat_forward", cycle, op, worker, cost)
-    return guess(with_base(cycle, op, worker, cost, work))
+    """The kernel was measured adding; where there is no base, the result is cleared first, which only writes."""
+    width, back = cycle.values[op.reads[1]].num_columns(worker), bool(op.attributes.get("back"))
+    work = attention_costs.weighed(cost, _shape(cycle, op, worker), width, op.attributes["heads"], back=back)
+    if op.has_base:
+        return with_base(cycle, op, worker, cost, work)
+    return total([cost.copy(num_written(cycle, op, worker) / 2), work])
 
 
 @costs("weigh_grad")
 def _weigh_grad(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """The other half of the kernel backward, as `weigh` says."""
-    return guess(_attention("gat_backward", cycle, op, worker, cost).times(0.5))
+    width = cycle.values[op.reads[1]].num_columns(worker)
+    return attention_costs.edge_dots(cost, _shape(cycle, op, worker), width, op.attributes["heads"])
 
 
-def _attention(table: str, cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """By targets, their mean degree, and the width over all heads."""
-    block = cycle.blocks[op.attributes["block"]]
-    rows, width = cycle.spaces[block.row].sizes[worker], cycle.values[op.reads[1]].num_columns(worker)
-    return cost(table, rows, block.num_edges[worker] / rows, width) if rows else ZERO
+@costs("score", "score_grad")
+def _score(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    table = "edge_scores" if op.kind == "score" else "edge_scores_backward"
+    return attention_costs.scores(cost, table, _shape(cycle, op, worker), op.attributes["heads"])
 
 
-@costs("dot", "dot_grad", "dot_gram", "score", "score_grad", "softmax", "softmax_grad")
-def _elementwise(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """As an addition of as many elements as its largest read has, or as it writes where that is more."""
-    read, written = ([cycle.num_elements(name, worker) for name in names] for names in (op.reads, op.writes))
-    work = cost("add", max(*read, sum(written)))
-    return guess(with_base(cycle, op, worker, cost, work))
+@costs("softmax", "softmax_grad")
+def _softmax(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """Block by block, as the kernel goes over them."""
+    table = "edge_softmax" if op.kind == "softmax" else "edge_softmax_backward"
+    shapes = (_block_shape(cycle, name, worker) for name in op.attributes["blocks"])
+    return total(attention_costs.softmax(cost, table, shape, op.attributes["heads"]) for shape in shapes)
+
+
+@costs("dot", "dot_gram")
+def _dot(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    table, x = ("head_dots", op.reads[0]) if op.kind == "dot" else ("head_dots_to_vector", op.reads[1])
+    rows, width = cycle.num_rows(x, worker), cycle.values[x].num_columns(worker)
+    return attention_costs.of_rows(cost, table, rows, width, op.attributes["heads"])
+
+
+@costs("dot_grad")
+def _dot_grad(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    rows, width = cycle.num_rows(op.writes[0], worker), cycle.values[op.writes[0]].num_columns(worker)
+    work = attention_costs.of_rows(cost, "head_dots_to_rows", rows, width, op.attributes["heads"])
+    return with_base(cycle, op, worker, cost, work)
+
+
+@costs("average_heads", "spread_heads")
+def _heads(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    all_heads = op.reads[0] if op.kind == "average_heads" else op.writes[0]
+    rows, width = cycle.num_rows(all_heads, worker), cycle.values[all_heads].num_columns(worker)
+    return attention_costs.of_rows(cost, op.kind, rows, width, op.attributes["heads"])
+
+
+def _shape(cycle: Cycle, op: Operator, worker: int) -> BlockShape:
+    return _block_shape(cycle, op.attributes["block"], worker)
+
+
+def _block_shape(cycle: Cycle, name: str, worker: int) -> BlockShape:
+    block = cycle.blocks[name]
+    rows, num_read = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column))
+    return BlockShape(rows, num_read, block.num_edges[worker])

@@ -44,7 +44,7 @@ def is_layered(job: Job, placement: Placement) -> bool:
     pin = job.pin
     shares_memory = any(placement.region_bytes) and max(Counter(placement.host_of).values()) > 1
     is_pinned = pin.partial_reduce is not None or pin.dependencies != "communicate" or pin.prune != "none"
-    return is_pinned or shares_memory or job.training.weather is not None or job.model.kind == "gat"
+    return is_pinned or shares_memory or job.training.weather is not None
 
 
 def named(plan: Plan, path: Path) -> Plan:

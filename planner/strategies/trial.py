@@ -246,12 +246,18 @@ def with_share(trial: Trial, share: float, *, keeps_edges: bool = True, gives_ba
 def overlap_options(problem: Problem) -> tuple[bool, ...]:
     """Without and with computation beside exchanges, where some can have any; a pin decides alone.
 
-    GAT attends over local and halo rows at once.
+    Candidates are priced by a lowering that has no parts of an attention, so GAT overlaps where the job pins it. Raises
+    `UserError` where no program could do so.
     """
-    if len(problem.placement.workers) == 1 or problem.job.model.kind == "gat":
+    job, place = problem.job, problem.placement
+    pinned = job.pin.overlap
+    if len(place.workers) == 1:
         return (False,)
-    pinned = problem.job.pin.overlap
-    return (False, True) if pinned is None else (pinned,)
+    if job.model.kind != "gat":
+        return (False, True) if pinned is None else (pinned,)
+    if pinned and job.pin.refresh_interval > 1 and any(place.region_bytes):
+        raise UserError(f"{job.name}: gat does not overlap beside a host's region; leave out pin.overlap")
+    return (bool(pinned),)
 
 
 def feature_formats(problem: Problem) -> tuple[bool, ...]:

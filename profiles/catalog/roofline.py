@@ -17,6 +17,7 @@ Shape = tuple[float, ...]
 _ROWS = (1.0, 256.0, 1024.0, 4096.0, traffic.PAPER_EXTENT, 65536.0, 262144.0, 1048576.0, 4194304.0)
 _WIDTHS = (1.0, 8.0, 32.0, 64.0, 128.0, 256.0, 512.0, 2048.0, traffic.PAPER_EXTENT)
 _DEGREES = (0.25, 1.0, 4.0, 16.0, traffic.PAPER_DEGREE, 128.0, 512.0)
+_HEADS = (1.0, 8.0, 64.0)  # eight fill a sector
 _ELEMENTS = tuple(float(2**power) for power in range(0, 37, 4))
 _CLASSES = (2.0, 16.0, 128.0, 1024.0)
 _BYTES = (4.0, 4096.0, 2.0**20, 2.0**24, 2.0**28, traffic.PAPER_BYTES, 2.0**32, 2.0**36)
@@ -27,6 +28,7 @@ AXIS_VALUES: dict[str, Shape] = {
     "out_width": _WIDTHS,
     "width": _WIDTHS,
     "degree": _DEGREES,
+    "heads": _HEADS,
     "num_elements": _ELEMENTS,
     "num_classes": _CLASSES,
     "num_bytes": _BYTES,
@@ -34,6 +36,7 @@ AXIS_VALUES: dict[str, Shape] = {
 
 _MATMUL = ("num_rows", "in_width", "out_width")
 _GRAPH = ("num_rows", "degree", "width")
+_SCORES = ("num_rows", "degree", "heads")
 _ROW = ("num_rows", "width")
 
 AXES: dict[str, tuple[str, ...]] = {
@@ -43,8 +46,18 @@ AXES: dict[str, tuple[str, ...]] = {
     "spmm": _GRAPH,
     "spmm_features": _GRAPH,
     "spmm_transposed": _GRAPH,
-    "gat_forward": _GRAPH,
-    "gat_backward": _GRAPH,
+    "edge_scores": _SCORES,
+    "edge_scores_backward": _SCORES,
+    "edge_softmax": _SCORES,
+    "edge_softmax_backward": _SCORES,
+    "weigh": _GRAPH,
+    "weigh_transposed": _GRAPH,
+    "edge_dots": _GRAPH,
+    "head_dots": _ROW,
+    "head_dots_to_rows": _ROW,
+    "head_dots_to_vector": _ROW,
+    "average_heads": _ROW,
+    "spread_heads": _ROW,
     "gather_rows": _ROW,
     "scatter_add_rows": _ROW,
     "activation_forward": ("num_elements",),

@@ -7,36 +7,14 @@ kernel: every pass over an operand counts once, nothing is assumed to stay in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from gnnplan.profiles.catalog.attention_traffic import ATTENTION
+from gnnplan.profiles.catalog.passes import FLOAT, INDEX, Traffic, random_row_bytes
 
 # CaPGNN table 1: square float32 matrices of 512 MiB, section 4.3; docs/catalog.md says why not
 # the 16384 of section 3.4. 99.6% sparsity is 0.4% of a row's entries.
 PAPER_EXTENT = 11585.0
 PAPER_DEGREE = 0.004 * PAPER_EXTENT
 PAPER_BYTES = 4 * PAPER_EXTENT**2
-
-_FLOAT, _INDEX, _SECTOR = 4.0, 8.0, 32.0
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Cost of an operator at a shape.
-
-    Args:
-        bytes: shape -> bytes read plus written.
-        launches: kernels one call launches.
-        flops: shape -> FLOPs, where arithmetic can be the limit.
-    """
-
-    bytes: Callable[..., float]
-    launches: int = 1
-    flops: Callable[..., float] | None = None
-
-
-def random_row_bytes(width: float) -> float:
-    """A row of `width` floats read or written at a random place: `max(32, 4 width)`."""
-    return max(_SECTOR, _FLOAT * width)
 
 
 def matmul_flops(num_rows: float, in_width: float, out_width: float) -> float:
@@ -46,7 +24,7 @@ def matmul_flops(num_rows: float, in_width: float, out_width: float) -> float:
 
 def matmul_bytes(num_rows: float, in_width: float, out_width: float) -> float:
     """`4 (rows in + in out + rows out)`: both operands and the result, once each."""
-    return _FLOAT * (num_rows * in_width + in_width * out_width + num_rows * out_width)
+    return FLOAT * (num_rows * in_width + in_width * out_width + num_rows * out_width)
 
 
 def spmm_bytes(num_rows: float, degree: float, width: float) -> float:
@@ -56,17 +34,17 @@ def spmm_bytes(num_rows: float, degree: float, width: float) -> float:
     written, since the product is added, and its row pointer read.
     """
     entries = num_rows * degree
-    return entries * (8 + random_row_bytes(width)) + num_rows * (2 * _FLOAT * width + 4)
+    return entries * (8 + random_row_bytes(width)) + num_rows * (2 * FLOAT * width + 4)
 
 
 def gather_rows_bytes(num_rows: float, width: float) -> float:
     """`rows (8 + random row + 4 width)`: index, row read at random, row written."""
-    return num_rows * (_INDEX + random_row_bytes(width) + _FLOAT * width)
+    return num_rows * (INDEX + random_row_bytes(width) + FLOAT * width)
 
 
 def scatter_add_rows_bytes(num_rows: float, width: float) -> float:
     """`rows (8 + 4 width + 2 random rows)`: index, source row, result row read and written."""
-    return num_rows * (_INDEX + _FLOAT * width + 2 * random_row_bytes(width))
+    return num_rows * (INDEX + FLOAT * width + 2 * random_row_bytes(width))
 
 
 def activation_forward_bytes(num_elements: float) -> float:
@@ -113,28 +91,6 @@ def optimizer_step_bytes(num_elements: float) -> float:
     return 28 * num_elements
 
 
-def gat_forward_bytes(num_rows: float, degree: float, width: float) -> float:
-    """`rows degree (random row + 24 width + 608) + 4 rows (width + 8)`, 4 heads.
-
-    Per edge: the source row is gathered (4 width written), weighted (8 width) and added into its
-    target (12 width); 16-byte scores of 4 heads pass through about twelve kernels (576) and three
-    indices of the wide kernels (32). Per row: the zeroed result, and 4 maxima and sums.
-    """
-    edges = num_rows * degree
-    return edges * (random_row_bytes(width) + 24 * width + 608) + num_rows * _FLOAT * (width + 8)
-
-
-def gat_backward_bytes(num_rows: float, degree: float, width: float) -> float:
-    """`rows degree (2 random rows + 44 width + 664) + 4 rows (width + 12)`, 4 heads.
-
-    Per edge: gradient and source rows are gathered (8 width written), multiplied (12) and summed
-    (4), the gradient weighted (8) and added into its source (12); scores pass through about
-    fourteen kernels (632) with the indices of the wide ones (32). Per row: what is zeroed.
-    """
-    edges = num_rows * degree
-    return edges * (2 * random_row_bytes(width) + 44 * width + 664) + num_rows * _FLOAT * (width + 12)
-
-
 def idt_bytes(num_bytes: float) -> float:
     """`2 bytes`: a copy within the device reads and writes."""
     return 2 * num_bytes
@@ -150,8 +106,7 @@ TRAFFIC: dict[str, Traffic] = {
     "spmm": Traffic(spmm_bytes),
     "spmm_features": Traffic(spmm_bytes),  # as if no row of the weight were read more often than others
     "spmm_transposed": Traffic(spmm_bytes),
-    "gat_forward": Traffic(gat_forward_bytes, launches=20),
-    "gat_backward": Traffic(gat_backward_bytes, launches=24),
+    **ATTENTION,
     "gather_rows": Traffic(gather_rows_bytes),
     "scatter_add_rows": Traffic(scatter_add_rows_bytes),
     "activation_forward": Traffic(activation_forward_bytes, launches=2),

@@ -2,28 +2,26 @@
 
 Shapes: n target rows, m source rows, E edges, H heads, C channels a head. Rows are [rows, H * C], scores and
 coefficients [E, H]. Edges stand in the CSR order of their targets. `EdgeBlock` lists them by source too, so that both
-directions run in parallel, without atomics and with a fixed order of additions.
+directions run in parallel, without atomics and with a fixed order of additions; the loops are in
+`gnnplan.profiles.kernels.edge_loops`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import njit, prange
+from numba import get_num_threads
 from torch import Tensor
 
-from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels import edge_loops, pool
 from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE, EdgeBlock
-
-_FAST = {"contract", "reassoc", "nsz"}
-_SLOPE, _ZERO = np.float32(NEGATIVE_SLOPE), np.float32(0)
 
 
 def edge_scores(edges: EdgeBlock, source: Tensor, target: Tensor) -> Tensor:
     """[E, H]: leaky ReLU of `source` [m, H] at every edge's source plus `target` [n, H] at its target."""
     out = pool.empty(source.device, len(edges.source), source.shape[1])
     if source.device.type == "cpu":
-        _scores(edges.source.numpy(), edges.target.numpy(), source.numpy(), target.numpy(), out.numpy())
+        edge_loops.scores(edges.source.numpy(), edges.target.numpy(), source.numpy(), target.numpy(), out.numpy())
         return out
     total = torch.add(source[edges.source], target[edges.target], out=out)
     return torch.nn.functional.leaky_relu(total, NEGATIVE_SLOPE, inplace=True)
@@ -33,18 +31,13 @@ def edge_scores_backward(edges: EdgeBlock, grad: Tensor, source: Tensor, target:
     """Gradients [m, H] and [n, H] from `grad` [E, H]."""
     to_source, to_target = pool.empty_like(source), pool.empty_like(target)
     if grad.device.type == "cpu":
-        _scores_to_targets(
-            edges.indptr.numpy(), edges.source.numpy(), source.numpy(), target.numpy(), grad.numpy(), to_target.numpy()
-        )
-        _scores_to_sources(
-            edges.by_source_ptr.numpy(),
-            edges.by_source_edge.numpy(),
-            edges.target.numpy(),
-            source.numpy(),
-            target.numpy(),
-            grad.numpy(),
-            to_source.numpy(),
-        )
+        by_target = edges.indptr.numpy(), edges.source.numpy()
+        values = source.numpy(), target.numpy(), grad.numpy()
+        if get_num_threads() == 1:
+            edge_loops.scores_to_both(*by_target, *values, to_source.numpy(), to_target.numpy())
+        else:
+            edge_loops.scores_to_targets(*by_target, *values, to_target.numpy())
+            edge_loops.scores_to_sources(*_by_source(edges), *values, to_source.numpy())
         return to_source, to_target
     negative = source[edges.source] + target[edges.target] <= 0  # at zero torch takes this slope
     grad = torch.where(negative, grad * NEGATIVE_SLOPE, grad)
@@ -60,11 +53,11 @@ def edge_softmax(blocks: list[EdgeBlock], scores: list[Tensor]) -> tuple[Tensor,
     weights = [pool.empty_like(score) for score in scores]
     if device.type == "cpu":
         for edges, score in zip(blocks, scores, strict=True):
-            _tops(edges.indptr.numpy(), score.numpy(), top.numpy())
+            edge_loops.tops(edges.indptr.numpy(), score.numpy(), top.numpy())
         for edges, score, weight in zip(blocks, scores, weights, strict=True):
-            _exponentials(edges.indptr.numpy(), score.numpy(), top.numpy(), weight.numpy(), total.numpy())
+            edge_loops.exponentials(edges.indptr.numpy(), score.numpy(), top.numpy(), weight.numpy(), total.numpy())
         for edges, weight in zip(blocks, weights, strict=True):
-            _divide(edges.indptr.numpy(), weight.numpy(), total.numpy())
+            edge_loops.divide(edges.indptr.numpy(), weight.numpy(), total.numpy())
         return tuple(weights)
     for edges, score in zip(blocks, scores, strict=True):
         top.scatter_reduce_(0, edges.target[:, None].expand_as(score), score, "amax")
@@ -81,9 +74,9 @@ def edge_softmax_backward(blocks: list[EdgeBlock], grads: list[Tensor], alphas: 
     out = [pool.empty_like(grad) for grad in grads]
     if device.type == "cpu":
         for edges, grad, alpha in zip(blocks, grads, alphas, strict=True):
-            _add_means(edges.indptr.numpy(), grad.numpy(), alpha.numpy(), mean.numpy())
+            edge_loops.add_means(edges.indptr.numpy(), grad.numpy(), alpha.numpy(), mean.numpy())
         for edges, grad, alpha, to in zip(blocks, grads, alphas, out, strict=True):
-            _centre(edges.indptr.numpy(), grad.numpy(), alpha.numpy(), mean.numpy(), to.numpy())
+            edge_loops.centre(edges.indptr.numpy(), grad.numpy(), alpha.numpy(), mean.numpy(), to.numpy())
         return tuple(out)
     for edges, grad, alpha in zip(blocks, grads, alphas, strict=True):
         mean.index_add_(0, edges.target, grad * alpha)
@@ -105,17 +98,12 @@ def weigh(edges: EdgeBlock, alpha: Tensor, x: Tensor, base: Tensor | None = None
     if x.device.type != "cpu":
         to, of = (edges.source, edges.target) if back else (edges.target, edges.source)
         rows.index_add_(0, to, alpha[:, :, None] * h[of])
-    elif back:
-        _weigh_back(
-            edges.by_source_ptr.numpy(),
-            edges.by_source_edge.numpy(),
-            edges.target.numpy(),
-            alpha.numpy(),
-            h.numpy(),
-            rows.numpy(),
-        )
+    elif not back:
+        edge_loops.weigh(edges.indptr.numpy(), edges.source.numpy(), alpha.numpy(), h.numpy(), rows.numpy())
+    elif get_num_threads() == 1:
+        edge_loops.weigh_back_alone(edges.indptr.numpy(), edges.source.numpy(), alpha.numpy(), h.numpy(), rows.numpy())
     else:
-        _weigh(edges.indptr.numpy(), edges.source.numpy(), alpha.numpy(), h.numpy(), rows.numpy())
+        edge_loops.weigh_back(*_by_source(edges), alpha.numpy(), h.numpy(), rows.numpy())
     return out
 
 
@@ -124,113 +112,10 @@ def weigh_backward(edges: EdgeBlock, grad: Tensor, x: Tensor, heads: int) -> Ten
     out = pool.empty(x.device, len(edges.source), heads)
     g, h = (each.view(len(each), heads, x.shape[1] // heads) for each in (grad, x))
     if x.device.type == "cpu":
-        _edge_dots(edges.indptr.numpy(), edges.source.numpy(), g.numpy(), h.numpy(), out.numpy())
+        edge_loops.edge_dots(edges.indptr.numpy(), edges.source.numpy(), g.numpy(), h.numpy(), out.numpy())
         return out
     return torch.sum(g[edges.target] * h[edges.source], -1, out=out)
 
 
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _scores(sources, targets, source, target, out):  # pragma: no cover - compiled
-    for e in prange(len(sources)):
-        for k in range(out.shape[1]):
-            score = source[sources[e], k] + target[targets[e], k]
-            out[e, k] = score if score >= 0 else score * _SLOPE
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _scores_to_targets(indptr, sources, source, target, grad, out):  # pragma: no cover - compiled
-    for i in prange(len(indptr) - 1):
-        for k in range(out.shape[1]):
-            total = _ZERO
-            for e in range(indptr[i], indptr[i + 1]):
-                negative = source[sources[e], k] + target[i, k] <= 0
-                total += grad[e, k] * _SLOPE if negative else grad[e, k]
-            out[i, k] = total
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _scores_to_sources(ptr, edge, targets, source, target, grad, out):  # pragma: no cover - compiled
-    for j in prange(len(ptr) - 1):
-        for k in range(out.shape[1]):
-            total = _ZERO
-            for position in range(ptr[j], ptr[j + 1]):
-                e = edge[position]
-                negative = source[j, k] + target[targets[e], k] <= 0
-                total += grad[e, k] * _SLOPE if negative else grad[e, k]
-            out[j, k] = total
-
-
-@njit(parallel=True, nogil=True, cache=True)
-def _tops(indptr, score, top):  # pragma: no cover - compiled
-    for i in prange(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            for k in range(top.shape[1]):
-                top[i, k] = max(top[i, k], score[e, k])
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _exponentials(indptr, score, top, weight, total):  # pragma: no cover - compiled
-    for i in prange(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            for k in range(top.shape[1]):
-                weight[e, k] = np.exp(score[e, k] - top[i, k])
-                total[i, k] += weight[e, k]
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _divide(indptr, weight, total):  # pragma: no cover - compiled
-    for i in prange(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            for k in range(total.shape[1]):
-                weight[e, k] /= total[i, k]
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _add_means(indptr, grad, alpha, mean):  # pragma: no cover - compiled
-    for i in prange(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            for k in range(mean.shape[1]):
-                mean[i, k] += grad[e, k] * alpha[e, k]
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _centre(indptr, grad, alpha, mean, out):  # pragma: no cover - compiled
-    for i in prange(len(indptr) - 1):
-        for e in range(indptr[i], indptr[i + 1]):
-            for k in range(mean.shape[1]):
-                out[e, k] = alpha[e, k] * (grad[e, k] - mean[i, k])
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _weigh(indptr, sources, alpha, h, out):  # pragma: no cover - compiled
-    heads, channels = h.shape[1], h.shape[2]
-    for i in prange(len(indptr) - 1):
-        for k in range(heads):
-            for e in range(indptr[i], indptr[i + 1]):
-                weight, row = alpha[e, k], sources[e]
-                for c in range(channels):
-                    out[i, k, c] += weight * h[row, k, c]
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _weigh_back(ptr, edge, targets, alpha, h, out):  # pragma: no cover - compiled
-    heads, channels = h.shape[1], h.shape[2]
-    for j in prange(len(ptr) - 1):
-        for k in range(heads):
-            for position in range(ptr[j], ptr[j + 1]):
-                e = edge[position]
-                weight, row = alpha[e, k], targets[e]
-                for c in range(channels):
-                    out[j, k, c] += weight * h[row, k, c]
-
-
-@njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
-def _edge_dots(indptr, sources, grad, h, out):  # pragma: no cover - compiled
-    heads, channels = h.shape[1], h.shape[2]
-    for i in prange(len(indptr) - 1):
-        for k in range(heads):
-            for e in range(indptr[i], indptr[i + 1]):
-                row, dot = sources[e], _ZERO
-                for c in range(channels):
-                    dot += grad[i, k, c] * h[row, k, c]
-                out[e, k] = dot
+def _by_source(edges: EdgeBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return edges.by_source_ptr.numpy(), edges.by_source_edge.numpy(), edges.target.numpy()

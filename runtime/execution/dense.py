@@ -9,6 +9,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key, keep_mask
 from gnnplan.profiles.kernels.dense import matmul, transposed
+from gnnplan.profiles.kernels.heads import average_heads, spread_heads
 from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.sparse_rows import SparseRows
@@ -118,22 +119,9 @@ def _scale(c: Context, op: Operator) -> Execution:
 
 @executes("average_heads")
 def _average_heads(c: Context, op: Operator) -> Execution:
-    heads = op.attributes["heads"]
-
-    def run(x: Tensor) -> Tensor:
-        return torch.mean(
-            x.view(len(x), heads, x.shape[1] // heads), 1, out=pool.empty(x.device, len(x), x.shape[1] // heads)
-        )
-
-    return run
+    return lambda x: average_heads(x, op.attributes["heads"])
 
 
 @executes("spread_heads")
 def _spread_heads(c: Context, op: Operator) -> Execution:
-    heads = op.attributes["heads"]
-
-    def run(x: Tensor) -> Tensor:
-        out = pool.empty(x.device, len(x), heads, x.shape[1])
-        return torch.div(x[:, None, :].expand_as(out), heads, out=out).view(len(x), heads * x.shape[1])
-
-    return run
+    return lambda x: spread_heads(x, op.attributes["heads"])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from gnnplan.planner.program.parts import Operator
-from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edges import (
     edge_scores,
     edge_scores_backward,
@@ -15,6 +13,7 @@ from gnnplan.profiles.kernels.edges import (
     weigh,
     weigh_backward,
 )
+from gnnplan.profiles.kernels.heads import head_dots, head_dots_to_rows, head_dots_to_vector
 from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.dense import writable
@@ -42,45 +41,22 @@ def _aggregate(c: Context, op: Operator) -> Execution:
 
 @executes("dot")
 def _dot(c: Context, op: Operator) -> Execution:
-    heads = op.attributes["heads"]
-
-    def run(x: Tensor, vector: Tensor) -> Tensor:
-        h, v = x.view(len(x), heads, x.shape[1] // heads), vector.view(heads, -1)
-        out = pool.empty(x.device, len(x), heads)
-        for head in range(heads):
-            out[:, head] = h[:, head] @ v[head]
-        return out
-
-    return run
+    return lambda x, vector: head_dots(x, vector, op.attributes["heads"])
 
 
 @executes("dot_grad")
 def _dot_grad(c: Context, op: Operator) -> Execution:
-    heads, last = op.attributes["heads"], len(op.reads) - 1
+    last = len(op.reads) - 1
 
     def run(grad: Tensor, vector: Tensor, *base: Tensor) -> Tensor:
-        v = vector.view(1, heads, -1)
-        if base:
-            out = writable(op, last, base[0])
-            out.view(len(grad), heads, v.shape[2]).addcmul_(grad[:, :, None], v)
-            return out
-        out = pool.empty(grad.device, len(grad), vector.numel())
-        torch.mul(grad[:, :, None], v, out=out.view(len(grad), heads, v.shape[2]))
-        return out
+        return head_dots_to_rows(grad, vector, writable(op, last, base[0]) if base else None)
 
     return run
 
 
 @executes("dot_gram")
 def _dot_gram(c: Context, op: Operator) -> Execution:
-    heads = op.attributes["heads"]
-
-    def run(grad: Tensor, x: Tensor, vector: Tensor) -> Tensor:
-        h = x.view(len(x), heads, x.shape[1] // heads)
-        sums = [h[:, head].t() @ grad[:, head] for head in range(heads)]
-        return torch.stack(sums).view_as(vector)
-
-    return run
+    return lambda grad, x, vector: head_dots_to_vector(grad, x).view_as(vector)
 
 
 @executes("score")

@@ -237,8 +237,8 @@ def test_operators_never_seen_keep_their_tables(folder):
     """GCN shows no attention."""
     plan = plan_of(folder, "gcn")
     profile = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
-    assert profile.operators["gat_forward"] == plan.placement.profile_of(0).operators["gat_forward"]
-    assert "gat_forward" not in factors_of(profile)
+    assert profile.operators["weigh"] == plan.placement.profile_of(0).operators["weigh"]
+    assert "weigh" not in factors_of(profile)
     old = plan.placement.profile_of(0).operators["spmm"].points[0]
     new = profile.operators["spmm"].points[0]
     factor = factors_of(profile)["spmm"]
@@ -272,7 +272,7 @@ def test_calibrated_profiles_are_saved_and_loaded(folder, tmp_path):
 def test_residuals_are_the_errors_that_remain(folder):
     """One for each task, their mean size is the error after."""
     plan = plan_of(folder, "gat")
-    calibration = calibrate([(plan, measured(plan, {"gat_forward": 2.0}, noise=0.1))])
+    calibration = calibrate([(plan, measured(plan, {"weigh": 2.0}, noise=0.1))])
     residuals = calibration.residuals["here"]
     for correction in calibration.profiles["here"].corrections:
         assert len(residuals[correction.operator]) == correction.num_samples

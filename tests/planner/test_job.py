@@ -119,7 +119,10 @@ MISTAKES = {
     "fidelity": (f"fidelity = 'bitwise'\n{GRAPH}", "fidelity"),
     "pinned order": (f"{GRAPH}[pin]\nop_order = 'sideways'\n", "pin.op_order"),
     "pinned workers": (f"{GRAPH}[pin]\nnum_workers = 0\n", "pin.num_workers"),
-    "overlapped attention": (f"{GRAPH}[model]\nkind = 'gat'\n[pin]\noverlap = true\n", "pin.overlap cannot be true"),
+    "overlapped attention under weather": (
+        f"{GRAPH}[model]\nkind = 'gat'\n[pin]\noverlap = true\n[training.weather]\nkind = 'sleep'\n",
+        "attends to local and halo rows at once: leave out pin.overlap",
+    ),
     "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", 'write the line fidelity = "approximate"'),
     "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),

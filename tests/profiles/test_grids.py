@@ -6,6 +6,7 @@ import pytest
 
 from gnnplan.profiles.grids import GRIDS, temporary_bytes
 from gnnplan.profiles.operators import OPERATORS
+from gnnplan.profiles.over_edges import OF_ROWS, OF_SCORES
 
 BY_NAME = pytest.mark.parametrize("name", sorted(GRIDS))
 
@@ -55,7 +56,8 @@ def test_smallest_collective_holds_one_number():
     assert all(grid.collective_bytes[0] == 4.0 for grid in GRIDS.values())
 
 
-ATTENTION = pytest.mark.parametrize("operator", ["gat_forward", "gat_backward"])
+OVER_EDGES = {*OF_ROWS, *OF_SCORES}
+ATTENTION = pytest.mark.parametrize("operator", sorted(OVER_EDGES))
 ON_CUDA = pytest.mark.parametrize("name", ["quick", "cuda"])
 
 
@@ -79,7 +81,7 @@ def test_a_smaller_gpu_times_attention_over_fewer_rows(name, operator, memory_gi
     assert fewer["num_rows"] == all_of["num_rows"][: len(fewer["num_rows"])]
     assert fewer | {"num_rows": all_of["num_rows"]} == all_of
     for other in OPERATORS:
-        assert other.startswith("gat_") or grid.shapes(other) == whole.shapes(other)
+        assert other in OVER_EDGES or grid.shapes(other) == whole.shapes(other)
 
 
 @ON_CUDA

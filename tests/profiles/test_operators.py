@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnplan.profiles.grids import QUICK
-from gnnplan.profiles.operators import GAT_HEADS, NUM_WORDS, OPERATORS, Operator, random_csr, timed_call, words_csr
+from gnnplan.profiles.operands import NUM_WORDS, random_csr, words_csr
+from gnnplan.profiles.operators import OPERATORS, Operator, timed_call
+from gnnplan.profiles.over_edges import GAT_HEADS, OF_ROWS
 
 CPU = torch.device("cpu")
+NUM_EDGES = random_csr(64, 4).nnz
 ON_CPU = sorted(name for name, operator in OPERATORS.items() if not operator.cuda_only)
 PRODUCTS = {  # the result's shape of operators that return one
     "matmul_forward": (256, 8),
@@ -19,6 +22,13 @@ PRODUCTS = {  # the result's shape of operators that return one
     "matmul_grad_weight": (8, 8),
     "spmm": (256, 8),
     "spmm_features": (256, 8),
+    "weigh": (256, 8),
+    "weigh_transposed": (256, 8),
+    "head_dots": (256, GAT_HEADS),
+    "head_dots_to_rows": (256, 8),
+    "head_dots_to_vector": (GAT_HEADS, 2),
+    "average_heads": (256, 2),
+    "spread_heads": (256, 8),
     "gather_rows": (256, 8),
     "scatter_add_rows": (512, 8),
     "activation_forward": (32, 128),
@@ -40,14 +50,22 @@ def test_smallest_shape_runs_twice(name):
         assert tuple(first.shape) == tuple(second.shape) == PRODUCTS[name]
 
 
-@pytest.mark.parametrize("name", ["gat_forward", "gat_backward"])
+@pytest.mark.parametrize("name", sorted(OF_ROWS))
 def test_attention_keeps_the_total_width(name):
-    """A GAT shape's width counts all heads."""
-    call = OPERATORS[name].make((64, 4, 32), CPU)
-    result = call()
-    assert tuple(result[0].shape) == (64, 32)
-    if name == "gat_backward":
-        assert tuple(result[1].shape) == (1, GAT_HEADS, 32 // GAT_HEADS)
+    """A GAT shape's width counts all heads; what is made at edges has one number a head."""
+    result = OPERATORS[name].make((64, 4, 32), CPU)()
+    assert tuple(result.shape) == ((NUM_EDGES, GAT_HEADS) if name == "edge_dots" else (64, 32))
+
+
+@pytest.mark.parametrize("heads", [1, 8])
+def test_scores_have_as_many_heads_as_the_shape_says(heads):
+    """At edges one number each, and backward at rows."""
+    for name in ("edge_softmax", "edge_softmax_backward"):
+        (result,) = OPERATORS[name].make((64, 4, heads), CPU)()
+        assert tuple(result.shape) == (NUM_EDGES, heads)
+    assert tuple(OPERATORS["edge_scores"].make((64, 4, heads), CPU)().shape) == (NUM_EDGES, heads)
+    at_ends = OPERATORS["edge_scores_backward"].make((64, 4, heads), CPU)()
+    assert [tuple(each.shape) for each in at_ends] == [(64, heads)] * 2
 
 
 def test_dropout_operator_drops():

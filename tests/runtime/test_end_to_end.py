@@ -119,6 +119,20 @@ def test_model_loads_into_pyg(trained):
         assert measured.accuracy[name] == pytest.approx(float(right[mask].mean()))
 
 
+def test_attention_overlaps_its_exchanges_where_that_is_pinned(cluster, tmp_path):
+    """Local scores are made beside the exchange, and every loss is the same."""
+    traces = []
+    for overlap in (False, True):
+        job = job_of("gat")
+        job = job.model_copy(update={"pin": job.pin.model_copy(update={"overlap": overlap})})
+        plan = api.plan(job, cluster, tmp_path / "plan.json")
+        assert ("overlap" in {chosen.technique for chosen in plan.choices}) == overlap
+        with warm.runs():
+            traces.append(api.run(tmp_path / "plan.json", tmp_path / f"run_{overlap}", timeout_s=60))
+        assert {span.task for span in traces[-1].spans} == {span.task for span in api.simulate(plan).spans}
+    assert traces[0].losses == traces[1].losses
+
+
 def _with_memory(cluster, memory_bytes: int):
     """The cluster with devices that have so much."""
     host = cluster.hosts[0]

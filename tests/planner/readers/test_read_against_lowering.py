@@ -82,16 +82,15 @@ def test_they_are_the_same_where_exchanges_use_the_processor(quota, overlap, mon
         assert [task.charged for task in charged] == [task.worker for task in charged]
 
 
-def test_attention_sends_the_same_and_costs_more():
-    """Its kernels are not profiled one by one yet: parts count the measured kernel whole, and what is beside it."""
+def test_attention_sends_the_same_and_costs_nearly_the_same():
+    """Tasks of a program start one by one; local and halo rows are put together by the lowering alone."""
     placement = placement_of(3)
     case = Case("gat", 3)
     cycle, old = case.cycle(), case.old(placement)
     found, wanted = (seconds_by_worker(each) for each in (schedule_of(cycle, "train", placement), old.lower()))
     np.testing.assert_array_equal(sent_bytes(cycle, "train"), old.sent_bytes)
     np.testing.assert_allclose(found[1], wanted[1], rtol=CLOSE)
-    assert (wanted[0] < found[0]).all()
-    assert (found[0] < 2.5 * wanted[0]).all()
+    np.testing.assert_allclose(found[0], wanted[0], rtol=0.05)
 
 
 def test_features_that_are_kept_travel_in_the_setup():

@@ -36,6 +36,8 @@ VALUES = {
     **dense("row", "r1", WIDTH),
     **dense("loss", "r1", 1),
     **dense("alpha", "edges:far", HEADS),
+    **dense("scored", "halo", HEADS),
+    **dense("marks", "own", HEADS),
     **dense("counts", "r2", 2),
 }
 CYCLE = Cycle(
@@ -173,19 +175,77 @@ def test_activations_are_copied_first_where_they_may_not_overwrite(dropout, tabl
     assert found == pytest.approx(T4(f"{table}_backward", OWN * WIDTH).seconds + T4.copy(OWN * WIDTH).seconds)
 
 
-def test_attention_has_the_measured_kernels_seconds_and_is_a_guess():
-    """Forward as a whole; backward its two halves add up to it."""
-    shape = {"block": "far", "heads": HEADS}
-    forward = price("weigh", ("alpha", "halo"), ("x",), **shape)
-    assert forward.seconds == T4("gat_forward", OWN, 300 / OWN, WIDTH).seconds
-    backward = (
-        price("weigh", ("alpha", "x"), ("halo",), back=True, **shape),
-        price("weigh_grad", ("x", "halo"), ("alpha",), **shape),
-    )
-    assert sum(part.seconds for part in backward) == T4("gat_backward", OWN, 300 / OWN, WIDTH).seconds
-    elementwise = price("softmax", ("alpha",), ("alpha",), blocks=("far",), heads=HEADS)
-    assert elementwise.seconds == T4("add", 300 * HEADS).seconds
-    assert all(each.unprofiled for each in (forward, *backward, elementwise))
+SHAPE = {"block": "far", "heads": HEADS}
+
+
+def test_scores_are_priced_by_targets_edges_and_sources():
+    """There and back; a softmax reads no sources, and all its blocks' edges."""
+    gathered = (OWN, 300, HEADS, HALO)
+    assert price("score", ("scored", "marks"), ("alpha",), **SHAPE) == T4.gathered("edge_scores", *gathered)
+    back = price("score_grad", ("alpha", "scored", "marks"), ("scored", "marks"), **SHAPE)
+    assert back == T4.gathered("edge_scores_backward", *gathered)
+    for kind, table in (("softmax", "edge_softmax"), ("softmax_grad", "edge_softmax_backward")):
+        one = T4(table, OWN, 300 / OWN, HEADS)
+        assert price(kind, ("alpha",), ("alpha",), blocks=("far",), heads=HEADS).seconds == one.seconds
+        both = price(kind, ("alpha", "alpha"), ("alpha", "alpha"), blocks=("far", "far"), heads=HEADS)
+        assert both.seconds == 2 * one.seconds
+
+
+def test_weighted_sums_are_cleared_where_there_is_no_base():
+    """Like the sums that they were measured to be added to."""
+    added = price("weigh", ("alpha", "halo", "y"), ("x",), inplace=2, base=True, **SHAPE)
+    assert added == T4.gathered("weigh", OWN, 300, WIDTH, HALO)
+    alone = price("weigh", ("alpha", "halo"), ("x",), **SHAPE)
+    assert alone.seconds == pytest.approx(added.seconds + T4.copy(OWN * WIDTH / 2).seconds)
+    back = price("weigh", ("alpha", "x"), ("halo",), back=True, **SHAPE).seconds
+    measured = T4.gathered("weigh_transposed", OWN, 300, WIDTH, HALO).seconds
+    assert back == pytest.approx(measured + T4.copy(HALO * WIDTH / 2).seconds)
+    assert price("weigh_grad", ("x", "halo"), ("alpha",), **SHAPE) == T4.gathered("edge_dots", OWN, 300, WIDTH, HALO)
+
+
+@pytest.mark.parametrize(("num_threads", "shape"), [(1, (OWN, 300, WIDTH, HALO)), (2, (HALO, 300, WIDTH, OWN))])
+def test_on_the_way_back_threads_go_from_source_to_source(num_threads, shape, monkeypatch):
+    """One alone goes from target to target."""
+    asked = []
+    monkeypatch.setattr(OperatorCosts, "gathered", lambda _, table, *shape: asked.append((table, shape)) or ZERO)
+    profile = T4.profile.model_copy(update={"device_kind": "cpu", "num_threads": num_threads})
+    op = Operator("key", "weigh", ("alpha", "x"), ("halo",), {**SHAPE, "back": True})
+    COSTS["weigh"](CYCLE, op, 0, replace(T4, profile=profile))
+    assert asked == [("weigh_transposed", shape)]
+
+
+def test_rows_of_heads_are_priced_by_their_whole_width():
+    """Products with a vector a head and their gradients; the mean over heads and its gradient."""
+    assert price("dot", ("x", "row"), ("marks",), heads=HEADS) == T4("head_dots", OWN, WIDTH)
+    gram = price("dot_gram", ("marks", "x", "row"), ("row",), 1, heads=HEADS)
+    assert gram == T4("head_dots_to_vector", 2 * OWN, WIDTH)
+    added = T4("head_dots_to_rows", OWN, WIDTH)
+    assert price("dot_grad", ("marks", "row", "x"), ("y",), inplace=2, heads=HEADS, base=True) == added
+    copied = price("dot_grad", ("marks", "row", "x"), ("y",), heads=HEADS, base=True)
+    assert copied.seconds == pytest.approx(added.seconds + T4.copy(OWN * WIDTH).seconds)
+    assert price("average_heads", ("x",), ("marks",), heads=HEADS) == T4("average_heads", OWN, WIDTH)
+    assert price("spread_heads", ("marks",), ("x",), 1, heads=HEADS) == T4("spread_heads", 2 * OWN, WIDTH)
+
+
+@pytest.mark.parametrize("heads", [2, 8])
+def test_rows_with_other_heads_than_were_measured_are_a_guess(heads):
+    """Of as wide rows; scores have heads for an axis."""
+    shape = {"block": "far", "heads": heads}
+    known = {
+        "weigh": (("alpha", "halo"), ("x",)),
+        "weigh_grad": (("x", "halo"), ("alpha",)),
+        "dot": (("x", "row"), ("marks",)),
+        "dot_gram": (("marks", "x", "row"), ("row",)),
+        "dot_grad": (("marks", "row"), ("y",)),
+        "average_heads": (("x",), ("marks",)),
+    }
+    for kind, (reads, writes) in known.items():
+        found, wanted = price(kind, reads, writes, **shape), price(kind, reads, writes, **SHAPE)
+        assert found == replace(wanted, unprofiled=True)
+        assert not wanted.unprofiled
+    score, wanted = (price("score", ("scored", "marks"), ("alpha",), block="far", heads=h) for h in (heads, HEADS))
+    assert not score.unprofiled
+    assert (score.seconds > wanted.seconds) == (heads > HEADS)
 
 
 def test_exchanges_send_rows_of_the_senders_columns():

@@ -16,11 +16,11 @@ from gnnplan.profiles.errors import UserError
 GRAPH = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, num_features=8)
 
 
-def planned(tmp_path, kind: str = "gcn"):
+def planned(tmp_path, **pin):
     """A plan of two workers on catalog devices."""
     cluster = Cluster(hosts=(HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=2),)),))
-    pin = PinnedDecisions(num_workers=2)
-    api.plan(Job(graph=GRAPH, model=ModelSpec(kind=kind, hidden_channels=8), pin=pin), cluster, tmp_path / "plan.json")
+    pins = PinnedDecisions(num_workers=2, **pin)
+    api.plan(Job(graph=GRAPH, model=ModelSpec(hidden_channels=8), pin=pins), cluster, tmp_path / "plan.json")
     return Plan.load(tmp_path / "plan.json")
 
 
@@ -55,8 +55,8 @@ def test_show_prints_and_writes(tmp_path, capsys):
 
 
 def test_a_plan_without_a_program_says_so(tmp_path, capsys):
-    """Attention is still lowered layer by layer."""
-    planned(tmp_path, "gat")
+    """Replicas are still lowered layer by layer."""
+    planned(tmp_path, dependencies="cache")
     assert cli.main(["show", str(tmp_path / "plan.json")]) == 2
     assert "no explicit program yet" in capsys.readouterr().err
 

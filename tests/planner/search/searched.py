@@ -24,7 +24,7 @@ CLUSTERS = {
     "mixed": [("rtx-3090", 1, 1), ("gtx-1650", 1, 2)],
     "contrary": [("h100-sxm", 1, 1), ("rtx-2060", 2, 1), ("v100", 1, 1)],
 }
-KINDS = ["gcn", "sage", "gin", "tagcn"]
+KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
 
 
 def placement_of(name, *, memory_bytes=None, bytes_per_s=1e12):

@@ -386,7 +386,7 @@ def test_the_bound_of_pruned_plans_holds_without_any_cut_edge():
 
 
 def test_exchanges_are_overlapped_where_that_is_faster():
-    """On a slow network a free search overlaps and beats both; a pin decides alone; GAT and one worker cannot."""
+    """On a slow network a free search overlaps and beats both; a pin decides alone. GAT needs it; one worker cannot."""
     epochs_s = {}
     for overlap in (None, True, False):
         problem = problem_of(pin={"overlap": overlap, "balance": "speed"}, bytes_per_s=1e8)

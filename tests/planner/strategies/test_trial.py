@@ -62,12 +62,14 @@ def test_less_to_do_takes_less_time():
         ("gcn", DEVICES, None, (False, True)),
         ("gcn", DEVICES, True, (True,)),
         ("gcn", DEVICES, False, (False,)),
-        ("gat", DEVICES, True, (False,)),
+        ("gat", DEVICES, None, (False,)),
+        ("gat", DEVICES, True, (True,)),
+        ("gat", DEVICES, False, (False,)),
         ("gcn", ALONE, True, (False,)),
     ],
 )
 def test_exchanges_are_overlapped_where_some_can_be(kind, devices, overlap, expected):
-    """A pin decides alone, but not for attention, nor for who has nobody to exchange with."""
+    """A pin decides alone, but not for who has nobody to exchange with; attention overlaps where it is pinned."""
     problem = problem_of(kind=kind, devices=devices)
     assert overlap_options(pinned(problem, overlap=overlap)) == expected
 
