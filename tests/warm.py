@@ -7,6 +7,7 @@ may start them here.
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -98,6 +99,7 @@ def _context():
 
 def _work(module: str, arguments: list[str], variables: dict[str, str], output: Connection) -> None:
     """In the child: what `python -m module` does, with its output going to the parent."""
+    gc.freeze()  # what is imported stays: a test that collects garbage need not look through it
     os.environ.clear()
     os.environ.update(variables | dict.fromkeys(_THREADS, "1"))
     for descriptor in (1, 2):
