@@ -24,7 +24,7 @@ from gnnplan.planner.steps import LayerDecision, build_program, num_hops
 from gnnplan.profiles.agents import HostGroup
 from tests.warm import launch
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(500)]  # some thirty trainings of three workers
+pytestmark = pytest.mark.distributed
 
 WORKER = """
 import gc, os, sys

@@ -19,7 +19,7 @@ from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
 from tests.warm import launch
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 
 HERE = str(Path(__file__).parent)
 WORKER = """
