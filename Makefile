@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/gnnplan demo -o out/demo
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

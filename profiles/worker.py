@@ -6,7 +6,7 @@ import argparse
 import os
 
 from gnnplan.profiles.grids import GRIDS
-from gnnplan.profiles.torchrun import local_device, process_group, start_worker, worker_parser
+from gnnplan.profiles.torchrun import importing, leave, local_device, process_group, start_worker, worker_parser
 
 
 def main() -> None:
@@ -17,9 +17,10 @@ def main() -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    import torch_geometric.nn  # noqa: F401  resident in a training worker, so counted as its base
+    with importing():
+        import torch_geometric.nn  # noqa: F401  resident in a training worker, so counted as its base
 
-    from gnnplan.profiles.profiler import measure_as_worker, profile_path
+        from gnnplan.profiles.profiler import measure_as_worker, profile_path
 
     with process_group(local_device(), arguments.timeout_s):
         profile = measure_as_worker(arguments.grid)
@@ -29,3 +30,4 @@ def _run(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gnnplan.profiles.torchrun import start_worker, worker_parser
+from gnnplan.profiles.torchrun import importing, leave, start_worker, worker_parser
 
 
 def main() -> None:
@@ -16,10 +16,12 @@ def main() -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from gnnplan.runtime.mini_batch.job_worker import run_worker
+    with importing():
+        from gnnplan.runtime.mini_batch.job_worker import run_worker
 
     run_worker(arguments.job, arguments.folder, timeout_s=arguments.timeout_s)
 
 
 if __name__ == "__main__":
     main()
+    leave()

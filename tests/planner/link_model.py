@@ -1,6 +1,7 @@
 """A cluster of which every second is known, and the profiles that the profiler makes of it."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,6 +71,7 @@ class LinkModel:
         seconds = self.seconds(4 * counts) * (2 if pattern.name == "all_reduce" else 1)
         return CollectiveTiming(Timing(seconds, seconds / 100, 5), Timing(seconds / 10, 0.0, 5))
 
+    @cache  # noqa: B019  there are a dozen models, and each is asked for its profiles many times
     def profiles(self):
         """Of every host, with the tables that its first worker makes of what the profiler times."""
         first_of_host = [int(np.flatnonzero(self.host_of == host)[0]) for host in self.host_of]

@@ -1,4 +1,4 @@
-"""Workers of a test's own, through torchrun."""
+"""Workers of a test's own."""
 
 import os
 from pathlib import Path
@@ -10,8 +10,12 @@ from gnnplan.profiles.launch import launch
 ROOT = Path(__file__).parents[2]
 
 
-def launched(module, source, folder, how, num_workers=3):
-    """Runs the source as `module` with `folder how`; returns its events by rank, and the error that ended it."""
+def launched(module, source, folder, how, num_workers=3, *, launch=launch):
+    """Runs the source as `module` with `folder how`; returns its events by rank, and the error that ended it.
+
+    Args:
+        launch: starts the workers: through torchrun, or warm.
+    """
     (folder / f"{module}.py").write_text(source)
     events, error = [], None
     paths = [str(folder), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]

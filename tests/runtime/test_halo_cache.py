@@ -22,9 +22,9 @@ from gnnplan.planner.shapes import worker_shapes
 from gnnplan.planner.shard import cut_shard
 from gnnplan.planner.steps import LayerDecision, build_program, num_hops
 from gnnplan.profiles.agents import HostGroup
-from gnnplan.profiles.launch import launch
+from tests.warm import launch
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(500)]  # some thirty trainings of three workers
+pytestmark = pytest.mark.distributed
 
 WORKER = """
 import gc, os, sys

@@ -140,22 +140,23 @@ with reporting_errors(folder, rank):
 """
 
 
-def no_region_is_left(within_s=20.0):
-    """Whether no process has a region in its memory, nor any file is one; killed ones take a moment to end."""
+def no_region_is_left(folder, within_s=20.0):
+    """Whether no process of a run has a region in its memory, nor any file is one; killed ones take a moment to end."""
     end_s = time.monotonic() + within_s
-    while found := regions_held():
+    while found := regions_held(folder):
         if time.monotonic() > end_s:
             raise AssertionError(found)
         time.sleep(0.05)
     return True
 
 
-def regions_held():
-    """Processes that have a region in their memory, and files of one."""
+def regions_held(folder):
+    """Processes whose command names the folder and that have a region in their memory, and files of one."""
     held = []
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
-            held += [str(maps)] if REGION_NAME in maps.read_text() else []
+            is_of_run = str(folder).encode() in (maps.parent / "cmdline").read_bytes()
+            held += [str(maps)] if is_of_run and REGION_NAME in maps.read_text() else []
         except OSError:
             continue
     return held + [str(path) for folder in ("/dev/shm", "/tmp") for path in Path(folder).glob(f"*{REGION_NAME}*")]
@@ -170,7 +171,7 @@ def test_the_workers_of_a_host_share_one_region_and_leave_none(tmp_path, how):
     assert all(event["maps"] > 0 for event in events)
     assert (error is None) == (how == "to the end")
     assert error is None or error.startswith("worker 1 was ended by SIGKILL")
-    assert no_region_is_left()
+    assert no_region_is_left(tmp_path)
 
 
 @pytest.mark.distributed
@@ -179,4 +180,4 @@ def test_a_host_without_room_for_its_region_ends_the_run(tmp_path):
     events, error = launched("a_region_worker", WORKER, tmp_path, "too small")
     assert {event["rank"] for event in events} <= {2}  # alone on its host
     assert error.startswith("this host's region for halo rows takes")
-    assert no_region_is_left()
+    assert no_region_is_left(tmp_path)

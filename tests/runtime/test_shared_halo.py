@@ -37,7 +37,7 @@ def plan_of(profile, path, *, epochs=5, **host):
     cluster = Cluster(
         hosts=(HostSpec(name="here", devices=(device,), **host),), device_link=Link(bytes_per_s=1e6, latency_s=1e-5)
     )
-    pin = PinnedDecisions(op_order="multiply_first", refresh_interval=3, balance="speed")
+    pin = PinnedDecisions(op_order="multiply_first", refresh_interval=3, balance="speed", num_workers=2)
     model = ModelSpec(hidden_channels=8)
     job = Job(graph=GRAPH, model=model, training=TrainingSpec(epochs=epochs), fidelity="stale", pin=pin)
     return api.plan(job, cluster, path)
@@ -73,7 +73,7 @@ def test_it_runs_as_simulated(profile, tmp_path):
     comparison = api.compare(predicted, measured)
     assert comparison.only_predicted == comparison.only_measured == ()
     assert measured.losses[-1] < measured.losses[0]
-    assert no_region_is_left()
+    assert no_region_is_left(tmp_path / "run")
 
 
 def worker_of(folder, rank):
@@ -103,7 +103,7 @@ def test_a_worker_that_dies_with_rows_in_the_region_is_named(profile, tmp_path):
     with pytest.raises(RunFailedError, match="worker 1 was ended by SIGKILL"):
         api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60, on_event=kill)
     assert killed
-    assert no_region_is_left()
+    assert no_region_is_left(tmp_path / "run")
     assert not (tmp_path / "run" / "measured.json").exists()
 
 

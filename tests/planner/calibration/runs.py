@@ -63,9 +63,11 @@ def takes(plan, task, factors):
     return sum(s * factors.get((profile, o), factors.get(o, 1.0)) for o, s in task.parts)
 
 
-def tasks_of(plan, epoch):
-    """What is run in an epoch."""
-    return lower_plan(plan, refresh=epoch % plan.refresh_interval == 0).tasks
+def tasks_of(plan, epochs):
+    """What is run in every epoch."""
+    refreshes = [epoch % plan.refresh_interval == 0 for epoch in range(epochs)]
+    tasks = {refresh: lower_plan(plan, refresh=refresh).tasks for refresh in set(refreshes)}
+    return [tasks[refresh] for refresh in refreshes]
 
 
 def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S, epochs=7, seed=0, pace=None):
@@ -80,9 +82,9 @@ def measured(plan, factors=None, *, noise=0.0, wait_s=0.0, overhead_s=OVERHEAD_S
     """
     factors, rng, pace = factors or {}, np.random.default_rng(seed), pace or {}
     spans, longest_s = [], 0.0
-    for epoch in range(epochs):
+    for epoch, run in enumerate(tasks_of(plan, epochs)):
         clock_s = wait_s * rng.random(plan.num_workers)
-        for _, group in groupby(tasks_of(plan, epoch), key=lambda task: task.key):
+        for _, group in groupby(run, key=lambda task: task.key):
             tasks = list(group)
             noisy = np.exp(noise * rng.standard_normal(len(tasks)))
             paces = [pace.get((task.key, task.worker), 1.0) for task in tasks]

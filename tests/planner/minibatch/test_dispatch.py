@@ -29,7 +29,7 @@ def test_no_extreme_is_better(stage, num_batches, cpu_slots, gpu_slots):
     assert simulate(stage, plan.buffers, num_batches).epoch_s == plan.epoch_s
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(TIMES, st.integers(450, 1500), st.sampled_from([1, 7]))
 def test_no_extreme_is_better_of_a_long_epoch(stage, num_batches, num_threads):
     """Where most is left out, it matters which side makes that."""

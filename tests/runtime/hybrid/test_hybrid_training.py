@@ -20,7 +20,7 @@ from gnnplan.runtime.reference import INPUT_LAYER, build_optimizer, build_pyg_mo
 from tests.planner.hybrid.shares import AFTER, FIRST, ONCE, Shares
 from tests.warm import launch
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 
 EPOCHS = 12
 N = 90

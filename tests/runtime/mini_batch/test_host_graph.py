@@ -8,6 +8,7 @@ from gnnplan.planner.job import NpzGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.runtime.mini_batch.host_graph import load_host_graph
 from gnnplan.runtime.sampling.loader import NeighborLoader
+from tests import warm
 from tests.runtime.launched import launched
 from tests.runtime.mini_batch.job_graphs import GRAPH, as_data, digest
 
@@ -77,7 +78,7 @@ with reporting_errors(folder, rank):
 @pytest.mark.distributed
 def test_the_workers_of_a_host_share_one_graph(tmp_path):
     """What one writes the other reads, and only the first has loaded it; another host has its own."""
-    events, error = launched("a_graph_worker", WORKER, tmp_path, "to the end")
+    events, error = launched("a_graph_worker", WORKER, tmp_path, "to the end", launch=warm.launch)
     assert error is None
     assert [event["loads"] for event in events] == [1, 0, 1]
     assert [event["maps"] > 0 for event in events] == [True, True, False]

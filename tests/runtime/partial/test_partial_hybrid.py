@@ -19,7 +19,7 @@ from gnnplan.profiles.machine import Link
 from tests.planner.layered import make_plan
 from tests.warm import launch
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 
 HERE = str(Path(__file__).parent)
 WORKER = """

@@ -11,6 +11,7 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.planner.weather.sleeps import planned_sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
+from tests import warm
 
 pytestmark = pytest.mark.distributed
 
@@ -42,7 +43,8 @@ def ran(tmp_path_factory):
     api.plan(job, cluster, folder / "plan.json")
     plan = Plan.load(folder / "plan.json")
     events = []
-    measured = api.run(folder / "plan.json", folder / "run", timeout_s=60, on_event=events.append)
+    with warm.runs():
+        measured = api.run(folder / "plan.json", folder / "run", timeout_s=60, on_event=events.append)
     return plan, api.simulate(plan), measured, events
 
 

@@ -20,7 +20,7 @@ from gnnplan.planner.steps import LayerDecision
 from gnnplan.profiles.agents import HostGroup
 from tests.warm import launch
 
-pytestmark = [pytest.mark.distributed, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.distributed
 
 HERE = str(Path(__file__).parent)
 WORKER = """
