@@ -145,7 +145,7 @@ def test_gpus_keep_their_overhead_and_short_tasks_say_nothing(tmp_path):
 def test_epochs_that_reuse_halo_rows_do_not_mislead(folder):
     """A stale plan's run, as predicted but for one slower operator, gives that factor alone, and the same overhead."""
     plan = plan_of(folder, "gcn", interval=3)
-    assert plan.layered.fidelity == "stale(3)"
+    assert plan.fidelity == "stale(3)"
     profile = calibrate([(plan, measured(plan, {"spmm": 2.0}))]).profiles["here"]
     found = {name: correction.factor for name, correction in corrections(profile).items()}
     assert found.pop("spmm") == pytest.approx(2.0, rel=0.05)
