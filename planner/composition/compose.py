@@ -45,7 +45,7 @@ def compose(forward: Cycle, choices: Sequence[Choice], situation: Situation, opt
         raise UserError("; ".join(refused))
     chosen = _Chosen(choices, situation)
     cycle = _concrete(chosen.rewrite(Stage.FORWARD, forward))
-    cycle = split_placed(chosen.laid_out(cycle, chosen.labels()), situation.memo.of("cuts", dict))
+    cycle = split_placed(chosen.laid_out(cycle, chosen.labels()), situation.memo.cut("blocks", dict))
     for stage in (Stage.SPLIT, Stage.ONCE):
         cycle = chosen.rewrite(stage, cycle)
     cycle = differentiate(cycle, optimizer)

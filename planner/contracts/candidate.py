@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,13 @@ class Candidate:
     setting: Setting
     choices: tuple[Choice, ...]
     cycle: Cycle
+
+    def without_arrays(self) -> Candidate:
+        """What readers say of it, and its choices, without what was cut for it."""
+        read = {name: getattr(self, name) for name in ("schedules", "epoch_s", "memory", "missing_bytes")}
+        other = replace(self, cycle=replace(self.cycle, arrays=None))
+        other.__dict__.update(read)  # where cached properties keep what they found
+        return other
 
     def choice(self, name: str) -> Choice | None:
         """What was chosen of a technique (None: it takes no part)."""

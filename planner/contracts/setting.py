@@ -19,14 +19,31 @@ from gnnplan.planner.program.cycle import Cycle
 T = TypeVar("T")
 
 
-class Memo(dict[Hashable, Any]):
-    """What was costly to make in one search, by what it was made of."""
+class Memo:
+    """What was costly to make in one search, by what it was made of.
 
-    def of(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What stands under a key; made where it is asked for the first time."""
-        if key not in self:
-            self[key] = make()
-        return self[key]
+    What was cut along a layout is as large as the graph, so it is forgotten where several other layouts came after it.
+    """
+
+    def __init__(self) -> None:
+        self._lasting: dict[Hashable, Any] = {}
+        self._cut: dict[Hashable, Any] = {}
+
+    def lasting(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What stands under a key; made where it is asked for the first time, and kept for the whole search."""
+        if key not in self._lasting:
+            self._lasting[key] = make()
+        return self._lasting[key]
+
+    def cut(self, key: Hashable, make: Callable[[], T]) -> T:
+        """As `lasting`, of what is large: it may be made again."""
+        if key not in self._cut:
+            self._cut[key] = make()
+        return self._cut[key]
+
+    def forget_cuts(self) -> None:
+        """Lets go of what was cut."""
+        self._cut.clear()
 
 
 @dataclass(frozen=True)

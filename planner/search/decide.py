@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,9 +15,11 @@ from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.models.forward import Task, forward_cycle
+from gnnplan.planner.program.cycle import Program
 from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.readers.scaled import on_share
 from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.search.descent import Descent, is_better
 from gnnplan.planner.search.workers import subsets
 from gnnplan.planner.simulator.bounds import Bound
@@ -87,11 +89,10 @@ class _Search:
     def run(self) -> Found:
         base = setting_of(self.job, self.placement, self.graph)
         alone = self._alone(base)
-        rate_of = {profile: _least_rate_s(each, len(self._workers)) for profile, each in alone.items()}
-        rates_s = [rate_of[worker.profile] for worker in self._workers]
+        rates_s, bounds_s = (self._rates_s(alone, bare=bare) for bare in (False, True))
         best: Candidate | None = None
         for ranks in self._sets(rates_s):
-            least_s = 1 / sum(1 / rates_s[rank] for rank in ranks)
+            least_s = _together_s(bounds_s[rank] for rank in ranks)
             if best and best.fits and least_s >= best.epoch_s:
                 continue  # its work alone takes longer, shared out without loss
             found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best)
@@ -99,8 +100,18 @@ class _Search:
         assert best
         if not best.fits:
             raise NoPlanFitsError(_nearest_miss(best))
-        seconds = 1 / sum(1 / rate_s for rate_s in rates_s)
-        return Found(best, self._looked_at, Bound(seconds, "compute of all workers, perfectly balanced"))
+        bound = Bound(_together_s(bounds_s), "compute of all workers, perfectly balanced")
+        return Found(best, self._looked_at, bound)
+
+    def _rates_s(self, alone: Mapping[str, Sequence[Candidate]], *, bare: bool) -> list[float]:
+        """Of every worker the least seconds per whole graph.
+
+        Args:
+            bare: for a bound, so without what a plan may leave out: where rows are reused, sums backward.
+        """
+        bare = bare and self.job.pin.refresh_interval > 1
+        rate_of = {profile: _least_rate_s(each, len(self._workers), bare=bare) for profile, each in alone.items()}
+        return [rate_of[worker.profile] for worker in self._workers]
 
     @property
     def _workers(self):
@@ -136,21 +147,36 @@ def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...])
     return replace(base, placement=base.placement.of(ranks), rates_s=rates_s)
 
 
-def _least_rate_s(alone: Sequence[Candidate], num_workers: int) -> float:
+def _together_s(rates_s: Iterable[float]) -> float:
+    """Seconds in which workers of these rates work through the graph, if each has its part without loss."""
+    return 1 / sum(1 / rate_s for rate_s in rates_s)
+
+
+def _least_rate_s(alone: Sequence[Candidate], num_workers: int, *, bare: bool) -> float:
     """Least seconds per whole graph at which a worker works through a share of it, over shares and choices."""
     shares = [1.0]
     while shares[-1] > 1 / (4 * num_workers):
         shares.append(shares[-1] / 2)
-    return min(_share_s(candidate, share) / share for candidate in alone for share in shares)
+    return min(_share_s(candidate, share, bare=bare) / share for candidate in alone for share in shares)
 
 
-def _share_s(candidate: Candidate, share: float) -> float:
+def _share_s(candidate: Candidate, share: float, *, bare: bool) -> float:
     """Simulated seconds of an epoch of one worker on a share of the graph that has no halo."""
-    if share == 1.0:
-        return candidate.epoch_s
     cycle, setting = on_share(candidate.cycle, share), candidate.setting
-    schedules = (schedule_of(cycle, name, setting.placement, setting.costs) for name in candidate.shares)
-    return float(np.dot(list(candidate.shares.values()), [play_epochs(each).median_epoch_s for each in schedules]))
+    seconds = 0.0
+    for name, of_all in candidate.shares.items():
+        schedule = schedule_of(cycle, name, setting.placement, setting.costs)
+        if bare:
+            schedule = _without_sums_back(schedule, cycle.programs[name])
+        seconds += of_all * play_epochs(schedule).median_epoch_s
+    return seconds
+
+
+def _without_sums_back(schedule: Schedule, program: Program) -> Schedule:
+    """The schedule, whose gradients are summed over edges in no time."""
+    free = {op.key for op in program if "block" in op.attributes and op.attributes.get("back")}
+    tasks = [replace(task, seconds=0.0) if task.key in free else task for task in schedule.tasks]
+    return Schedule(schedule.num_workers, tasks, schedule.quotas)
 
 
 def _nearest_miss(nearest: Candidate) -> str:

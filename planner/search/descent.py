@@ -50,7 +50,7 @@ class Descent:
                 best = self._pairs(best)
             if not is_better(best, before, _LEAST_GAIN):
                 break
-        return self._without_idle(best)
+        return self.evaluator.whole(self._without_idle(self.evaluator.whole(best)))
 
     def _without_idle(self, best: Candidate) -> Candidate:
         """The best without techniques that gain nothing."""
@@ -95,6 +95,7 @@ class Descent:
     def _each(self, best: Candidate, among: Sequence[AnyTechnique]) -> Candidate:
         """The best, with each technique's choice in turn changed to its best one."""
         for each in among:
+            best = self.evaluator.whole(best)
             for option in each.options(self.setting, best):
                 candidate = self._changed(best, each, option)
                 if candidate and is_better(candidate, best):
@@ -113,6 +114,7 @@ class Descent:
 
     def _pairs(self, best: Candidate) -> Candidate:
         """The best, or what is better than it by two changes that may each be worse alone."""
+        best = self.evaluator.whole(best)
         changes = [(each.name, option) for each in self._others for option in each.options(self.setting, best)]
         plain = [change for change in changes if not (change[1] and change[1].arrays)]
         for candidate in self._of_pairs(best, plain):

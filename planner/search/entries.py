@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,9 +27,8 @@ def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) 
             continue
         ids = cycle.arrays.ids[values[name].space]  # type: ignore[union-attr]
         key = ("entries", hop, *(each.tobytes() for each in ids))
-        if key not in memo:
-            memo[key] = tuple(_entries(each, hop, graph, matrix) for each in ids)
-        values[name] = replace(values[name], num_entries=memo[key])
+        sizes = memo.lasting(key, partial(_entries_of_each, ids, hop, graph, matrix))
+        values[name] = replace(values[name], num_entries=sizes)
     return replace(cycle, values=values)
 
 
@@ -40,6 +41,10 @@ def _hops(cycle: Cycle) -> dict[str, int]:
             for name in made:
                 hops[name] = max((hops.get(read, 0) for read in op.reads), default=0) + (op.kind == "aggregate")
     return hops
+
+
+def _entries_of_each(ids: Sequence[np.ndarray], hop: int, graph: Graph, matrix: sp.csr_matrix) -> tuple[int, ...]:
+    return tuple(_entries(each, hop, graph, matrix) for each in ids)
 
 
 def _entries(ids: np.ndarray, hop: int, graph: Graph, matrix: sp.csr_matrix) -> int:

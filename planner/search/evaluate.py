@@ -11,33 +11,52 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.fidelity import up_to
 from gnnplan.planner.contracts.setting import Setting
-from gnnplan.planner.contracts.technique import Situation
+from gnnplan.planner.contracts.technique import LAYOUT, Situation
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sharing import share_equal_arrays
 from gnnplan.planner.search.entries import with_entries
-from gnnplan.planner.techniques.registry import techniques
+from gnnplan.planner.techniques.registry import technique, techniques
+
+_MOST_LAYOUTS = 3  # whose cut arrays are held at a time
 
 
 @dataclass
 class Evaluator:
-    """Makes candidates of one setting, and keeps those it made."""
+    """Makes candidates of one setting. Of those it made it keeps what readers say, without the arrays."""
 
     setting: Setting
     _made: dict[frozenset, Candidate | None] = field(default_factory=dict)
+    _layouts: set[tuple] = field(default_factory=set)
 
     def candidate(self, choices: Sequence[Choice]) -> Candidate | None:
-        """What the choices come to; None where they may not be chosen together, or not under the job's fidelity."""
+        """What the choices come to; None where they may not be chosen together, or not under the job's fidelity.
+
+        It has arrays where it is asked for the first time, and later where it is asked for by `whole`.
+        """
         key = frozenset(choice.key for choice in choices)
-        if key not in self._made:
-            is_refused = refusals(choices, up_to(self.setting.job.fidelity))
-            candidate = None if is_refused else compose_candidate(self.setting, choices)
-            self._made[key] = candidate if candidate and _is_played(candidate.cycle) else None
-        return self._made[key]
+        if key in self._made:
+            return self._made[key]
+        found = None if refusals(choices, up_to(self.setting.job.fidelity)) else self._composed(choices)
+        self._made[key] = found.without_arrays() if found else None
+        return found
+
+    def whole(self, candidate: Candidate) -> Candidate:
+        """The candidate with arrays."""
+        return candidate if candidate.cycle.arrays else compose_candidate(self.setting, candidate.choices)
 
     def looked_at(self) -> Iterator[Candidate]:
-        """All candidates that were made, in the order in which they were asked for."""
+        """All candidates that were made, in the order in which they were asked for, without arrays."""
         return (candidate for candidate in self._made.values() if candidate)
+
+    def _composed(self, choices: Sequence[Choice]) -> Candidate | None:
+        layouts = {choice.key for choice in choices if LAYOUT in technique(choice.technique).claims}
+        if len(self._layouts | layouts) > _MOST_LAYOUTS:
+            self.setting.memo.forget_cuts()
+            self._layouts = set()
+        self._layouts |= layouts
+        found = compose_candidate(self.setting, choices)
+        return found if _is_played(found.cycle) else None
 
 
 def _is_played(cycle: Cycle) -> bool:
@@ -56,5 +75,5 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
     training, place, memo = setting.job.training, setting.placement, setting.memo
     situation = Situation(setting.job.model, setting.num_workers, place.host_of, memo=memo)
     optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
-    cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.of("digests", dict))
+    cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.cut("digests", dict))
     return Candidate(setting, tuple(choices), with_entries(cycle, setting.graph, setting.matrix, memo))

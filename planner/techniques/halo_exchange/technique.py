@@ -102,11 +102,11 @@ def _cut(setting: Setting, decision: Sharing) -> Choice:
         shares, method = decision.shares, decision.partitioner
         return partition(graph.num_nodes, graph.edge_index, setting.num_workers, method, shares, seed=0)
 
-    return Choice("halo_exchange", decision, {"part": setting.memo.of(key, cut)})
+    return Choice("halo_exchange", decision, {"part": setting.memo.lasting(key, cut)})
 
 
 def _share(cycle: Cycle, decision: Sharing, situation: Situation, labels: Labels) -> Cycle:
     part = situation.arrays["part"]
     # The array stands in the memo too, so that no other one is taken for it.
-    _, cutter = situation.memo.of(("cutter", id(part)), lambda: (part, Cutter(part, situation.num_workers)))
+    _, cutter = situation.memo.cut(("cutter", id(part)), lambda: (part, Cutter(part, situation.num_workers)))
     return share_rows(cycle, cutter.under(labels))
