@@ -19,13 +19,11 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec
 from gnnplan.planner.emulation.emulate import WeatherKeeper
 from gnnplan.planner.emulation.weather import Weather
 from gnnplan.planner.job import Job, TrainingSpec
-from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.weather.conditions import Conditions, fair, under_sleeps
-from gnnplan.planner.weather.play import Waiting, aligned_sections, play
-from gnnplan.planner.weather.simulate import spells_of
+from gnnplan.planner.weather.simulate import player_of, spells_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import RunFailedError
@@ -247,9 +245,7 @@ def simulated_lengths_s(plan: Plan, weather: RunWeather) -> np.ndarray:
 
     Workers that would decide again stay with their plan.
     """
-    sections = aligned_sections(lower_plan(plan), plan.prediction.epoch_s)
-    waiting = Waiting.of(plan.decision.partial) if plan.decision.partial else None
-    return play(sections, _conditions(plan, weather), waiting).epoch_s[1:]
+    return player_of(plan).play(_conditions(plan, weather)).epoch_s[1:]
 
 
 def _conditions(plan: Plan, weather: RunWeather) -> Conditions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -293,3 +293,15 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
         refresh,
         plan.decision.overlap,
     ).lower()
+
+
+def lower_cycle(plan: Plan) -> list[Schedule]:
+    """The schedules of the epochs that a plan plays over and over, in their order; equal ones are one object."""
+    cache = plan.decision.cache
+    kinds = [lower_plan(plan, refresh=refresh) for refresh in ((True, False) if cache.is_stale else (True,))]
+    return in_cycle(kinds, cache)
+
+
+def in_cycle(kinds: Sequence[Schedule], cache: CacheDecision) -> list[Schedule]:
+    """Schedules of each kind of epoch in a cycle's order: one that sends all rows, then those that reuse some."""
+    return [kinds[0], *list(kinds[1:]) * (cache.refresh_interval - 1)]
