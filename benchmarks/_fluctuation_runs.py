@@ -76,9 +76,11 @@ def slug(name: str) -> str:
 
 
 def with_training(plan: Plan, **changes: object) -> Plan:
-    """The same decisions for another training; without a program, which weather cannot be put on yet."""
+    """The same decisions for a training of another length, weather or seed; of these its program has the seed alone."""
+    assert changes.keys() <= {"epochs", "weather", "seed"}, f"a program is made anew for other {', '.join(changes)}"
     training = plan.job.training.model_copy(update=changes)
-    return plan.model_copy(update={"job": plan.job.model_copy(update={"training": training}), "cycle": None})
+    cycle = plan.cycle.model_copy(update={"seed": training.seed}) if plan.cycle else None
+    return plan.model_copy(update={"job": plan.job.model_copy(update={"training": training}), "cycle": cycle})
 
 
 def profiled(scale: Scale, folder: Path) -> Cluster:

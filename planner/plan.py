@@ -102,7 +102,7 @@ def has_program(job: Job, decision: FullBatchDecision) -> bool:
     """Whether a decision is written as an explicit program. The others are still lowered layer by layer."""
     is_plain = job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
     # Attention's operators over edges are not profiled one by one yet.
-    return is_plain and job.model.kind != "gat" and job.training.weather is None
+    return is_plain and job.model.kind != "gat"
 
 
 class WorkerLoad(Contract):
