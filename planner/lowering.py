@@ -297,11 +297,18 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
 
 def lower_cycle(plan: Plan) -> list[Schedule]:
     """The schedules of the epochs that a plan plays over and over, in their order; equal ones are one object."""
-    cache = plan.decision.cache
-    kinds = [lower_plan(plan, refresh=refresh) for refresh in ((True, False) if cache.is_stale else (True,))]
-    return in_cycle(kinds, cache)
+    order = epoch_order(plan.cycle.order if plan.cycle else (), plan.decision.cache)
+    kinds = [lower_plan(plan, refresh=kind == 0) for kind in range(max(order) + 1)]
+    return [kinds[kind] for kind in order]
 
 
-def in_cycle(kinds: Sequence[Schedule], cache: CacheDecision) -> list[Schedule]:
-    """Schedules of each kind of epoch in a cycle's order: one that sends all rows, then those that reuse some."""
-    return [kinds[0], *list(kinds[1:]) * (cache.refresh_interval - 1)]
+def epoch_order(programs: Sequence[str], cache: CacheDecision) -> list[int]:
+    """Of which kind each epoch is that is played over and over: 0 sends all rows, 1 reuses some.
+
+    Args:
+        programs: that the epochs play (empty: they are lowered layer by layer).
+    """
+    if programs:
+        names = list(dict.fromkeys(programs))
+        return [names.index(name) for name in programs]
+    return [0] + [1] * (cache.refresh_interval - 1) if cache.is_stale else [0]

@@ -12,7 +12,7 @@ from gnnplan.planner.cluster import Cluster, Placement, resolve
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.joint_cache.decision import CacheDecision
-from gnnplan.planner.lowering import in_cycle, lower_plan
+from gnnplan.planner.lowering import epoch_order, lower_plan
 from gnnplan.planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, Prediction, WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
@@ -64,7 +64,8 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     halo = strategy.halo(problem, decided.part, decided.pruned)
     prediction = _prediction(schedules, loads, strategy.bound(problem), cache)
     partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
-    weather = under_weather(job, in_cycle(schedules, cache), prediction.epoch_s, partial)
+    in_order = [schedules[kind] for kind in epoch_order(cycle.order if cycle else (), cache)]
+    weather = under_weather(job, in_order, prediction.epoch_s, partial)
     plan = Plan(
         schema_version=Plan.VERSION,
         job=job,

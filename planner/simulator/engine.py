@@ -4,7 +4,8 @@ At one instant the engine alternates two steps until neither changes anything: f
 that is due ends (its resource is free again, its successors may become ready), then every free
 resource takes the first of its ready tasks, in order of (ready time, task index). A task of a
 group holds its resource from there on and starts when the last member of its group holds its own.
-The outcome depends on nothing but the schedule and the durations.
+Work takes its duration at a resource's fair rate, and longer while the rate is lower (`at_rates`).
+The outcome depends on nothing but the schedule, the durations and the rates.
 """
 
 from __future__ import annotations
