@@ -20,13 +20,11 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec
 from gnnplan.planner.emulation.emulate import WeatherKeeper
 from gnnplan.planner.emulation.weather import Weather
 from gnnplan.planner.job import Job, TrainingSpec
-from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.weather.conditions import Conditions, fair, under_sleeps
-from gnnplan.planner.weather.play import Waiting, aligned_sections, play
-from gnnplan.planner.weather.simulate import spells_of
+from gnnplan.planner.weather.simulate import player_of, spells_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import RunFailedError
@@ -79,9 +77,11 @@ def slug(name: str) -> str:
 
 
 def with_training(plan: Plan, **changes: object) -> Plan:
-    """The same decisions for another training; without a program, which weather cannot be put on yet."""
+    """The same decisions for a training of another length, weather or seed; of these its program has the seed alone."""
+    assert changes.keys() <= {"epochs", "weather", "seed"}, f"a program is made anew for other {', '.join(changes)}"
     training = plan.job.training.model_copy(update=changes)
-    return plan.model_copy(update={"job": plan.job.model_copy(update={"training": training}), "cycle": None})
+    cycle = plan.cycle.model_copy(update={"seed": training.seed}) if plan.cycle else None
+    return plan.model_copy(update={"job": plan.job.model_copy(update={"training": training}), "cycle": cycle})
 
 
 def profiled(scale: Scale, folder: Path) -> Cluster:
@@ -141,7 +141,7 @@ def _plan_under(case: Case, calm: Plan, cluster: Cluster, scale: Scale) -> None:
     told = weather.sleeps or weather.told
     epochs = scale.sleep_epochs if weather.sleeps else _num_epochs(calm, weather, scale)
     under = with_training(calm, epochs=epochs, weather=told)
-    if told and calm.layered.partial:
+    if told and calm.decision and calm.decision.partial:
         under = _planned(under.job, cluster, case.plan_path)
     if weather.sleeps is None:
         under = with_training(under, epochs=_num_epochs(under, weather, scale))
@@ -164,7 +164,7 @@ def _num_epochs(plan: Plan, weather: RunWeather, scale: Scale) -> int:
 
 def adjusts(plan: Plan) -> bool:
     """Whether workers decide again while the plan runs."""
-    return plan.layered.dependencies.adjust == "online"
+    return plan.decision is not None and plan.decision.dependencies.adjust == "online"
 
 
 def run_case(case: Case, cluster: Cluster, scale: Scale) -> None:
@@ -248,9 +248,7 @@ def simulated_lengths_s(plan: Plan, weather: RunWeather) -> np.ndarray:
 
     Workers that would decide again stay with their plan.
     """
-    sections = aligned_sections(lower_plan(plan), plan.prediction.epoch_s)
-    waiting = Waiting.of(plan.layered.partial) if plan.layered.partial else None
-    return play(sections, _conditions(plan, weather), waiting).epoch_s[1:]
+    return player_of(plan).play(_conditions(plan, weather)).epoch_s[1:]
 
 
 def _conditions(plan: Plan, weather: RunWeather) -> Conditions:

@@ -349,8 +349,6 @@ class Job(Document):
             )
         if pin.partial_reduce and pin.refresh_interval > 1:
             raise ValueError("pin.partial_reduce and pin.refresh_interval both reuse halo rows; set one of them only")
-        if self.training.weather and pin.refresh_interval > 1:
-            raise ValueError("training.weather is simulated without a refresh interval; leave out pin.refresh_interval")
         if pin.partial_reduce and pin.overlap:
             raise ValueError("pin.partial_reduce waits for each exchange by itself; leave out pin.overlap")
         return self

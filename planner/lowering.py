@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -293,3 +293,22 @@ def lower_plan(plan: Plan, *, refresh: bool = True) -> Schedule:
         refresh,
         plan.layered.overlap,
     ).lower()
+
+
+def lower_cycle(plan: Plan) -> list[Schedule]:
+    """The schedules of the epochs that a plan plays over and over, in their order; equal ones are one object."""
+    order = epoch_order(plan.cycle.order if plan.cycle else (), plan.decision.cache if plan.decision else NO_CACHE)
+    kinds = [lower_plan(plan, refresh=kind == 0) for kind in range(max(order) + 1)]
+    return [kinds[kind] for kind in order]
+
+
+def epoch_order(programs: Sequence[str], cache: CacheDecision) -> list[int]:
+    """Of which kind each epoch is that is played over and over: 0 sends all rows, 1 reuses some.
+
+    Args:
+        programs: that the epochs play (empty: they are lowered layer by layer).
+    """
+    if programs:
+        names = list(dict.fromkeys(programs))
+        return [names.index(name) for name in programs]
+    return [0] + [1] * (cache.refresh_interval - 1) if cache.is_stale else [0]

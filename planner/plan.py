@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
@@ -106,8 +106,7 @@ class FullBatchDecision(Contract):
 
 def has_program(job: Job, decision: FullBatchDecision) -> bool:
     """Whether a decision is written as an explicit program. The others are still lowered layer by layer."""
-    is_plain = job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
-    return is_plain and job.training.weather is None
+    return job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
 
 
 class Chosen(Contract):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import scipy.sparse as sp
@@ -12,8 +14,10 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
+from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program.project import attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
+from gnnplan.planner.weather.sleeps import planned_sleeps_s
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
@@ -36,6 +40,7 @@ class ProgramTrainer:
         assert plan.cycle is not None
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
+        self.sleeps_s = planned_sleeps_s(plan, rank)
         facts, recorder = plan.graph, Recorder(device)
         self.net: BasicGNN = build_pyg_model(
             plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed
@@ -51,12 +56,17 @@ class ProgramTrainer:
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""
-        order = self.cycle.order
+        name = self.cycle.order[epoch % len(self.cycle.order)]
         start_s = self.recorder.begin(traced)
-        results = self.executor.run(order[epoch % len(order)], epoch)
+        results = self.executor.run(name, epoch, self._sleeps(name, epoch))
         end_s = self.recorder.end()
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
+
+    def _sleeps(self, name: str, epoch: int) -> dict[str, Callable[[], None]]:
+        """What the weather has this worker sleep in an epoch: half of it before each half of the program."""
+        half_s = float(self.sleeps_s[epoch]) / 2
+        return dict.fromkeys(half_begins(self.cycle.programs[name]), lambda: time.sleep(half_s)) if half_s else {}
 
     def evaluate(self) -> dict[str, float]:
         """Share right (micro-F1 for multi-label jobs) over the whole graph, per mask that is not empty."""

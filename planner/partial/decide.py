@@ -7,7 +7,8 @@ import numpy as np
 from gnnplan.planner.job import Job
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.partial.rule import majority
-from gnnplan.planner.weather.play import Waiting, figures, replicas_of
+from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting
+from gnnplan.planner.weather.play import figures, replicas_of
 from gnnplan.planner.weather.sections import Sections
 from gnnplan.profiles.errors import UserError
 
@@ -57,7 +58,7 @@ def choose_partial_reduce(
         drawn = [conditions_of(1 + replica) for replica in range(_NUM_REPLICAS)]  # 0 is what the run itself meets
         p95_s = {
             (k, a): figures(
-                sections, drawn.__getitem__, Waiting(a, k, min_group, closing_epochs), _NUM_REPLICAS
+                PartialEpochs(sections, Waiting(a, k, min_group, closing_epochs)), drawn.__getitem__, _NUM_REPLICAS
             ).p95_run_epoch_s
             for k in stalenesses
             for a in alphas

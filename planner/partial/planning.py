@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gnnplan.planner.halo import Halo
@@ -13,7 +15,9 @@ from gnnplan.planner.partial.memory import mailbox_bytes_of, mean_bytes, on_devi
 from gnnplan.planner.plan import Plan, WorkerLoad
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.weather.model import WeatherFigures
-from gnnplan.planner.weather.play import Waiting, aligned_sections, figures, replicas_of
+from gnnplan.planner.weather.partial_epochs import aligned_sections
+from gnnplan.planner.weather.play import figures, replicas_of
+from gnnplan.planner.weather.simulate import player
 
 
 def without_kept_rows(job: Job) -> Job:
@@ -38,13 +42,13 @@ def planned_partial_reduce(
 
 
 def under_weather(
-    job: Job, schedule: Schedule, epoch_s: float, partial: PartialReduceDecision | None
+    job: Job, cycle: Sequence[Schedule], epoch_s: float, partial: PartialReduceDecision | None
 ) -> WeatherFigures | None:
-    """Epochs under the job's weather; None where it names none."""
+    """Epochs that follow each other over and over under the job's weather; None where it names none."""
     if job.training.weather is None:
         return None
-    conditions_of = replicas_of(job.training.weather, schedule.num_workers, job.training.epochs, epoch_s)
-    return figures(aligned_sections(schedule, epoch_s), conditions_of, Waiting.of(partial) if partial else None)
+    conditions_of = replicas_of(job.training.weather, cycle[0].num_workers, job.training.epochs, epoch_s)
+    return figures(player(cycle, epoch_s, partial), conditions_of)
 
 
 def with_mailboxes(plan: Plan) -> Plan:

@@ -9,6 +9,7 @@ import numpy as np
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.lowering import epoch_order
 from gnnplan.planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, WorkerLoad
 from gnnplan.planner.program.document import CycleDocument
@@ -51,7 +52,8 @@ def make_layered_plan(
     halo = strategy.halo(problem, decided.part, decided.pruned)
     prediction = prediction_of(schedules, loads, strategy.bound(problem), cache.refresh_interval)
     partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
-    weather = under_weather(job, schedules[0], prediction.epoch_s, partial)
+    in_order = [schedules[kind] for kind in epoch_order(cycle.order if cycle else (), cache)]
+    weather = under_weather(job, in_order, prediction.epoch_s, partial)
     plan = Plan(
         schema_version=Plan.VERSION,
         job=job,

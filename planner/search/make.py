@@ -10,6 +10,7 @@ from gnnplan.planner.cluster import Cluster, Placement, resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.partial.planning import under_weather
 from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
 from gnnplan.planner.program.document import CycleDocument
@@ -44,7 +45,7 @@ def is_layered(job: Job, placement: Placement) -> bool:
     pin = job.pin
     shares_memory = any(placement.region_bytes) and max(Counter(placement.host_of).values()) > 1
     is_pinned = pin.partial_reduce is not None or pin.dependencies != "communicate" or pin.prune != "none"
-    return is_pinned or shares_memory or job.training.weather is not None
+    return is_pinned or shares_memory
 
 
 def named(plan: Plan, path: Path) -> Plan:
@@ -57,6 +58,9 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
     best = found.best
     placement, partition = best.setting.placement, Partition.of(best.choices)
     loads = loads_of(best.cycle, placement, best.memory)
+    prediction = prediction_of([*best.schedules.values()], loads, found.bound, len(best.cycle.order))
+    in_order = [best.schedules[name] for name in best.cycle.order]
+    weather = under_weather(job, in_order, prediction.epoch_s, None)
     plan = Plan(
         schema_version=Plan.VERSION,
         job=job,
@@ -64,7 +68,7 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
         graph=GraphFacts.of(graph),
         choices=tuple(map(Chosen.of, best.choices)),
         cycle=CycleDocument.of(best.cycle),
-        prediction=prediction_of([*best.schedules.values()], loads, found.bound, len(best.cycle.order)),
+        prediction=prediction.model_copy(update={"weather": weather}),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=tuple(_considered(found.looked_at)),

@@ -4,7 +4,8 @@ At one instant the engine alternates two steps until neither changes anything: f
 that is due ends (its resource is free again, its successors may become ready), then every free
 resource takes the first of its ready tasks, in order of (ready time, task index). A task of a
 group holds its resource from there on and starts when the last member of its group holds its own.
-The outcome depends on nothing but the schedule and the durations.
+Work takes its duration at a resource's fair rate, and longer while the rate is lower (`at_rates`).
+The outcome depends on nothing but the schedule, the durations and the rates.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.event_loop import Ints, Tables, Workspace, make_workspace, play_once, play_replicas
+from gnnplan.planner.simulator.rates import NEVER_NS, fair_rates
 
 _MAX_SHOWN_KEYS = 8
 
@@ -34,12 +36,14 @@ class CompiledSchedule:
         duration_ns: [T] predicted durations, seconds rounded to the nearest nanosecond; on a resource
             with a quota the processor time in them.
         share: [T] of its seconds that a task spends running: 1 but under a quota.
+        worker: [T].
     """
 
     labels: tuple[str, ...]
     tables: Tables
     duration_ns: Ints
     share: NDArray[np.float64]
+    worker: Ints
 
 
 @dataclass(frozen=True)
@@ -81,17 +85,22 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
     charge_s = np.array([task.processor_s for task in tasks], dtype=np.float64)
     quota_ns, period_ns, phase_ns, share_of = _quota_tables(schedule)
     share = share_of[resource]
+    change_ns, rates = fair_rates(schedule.num_resources)
     _check((share < 1) & (group >= 0), labels, "a group's task cannot run under a quota")
     _check(~(np.isfinite(charge_s) & (charge_s >= 0)), labels, "processor_s must be finite and >= 0")
     _check((charged >= 0) & (group < 0), labels, "only a group's task can be charged to a resource")
     _check((charged < -1) | (charged >= schedule.num_resources), labels, "charged to a resource that does not exist")
     _check(_shares_resource_with_its_group(group, resource), labels, "its group needs one resource twice")
+    duration_ns = np.rint(seconds * share * 1e9).astype(np.int64)
+    charge_ns = np.rint(charge_s * 1e9).astype(np.int64)
+    is_free = (charged >= 0) & (quota_ns[charged] == 0)
+    charge_ns[is_free] = np.minimum(charge_ns, _least_of_group(duration_ns, group))[is_free]
     tables = Tables(
-        successor_start=_offsets(sources, len(tasks)),
+        successor_start=offsets(sources, len(tasks)),
         successors=targets[np.argsort(sources, kind="stable")],
         num_predecessors=fan_in,
         resource=resource,
-        queue_start=_offsets(resource, schedule.num_resources),
+        queue_start=offsets(resource, schedule.num_resources),
         group=group,
         group_start=group_start,
         group_members=group_members,
@@ -99,14 +108,18 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
         period_ns=period_ns,
         phase_ns=phase_ns,
         charged=charged,
-        charge_ns=np.rint(charge_s * 1e9).astype(np.int64),
+        charge_ns=charge_ns,
+        change_ns=change_ns,
+        share=rates,
     )
-    return CompiledSchedule(labels, tables, np.rint(seconds * share * 1e9).astype(np.int64), share)
+    worker = np.array([task.worker for task in tasks], dtype=np.int64)
+    return CompiledSchedule(labels, tables, duration_ns, share, worker)
 
 
 def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
     """The same tasks with a resource of their own each: its makespan is the critical path."""
     num_tasks = len(compiled.labels)
+    change_ns, share = fair_rates(num_tasks)
     own = compiled.tables._replace(
         resource=np.arange(num_tasks, dtype=np.int64),
         queue_start=np.arange(num_tasks + 1, dtype=np.int64),
@@ -114,8 +127,27 @@ def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
         period_ns=np.ones(num_tasks, dtype=np.int64),
         phase_ns=np.zeros(num_tasks, dtype=np.int64),
         charged=np.full(num_tasks, -1, dtype=np.int64),
+        change_ns=change_ns,
+        share=share,
     )
     return replace(compiled, tables=own)
+
+
+def at_rates(compiled: CompiledSchedule, change_ns: Ints, share: NDArray[np.float64]) -> CompiledSchedule:
+    """The same tasks on resources whose rates change.
+
+    A task runs at its resource's rate, a group at that of whichever of its members' lasts longest, and what is charged
+    to a resource at that one's. Under a quota each period has a share of the quota.
+
+    Args:
+        change_ns: [R, C] moments at which each resource's rate changes, ascending; `NEVER_NS` where there are fewer.
+        share: [R, C + 1] in (0, 1], of the fair rate: before the first change, and after each.
+    """
+    size = compiled.tables.queue_start.size - 1
+    assert change_ns.shape == (size, share.shape[1] - 1), (change_ns.shape, share.shape, size)
+    assert share.size == 0 or (share.min() > 0 and share.max() <= 1), "shares must lie in (0, 1]"
+    ended = np.concatenate([change_ns, np.full((size, 1), NEVER_NS)], axis=1)
+    return replace(compiled, tables=compiled.tables._replace(change_ns=ended, share=np.ascontiguousarray(share)))
 
 
 def play(compiled: CompiledSchedule, duration_ns: Ints | None = None) -> Timeline:
@@ -165,6 +197,11 @@ def play_many(compiled: CompiledSchedule, duration_ns: Ints, num_epochs: int = 1
     return end_ns
 
 
+def offsets(ids: Ints, num_ids: int) -> Ints:
+    """int64 [num_ids + 1]: where each id's entries begin, once entries are in the order of their ids."""
+    return np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=num_ids))]).astype(np.int64)
+
+
 def _check(is_wrong: NDArray[np.bool_], labels: tuple[str, ...], fault: str) -> None:
     if is_wrong.any():
         raise ValueError(f"{labels[int(np.argmax(is_wrong))]}: {fault}")
@@ -187,17 +224,20 @@ def _quota_tables(schedule: Schedule) -> tuple[Ints, Ints, Ints, NDArray[np.floa
     return quota_ns, period_ns, phase_ns, share
 
 
-def _offsets(ids: Ints, num_ids: int) -> Ints:
-    return np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=num_ids))]).astype(np.int64)
-
-
 def _group_tables(raw_group: Ints) -> tuple[Ints, Ints, Ints]:
     members = np.flatnonzero(raw_group >= 0)
     ids, dense = np.unique(raw_group[members], return_inverse=True)
     group = np.full(raw_group.size, -1, dtype=np.int64)
     group[members] = dense
     by_group = members[np.argsort(dense, kind="stable")].astype(np.int64)
-    return group, _offsets(dense.astype(np.int64), ids.size), by_group
+    return group, offsets(dense.astype(np.int64), ids.size), by_group
+
+
+def _least_of_group(duration_ns: Ints, group: Ints) -> Ints:
+    """Of every task the shortest duration in its group; its own where it has none."""
+    least_ns = np.full(group.max(initial=-1) + 1, NEVER_NS)
+    np.minimum.at(least_ns, group[group >= 0], duration_ns[group >= 0])
+    return np.where(group >= 0, np.append(least_ns, 0)[group], duration_ns)
 
 
 def _shares_resource_with_its_group(group: Ints, resource: Ints) -> NDArray[np.bool_]:

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from gnnplan.planner.simulator.rates import NEVER_NS, end_at_rates, end_of_work, end_under_quota
+
 Ints = NDArray[np.int64]
 
 
@@ -27,7 +29,9 @@ class Tables(NamedTuple):
         period_ns: [R].
         phase_ns: [R] of the period that has passed at time 0.
         charged: [T] resource whose processor time the task uses meanwhile, or -1.
-        charge_ns: [T].
+        charge_ns: [T], where no quota limits that resource at most what the group takes.
+        change_ns: [R, C + 1] moments at which a resource's rate changes, ascending, then never.
+        share: [R, C + 1] in (0, 1], of its fair rate until each of these.
     """
 
     successor_start: Ints
@@ -43,6 +47,8 @@ class Tables(NamedTuple):
     phase_ns: Ints
     charged: Ints
     charge_ns: Ints
+    change_ns: Ints
+    share: NDArray[np.float64]
 
 
 class Workspace(NamedTuple):
@@ -62,6 +68,7 @@ class Workspace(NamedTuple):
     running: Ints
     period_of: Ints
     used_ns: Ints
+    is_steady: NDArray[np.bool_]
 
 
 def make_workspace(tables: Tables) -> Workspace:
@@ -89,6 +96,7 @@ def make_workspace(tables: Tables) -> Workspace:
         running=per_resource(),
         period_of=per_resource(),
         used_ns=per_resource(),
+        is_steady=per_resource(np.bool_),
     )
 
 
@@ -135,34 +143,18 @@ def _touch(touched, is_touched, resource, num_touched):
 
 
 @njit(cache=True, nogil=True)
-def _end_under_quota(now, work_ns, quota_ns, period_ns, phase_ns, period_of, used_ns, resource):
-    """When `work_ns` of processor time that begins now is done, if each period has `quota_ns` of it.
-
-    What earlier tasks used of the current period is gone; what they left is not carried over.
-    """
-    quota, length, now = quota_ns[resource], period_ns[resource], now + phase_ns[resource]
-    period, used = now // length, 0
-    if period_of[resource] >= period:  # later where a charge has used up periods to come
-        period, used = period_of[resource], used_ns[resource]
-        now = max(now, period * length)
-    left = min(quota - used, (period + 1) * length - now)
-    if work_ns <= left:
-        end, used = now + work_ns, used + work_ns
-    else:
-        work_ns -= left
-        num_full = (work_ns - 1) // quota
-        period += 1 + num_full
-        used = work_ns - num_full * quota
-        end = period * length + used
-    period_of[resource] = period
-    used_ns[resource] = used
-    return end - phase_ns[resource]
-
-
-@njit(cache=True, nogil=True)
 def _run(running, num_running, end_ns, task):
     _push(running, 0, num_running, end_ns, task)
     return num_running + 1
+
+
+@njit(cache=True, nogil=True)
+def _slowest_end(now, work_ns, members, resource_of, change_ns, share):
+    """When work that a group begins now is done: by the member whose rates have it last longest."""
+    end = now
+    for member in members:
+        end = max(end, end_of_work(now, work_ns, change_ns, share, resource_of[member]))
+    return end
 
 
 @njit(cache=True, nogil=True)
@@ -177,6 +169,7 @@ def _reset(tables, work):
     work.is_touched[:] = False
     work.num_arrived[:] = 0
     work.period_of[:] = -1
+    work.is_steady[:] = (tables.change_ns[:, 0] == NEVER_NS) & (tables.share[:, 0] == 1.0)
 
 
 @njit(cache=True, nogil=True)
@@ -188,9 +181,9 @@ def play_once(tables, work, duration_ns):
     # The loop reads local arrays: fetching one from a tuple counts references, at five times the cost.
     successor_start, successors, num_predecessors, resource_of = tables[:4]
     queue_start, group_of, group_start, group_members = tables[4:8]
-    quota_ns, period_ns, phase_ns, charged, charge_ns = tables[8:]
+    quota_ns, period_ns, phase_ns, charged, charge_ns, change_ns, share = tables[8:]
     num_waiting_for, ready_ns, arrive_ns, start_ns, end_ns = work[:5]
-    queue, queue_size, busy, touched, is_touched, num_arrived, running, period_of, used_ns = work[5:]
+    queue, queue_size, busy, touched, is_touched, num_arrived, running, period_of, used_ns, is_steady = work[5:]
     _reset(tables, work)
     num_touched, num_running, num_ended, now = 0, 0, 0, 0
     for task in range(duration_ns.size):
@@ -211,29 +204,43 @@ def play_once(tables, work, duration_ns):
             arrive_ns[task] = now
             group = group_of[task]
             if group < 0:
-                start_ns[task] = now
-                if quota_ns[resource] == 0:
-                    end_ns[task] = now + duration_ns[task]
-                else:
-                    work_ns = duration_ns[task]
-                    end_ns[task] = _end_under_quota(
-                        now, work_ns, quota_ns, period_ns, phase_ns, period_of, used_ns, resource
+                start_ns[task], work_ns = now, duration_ns[task]
+                if not is_steady[resource]:
+                    end = end_at_rates(
+                        now, work_ns, quota_ns, period_ns, phase_ns, period_of, used_ns, change_ns, share, resource
                     )
+                elif quota_ns[resource] > 0:
+                    end, _ = end_under_quota(
+                        now, work_ns, quota_ns[resource], NEVER_NS, period_ns, phase_ns, period_of, used_ns, resource
+                    )
+                else:
+                    end = now + work_ns
+                end_ns[task] = end
                 num_running = _run(running, num_running, end_ns, task)
                 continue
             num_arrived[group] += 1
             first, stop = group_start[group], group_start[group + 1]
             if num_arrived[group] == stop - first:
-                held_ns = now  # a member short of processor time holds up the others
+                held_ns, changes = now, False  # a member short of processor time holds up the others
                 for member in group_members[first:stop]:
-                    payer = charged[member]
-                    if payer >= 0 and quota_ns[payer] > 0:
-                        charge = charge_ns[member]
-                        end = _end_under_quota(now, charge, quota_ns, period_ns, phase_ns, period_of, used_ns, payer)
-                        held_ns = max(held_ns, end)
+                    payer, work_ns, end = charged[member], charge_ns[member], now
+                    changes = changes or not is_steady[resource_of[member]]
+                    if payer >= 0 and not is_steady[payer]:
+                        end = end_at_rates(
+                            now, work_ns, quota_ns, period_ns, phase_ns, period_of, used_ns, change_ns, share, payer
+                        )
+                    elif payer >= 0 and quota_ns[payer] > 0:
+                        end, _ = end_under_quota(
+                            now, work_ns, quota_ns[payer], NEVER_NS, period_ns, phase_ns, period_of, used_ns, payer
+                        )
+                    held_ns = max(held_ns, end)
                 for member in group_members[first:stop]:
-                    start_ns[member] = now
-                    end_ns[member] = max(now + duration_ns[member], held_ns)
+                    start_ns[member], work_ns = now, duration_ns[member]
+                    end = max(now + work_ns, held_ns)
+                    if changes:
+                        members = group_members[first:stop]
+                        end = max(end, _slowest_end(now, work_ns, members, resource_of, change_ns, share))
+                    end_ns[member] = end
                     num_running = _run(running, num_running, end_ns, member)
         if num_running == 0:
             return num_ended

@@ -10,6 +10,7 @@ import numpy as np
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.engine import compile_schedule, play
 from gnnplan.planner.simulator.event_loop import Ints
+from gnnplan.planner.simulator.on_end import on_end
 
 _PERIODS = 24  # of the longest quota, over which epochs are played
 _MOST_EPOCHS = 48
@@ -55,7 +56,7 @@ def play_epochs(schedule: Schedule) -> Epochs:
     Raises `ValueError` as `compile_schedule` and `play` do.
     """
     count = epochs_to_play(schedule)
-    timeline = play(compile_schedule(schedule.repeated(count)))
+    timeline = play(on_end([compile_schedule(schedule)] * count))
     shape = (count, len(schedule.tasks))
     times = [t.reshape(shape)[min(1, count - 1) :] for t in (timeline.arrive_ns, timeline.start_ns, timeline.end_ns)]
     begin_ns = times[0].min(1, keepdims=True) if schedule.tasks else 0

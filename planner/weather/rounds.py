@@ -1,4 +1,4 @@
-"""The compiled epochs behind `gnnplan.planner.weather.play`: one run under weather, step by step.
+"""The compiled epochs behind `gnnplan.planner.weather.partial_epochs`: one run under weather.
 
 A worker's whole epoch can be played as soon as it begins: what it waits for was sent by workers that began it
 together with it, or before. So rounds are played one after another, and a worker that is left behind keeps the
@@ -167,16 +167,6 @@ def _wait(state, w, section, epoch, alpha, staleness):
 
 
 @njit(cache=True, nogil=True)
-def _together(work, state, section):
-    """A collective: all wait for the last, and for the slowest link."""
-    start_s = state.now_s.max()
-    end_s = start_s
-    for w in range(state.now_s.size):
-        end_s = max(end_s, _end_of_work(start_s, work.transfer_s[section], work.change_s[w], work.link[w]))
-    state.now_s[:] = end_s
-
-
-@njit(cache=True, nogil=True)
 def _may_step_at(state, at_s, round_s, number, alpha, absence, min_group):
     """Whether some worker that is ready finds that the ready ones may step."""
     num_workers, num_ready, has_overdue = state.now_s.size, 0, True
@@ -238,18 +228,15 @@ def _begin(state, epoch):
 
 
 @njit(cache=True, nogil=True)
-def _propagate(work, state, epoch, is_blocking, alpha, staleness):
+def _propagate(work, state, epoch, alpha, staleness):
     """Forward and backward pass, to when each gradient is made; returns how old the oldest rows used are."""
     num_workers, num_exchanges, oldest = state.now_s.size, work.transfer_s.size - 1, 0
     for section in range(num_exchanges):
         _compute(work, state, section, epoch)
-        if is_blocking:
-            _together(work, state, section)
-        else:
-            _send(work, state, section)
-            for w in range(num_workers):
-                if state.is_new[w]:
-                    oldest = max(oldest, _wait(state, w, section, epoch, alpha, staleness))
+        _send(work, state, section)
+        for w in range(num_workers):
+            if state.is_new[w]:
+                oldest = max(oldest, _wait(state, w, section, epoch, alpha, staleness))
         _measure(state, section, state.section_s, epoch)
         for w in range(num_workers):
             if state.is_new[w]:
@@ -282,17 +269,14 @@ def _step(work, state, round_s, number):
 
 
 @njit(cache=True, nogil=True)
-def play_run(work, state, is_blocking, alpha, max_staleness, min_group, closing_from, end_s, num_members, oldest):
-    """Plays a run of E epochs and fills, by epoch, when its step has ended, by how many, and the oldest rows used.
-
-    Blocking, every exchange is a collective among all, as in plain halo exchange.
-    """
+def play_run(work, state, alpha, max_staleness, min_group, closing_from, end_s, num_members, oldest):
+    """Plays a run of E epochs and fills, by epoch, when its step has ended, by how many, and the oldest rows used."""
     num_epochs, round_s = end_s.size, 0.0
     for epoch in range(num_epochs):
-        staleness = 0 if is_blocking else _staleness_of(epoch, closing_from, max_staleness)
-        absence = 0 if is_blocking else _absence_of(epoch, closing_from, max_staleness)
+        staleness = _staleness_of(epoch, closing_from, max_staleness)
+        absence = _absence_of(epoch, closing_from, max_staleness)
         _begin(state, epoch)
-        oldest_rows = _propagate(work, state, epoch, is_blocking, alpha, staleness)
+        oldest_rows = _propagate(work, state, epoch, alpha, staleness)
         round_s = _step_s(state, round_s, epoch, alpha, absence, min_group)
         num_members[epoch] = state.is_ready.sum()
         end_s[epoch], oldest_gradient = _step(work, state, round_s, epoch)

@@ -28,6 +28,12 @@ class Sections:
         """W."""
         return len(self.compute_s)
 
+    @property
+    def fair_epoch_s(self) -> float:
+        """Seconds from one step's end to the next one's in fair weather, where all wait for all."""
+        first_s = self.compute_s[:, -1] + self.compute_s[:, 0]  # nobody waits between a step and the first exchange
+        return float(first_s.max() + self.compute_s[:, 1:-1].max(0).sum() + self.transfer_s.sum())
+
     def scaled(self, factor: float) -> Sections:
         """The same with all seconds times a factor."""
         return Sections(self.compute_s * factor, self.transfer_s * factor, self.backward)

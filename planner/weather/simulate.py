@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gnnplan.planner.emulation.weather import Weather
-from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.lowering import lower_cycle
+from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.weather.conditions import Conditions, under_spells
+from gnnplan.planner.weather.epochs import WholeEpochs
 from gnnplan.planner.weather.model import ModelledWeather, WeatherFigures
-from gnnplan.planner.weather.play import NUM_REPLICAS, Waiting, aligned_sections, figures, replicas_of
-from gnnplan.profiles.errors import UserError
+from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting, aligned_sections
+from gnnplan.planner.weather.play import NUM_REPLICAS, Player, figures, replicas_of
 
 
 def simulate_weather(
@@ -23,18 +28,23 @@ def simulate_weather(
     Args:
         num_replicas: of a drawn weather; a weather file is played once.
         begin_s: when training begins after the weather file's start.
-
-    Raises `UserError` for plans that keep halo rows over a refresh interval, whose epochs are of two kinds.
     """
-    if plan.layered.cache.is_stale:
-        raise UserError(f"{plan.job.name}: weather is simulated without a refresh interval; leave the pin out")
-    sections = aligned_sections(lower_plan(plan), plan.prediction.epoch_s)
-    waiting = Waiting.of(plan.layered.partial) if plan.layered.partial else None
-    epochs = plan.job.training.epochs
+    player, epochs = player_of(plan), plan.job.training.epochs
     if isinstance(weather, Weather):
-        return figures(sections, lambda _: spells_of(plan, weather, begin_s), waiting, 1)
-    conditions_of = replicas_of(weather, plan.num_workers, epochs, plan.prediction.epoch_s)
-    return figures(sections, conditions_of, waiting, num_replicas)
+        return figures(player, lambda _: spells_of(plan, weather, begin_s), 1)
+    return figures(player, replicas_of(weather, plan.num_workers, epochs, plan.prediction.epoch_s), num_replicas)
+
+
+def player_of(plan: Plan) -> Player:
+    """Plays runs of a plan, from what stands in it alone; what workers would decide while they run is left out."""
+    return player(lower_cycle(plan), plan.prediction.epoch_s, plan.decision.partial if plan.decision else None)
+
+
+def player(cycle: Sequence[Schedule], epoch_s: float, partial: PartialReduceDecision | None) -> Player:
+    """Plays runs of epochs that follow each other over and over, which are predicted to take `epoch_s` each."""
+    if partial is None:
+        return WholeEpochs(cycle)
+    return PartialEpochs(aligned_sections(cycle[0], epoch_s), Waiting.of(partial))
 
 
 def spells_of(plan: Plan, weather: Weather, begin_s: float) -> Conditions:

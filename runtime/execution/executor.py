@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -78,8 +79,14 @@ class ProgramExecutor:
         """What this worker has handed to exchanges since the last epoch began."""
         return self._context.sent_bytes
 
-    def run(self, name: str, epoch: int = 0) -> dict[str, Tensor]:
-        """Plays a program; returns its results."""
+    def run(
+        self, name: str, epoch: int = 0, before: Mapping[str, Callable[[], None]] = MappingProxyType({})
+    ) -> dict[str, Tensor]:
+        """Plays a program; returns its results.
+
+        Args:
+            before: by an operator's key, what is called before it.
+        """
         if name not in self._bound:
             self._bound[name] = self._bind(self.cycle.programs[name])
             self._staying[name] = _staying(self.cycle, self.cycle.programs[name])
@@ -87,6 +94,8 @@ class ProgramExecutor:
         context.epoch, context.sent_bytes = epoch, 0
         results: dict[str, Tensor] = {}
         for step in self._bound[name]:
+            if step.operator.key in before:
+                before[step.operator.key]()
             self._play(step, values)
             for written in step.operator.writes:
                 if written in self.cycle.results:

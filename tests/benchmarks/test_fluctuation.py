@@ -13,11 +13,26 @@ from benchmarks import _fluctuation_accuracy as accuracy
 from benchmarks import _results, fluctuation
 from benchmarks._fluctuation_costs import deciding_share
 from benchmarks._fluctuation_results import cut_of_sums, cuts, errors, mean_cut
-from benchmarks._fluctuation_runs import counted_s, measured_lengths_s
+from benchmarks._fluctuation_runs import counted_s, measured_lengths_s, simulated_lengths_s, with_training
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, row_of, told_weather, weathers_of
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.search import make_plan
 from gnnplan.planner.trace import Adjusted
+from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.planner.weather.sleeps import sleeps_s
 
 HOSTS = [host.name for host in FULL.cluster().hosts]
+SPEC = SbmGraph(source="sbm", num_nodes=200, num_classes=3, num_features=8)
+SLEEPS = SleepWeather(probability=0.5)
+
+
+def planned(**training):
+    """Two workers of one host."""
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=8, dropout=0.5), training=TrainingSpec(**training))
+    cluster = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=2),)),))
+    return make_plan(job, cluster, generate_sbm(SPEC))[0]
 
 
 def test_the_epoch_that_is_not_timed_is_as_long_as_the_next():
@@ -32,6 +47,24 @@ def test_only_epochs_within_the_time_looked_at_count():
     assert counted_s(lengths_s, RunWeather("changes", until_s=7.0)).tolist() == [2.0, 3.0]
     with pytest.raises(AssertionError, match=r"within 3\.0 s of changes"):
         counted_s(lengths_s, RunWeather("changes", until_s=3.0))
+
+
+def test_a_plan_for_another_training_is_the_one_that_would_be_made():
+    """Its program has the seed; length and weather are in none."""
+    changes = {"epochs": 30, "seed": 5, "weather": SLEEPS}
+    made, changed = planned(**changes), with_training(planned(epochs=10), **changes)
+    assert (changed.job, changed.cycle, changed.decision) == (made.job, made.cycle, made.decision)
+    assert changed.cycle is not None
+    with pytest.raises(AssertionError, match="made anew for other learning_rate"):
+        with_training(made, learning_rate=1.0)
+
+
+def test_the_runs_own_sleeps_are_simulated():
+    """Every epoch but the first, as much longer as the longest sleep in it."""
+    plan = planned(epochs=20)
+    slept_s = np.stack([sleeps_s(SLEEPS, worker, 20, plan.prediction.epoch_s) for worker in range(2)]).max(0)[1:]
+    found_s = simulated_lengths_s(plan, RunWeather("sleeps", sleeps=SLEEPS))
+    np.testing.assert_allclose(found_s, plan.prediction.epoch_s + slept_s, rtol=1e-6)
 
 
 def epochs(mean_s, calm_s, calm_error_s=0.0, name="ours"):

@@ -130,10 +130,6 @@ MISTAKES = {
         f"fidelity = 'stale'\n{GRAPH}[pin]\nrefresh_interval = 2\n[pin.partial_reduce]\n",
         "both reuse halo rows; set one of them only",
     ),
-    "weather while rows are reused": (
-        f"fidelity = 'stale'\n{GRAPH}[pin]\nrefresh_interval = 2\n[training.weather]\nkind = 'sleep'\n",
-        "training.weather is simulated without a refresh interval; leave out pin.refresh_interval",
-    ),
     "impatient": (f"{GRAPH}[pin.partial_reduce]\nalpha = -0.1\n", "pin.partial_reduce.alpha"),
     "unknown weather": (f"{GRAPH}[training.weather]\nkind = 'hail'\n", "training.weather"),
     "weather of mini-batches": (

@@ -11,7 +11,8 @@ from gnnplan.planner.costs import OperatorCosts
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph
-from gnnplan.planner.lowering import FullBatchLowering, lower_plan
+from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
+from gnnplan.planner.lowering import FullBatchLowering, epoch_order, lower_plan
 from gnnplan.planner.network import Network
 from gnnplan.planner.schedule import Quota, Schedule
 from gnnplan.planner.shapes import worker_shapes
@@ -256,3 +257,11 @@ def test_computing_beside_an_exchange_lacks_the_processor_time_that_it_takes():
     assert passed_s["cpu", 0.0] == pytest.approx(0.5)
     assert passed_s["cpu", 0.01] == pytest.approx(0.51, rel=1e-3)
     assert passed_s["cuda", 0.01] == pytest.approx(0.5)
+
+
+def test_the_order_of_a_cycle_is_its_programs_or_its_intervals():
+    """Epochs lowered layer by layer send all rows once an interval, where any are kept."""
+    stale = CacheDecision(refresh_interval=3, num_rows=(1, 0))
+    assert epoch_order(("a", "b", "b", "a"), NO_CACHE) == [0, 1, 1, 0]
+    assert epoch_order((), stale) == [0, 1, 1]
+    assert epoch_order((), NO_CACHE) == [0]

@@ -1,4 +1,4 @@
-"""Epochs under weather: by hand in small cases, the event engine's where it is fair, the rule's bounds always."""
+"""Partial reduce under weather: by hand in small cases, in fair weather the event engine's, always within bounds."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,10 @@ from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.simulator.engine import compile_schedule
 from gnnplan.planner.simulator.engine import play as play_tasks
-from gnnplan.planner.weather.conditions import Conditions, fair
-from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
-from gnnplan.planner.weather.play import Waiting, aligned_sections, figures, play, replicas_of
+from gnnplan.planner.weather.conditions import fair
+from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, WorkerWeather
+from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting, aligned_sections
+from gnnplan.planner.weather.play import figures, replicas_of
 from gnnplan.planner.weather.sections import Sections, sections_of
 from gnnplan.profiles.errors import UserError
 from tests.planner.layered import make_plan
@@ -23,9 +24,9 @@ SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, nu
 GRAPH = generate_sbm(SPEC)
 
 
-def plan_of(kind="gcn", num_workers=3, **job):
+def plan_of(kind="gcn", num_workers=3, *, overlap=False, **job):
     device = DeviceSpec(catalog="t4", count=num_workers)
-    pin = PinnedDecisions(partitioner="metis", balance="equal", feature_cache=False, overlap=False)
+    pin = PinnedDecisions(partitioner="metis", balance="equal", feature_cache=False, overlap=overlap)
     spec = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=16), pin=pin, **job)
     return make_plan(spec, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
 
@@ -44,12 +45,9 @@ def test_a_fair_epoch_is_the_event_engines(kind, num_workers):
     """Every section and every collective is in it, on any number of workers."""
     schedule = lower_plan(plan_of(kind, num_workers))
     sections = sections_of(schedule)
-    expected = play_tasks(compile_schedule(schedule)).makespan_s
-    epoch_s = play(sections, fair(num_workers, 4)).epoch_s
-    np.testing.assert_allclose(epoch_s, expected, rtol=1e-5)
+    assert sections.fair_epoch_s == pytest.approx(play_tasks(compile_schedule(schedule)).makespan_s, rel=1e-5)
     assert 0 <= sections.backward < len(sections.compute_s[0]) - 1
-    scaled = play(aligned_sections(schedule, 3.0), fair(num_workers, 4)).epoch_s
-    np.testing.assert_allclose(scaled, 3.0)
+    assert aligned_sections(schedule, 3.0).fair_epoch_s == pytest.approx(3.0)
 
 
 def simple(num_workers=3, transfer_s=0.0):
@@ -57,10 +55,9 @@ def simple(num_workers=3, transfer_s=0.0):
     return Sections(np.tile([1.0, 1.0, 0.0], (num_workers, 1)), np.array([transfer_s, 0.0]), backward=1)
 
 
-def test_collectives_wait_for_the_sleeper():
-    """Each epoch takes as much longer as its longest sleeper sleeps."""
-    conditions = asleep(3, 8, {(2, 5): 10.0, (0, 6): 3.0, (1, 6): 4.0})
-    assert play(simple(), conditions).epoch_s.tolist() == [2, 2, 2, 2, 2, 12, 6, 2]
+def play(sections, conditions, waiting):
+    """One run."""
+    return PartialEpochs(sections, waiting).play(conditions)
 
 
 def test_partial_reduce_by_hand():
@@ -91,19 +88,6 @@ def test_without_a_majority_the_others_wait():
     assert run.num_members[5] == 2
 
 
-def test_slow_rates_stretch_what_is_done_under_them():
-    """Half the processor from 3 s to 5 s loses a second of work; a link at a fifth takes five times as long."""
-    conditions = Conditions(
-        change_s=np.array([[3.0, 5.0], [np.inf, np.inf]]),
-        compute=np.array([[1.0, 0.5, 1.0], [1.0, 1.0, 1.0]]),
-        link=np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 1.0]]),
-        sleep_s=np.zeros((2, 4)),
-    )
-    np.testing.assert_allclose(play(simple(2), conditions).epoch_s, [2, 3, 2, 2])
-    with_transfer = play(simple(2, transfer_s=0.5), conditions).epoch_s
-    np.testing.assert_allclose(with_transfer, [2.5, 3.25, 4.5, 4.5])
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 4), st.floats(0, 2), st.integers(0, 2**32 - 1))
 def test_bounds_hold_under_any_sleeps(size, max_staleness, alpha, seed):
@@ -126,25 +110,10 @@ def test_bounds_hold_under_any_sleeps(size, max_staleness, alpha, seed):
         assert (run.num_members == size).all()
 
 
-def test_figures_are_over_replicas_without_the_warm_up():
-    """Mean, percentiles and delay of runs that are known."""
-    runs = [asleep(3, 8, {}), asleep(3, 8, {(0, 4): 5.0})]
-    found = figures(simple(), runs.__getitem__, None, 2)
-    assert found.mean_epoch_s == pytest.approx(2.5)
-    assert found.delay_s == pytest.approx(0.5)
-    assert found.p95_run_epoch_s == pytest.approx(2.0 + 0.95)
-    assert found.mean_members == 3
-    assert found.max_age == 0
-    partial = figures(simple(), runs.__getitem__, Waiting(0.0, 3, 2), 2)
-    assert partial.mean_epoch_s < found.mean_epoch_s
-    assert partial.max_age == 3
-
-
 def test_partial_reduce_hides_the_papers_sleeps():
     """Sleeps of two epochs, a tenth of the time, on four workers: less delay the more epochs may be missed."""
     conditions_of = replicas_of(SleepWeather(sleep_epochs=2.0), 4, 100, 2.0)
-    delays_s = [figures(simple(4), conditions_of, None, 10).delay_s]
-    delays_s += [figures(simple(4), conditions_of, Waiting(0.1, k, 3), 10).delay_s for k in (1, 3)]
+    delays_s = [figures(PartialEpochs(simple(4), Waiting(0.1, k, 3)), conditions_of, 10).delay_s for k in (0, 1, 3)]
     assert delays_s[0] > delays_s[1] > delays_s[2] >= 0
 
 
@@ -152,12 +121,3 @@ def test_a_model_of_other_workers_is_refused():
     """It was fitted on another cluster."""
     with pytest.raises(UserError, match="describes 2 workers, the plan has 3"):
         replicas_of(MarkovWeather(workers=(WorkerWeather(),) * 2), 3, 10, 1.0)
-
-
-def test_a_two_state_model_slows_what_it_is_of():
-    """A worker at half its rate for ever takes twice as long, and all wait for it."""
-    for_ever = TwoState(share=0.5, fair_s=1e-9, slow_s=1e12)
-    weather = MarkovWeather(workers=(WorkerWeather(compute=for_ever), WorkerWeather(), WorkerWeather()))
-    found = figures(simple(), replicas_of(weather, 3, 20, 2.0), None, 3)
-    assert found.mean_epoch_s == pytest.approx(4.0, rel=1e-6)
-    assert found.delay_s == pytest.approx(2.0, rel=1e-6)
