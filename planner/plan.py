@@ -331,8 +331,6 @@ class Plan(Document):
         self._check_replicas()
         if decision.overlap and decision.partial:
             raise ValueError("decision.overlap: partial reduce waits for each exchange")
-        if decision.overlap and self.job.model.kind == "gat" and not has_program(self.job, decision):
-            raise ValueError("decision.overlap: without a program gat attends to local and halo rows at once")
         if self.cycle is not None and not has_program(self.job, decision):
             raise ValueError("cycle: a plan with these decisions has no program yet; make the plan again")
         fault = cache_fault(decision.cache, self.send_counts, self.placement, self.program())

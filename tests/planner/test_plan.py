@@ -226,14 +226,6 @@ EDITS = {
         lambda raw: (pin_partial(raw), at(raw, "decision").update(overlap=True)),
         "decision.overlap: partial reduce waits for each exchange",
     ),
-    "overlapped attention without a program": (
-        lambda raw: (
-            at(raw, "job", "model").update(kind="gat"),
-            at(raw, "job", "training").update(weather={"kind": "sleep"}),
-            at(raw, "decision").update(overlap=True),
-        ),
-        "decision.overlap: without a program gat attends to local and halo rows at once",
-    ),
     "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),
     "negative bytes": (lambda raw: at(raw, "prediction", "workers", 0).update(peak_bytes=-1), "peak_bytes"),
     "text for a number": (lambda raw: at(raw, "shapes", 0).update(num_local="many"), "shapes.0.num_local"),
