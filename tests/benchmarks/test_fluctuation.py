@@ -17,7 +17,7 @@ from benchmarks._fluctuation_runs import counted_s, measured_lengths_s, simulate
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, row_of, told_weather, weathers_of
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.search import make_plan
 from gnnplan.planner.trace import Adjusted
 from gnnplan.planner.weather.model import SleepWeather
@@ -30,7 +30,8 @@ SLEEPS = SleepWeather(probability=0.5)
 
 def planned(**training):
     """Two workers of one host."""
-    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=8, dropout=0.5), training=TrainingSpec(**training))
+    pin, model = PinnedDecisions(num_workers=2), ModelSpec(hidden_channels=8, dropout=0.5)
+    job = Job(graph=SPEC, model=model, training=TrainingSpec(**training), pin=pin)
     cluster = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=2),)),))
     return make_plan(job, cluster, generate_sbm(SPEC))[0]
 

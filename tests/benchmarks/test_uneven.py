@@ -44,9 +44,9 @@ def timed(name, predicted_s, rounds_s, sent_bytes=(8, 4)):
     plan = FakePlan(
         name=name,
         prediction=SimpleNamespace(epoch_s=predicted_s, workers=loads),
-        decision=SimpleNamespace(
-            cache=SimpleNamespace(is_stale=False), target_weights=(0.5, 0.5), balance="equal", overlap=False
-        ),
+        choices=(),
+        layered=SimpleNamespace(target_weights=(0.5, 0.5), balance="equal", overlap=False),
+        is_stale=False,
         fidelity="exact",
         pruned=(),
         job=SimpleNamespace(training=SimpleNamespace(epochs=6)),

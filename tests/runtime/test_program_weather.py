@@ -49,7 +49,7 @@ def runs(request, cluster, tmp_path_factory):
     found = []
     for name, weather in (("fair", None), ("sleeps", SLEEPS)):
         folder = tmp_path_factory.mktemp(name)
-        plan = planned(cluster, folder, weather, refresh_interval=INTERVAL, overlap=request.param)
+        plan = planned(cluster, folder, weather, refresh_interval=INTERVAL, overlap=request.param, num_workers=2)
         with warm.runs():
             measured = api.run(folder / "plan.json", folder / "run", timeout_s=60)
         found.append((plan, measured, torch.load(folder / "run" / "model.pt", weights_only=True)))
