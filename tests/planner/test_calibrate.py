@@ -60,7 +60,7 @@ def hidden_factors(low=0.5, high=2.0):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_went_as_predicted_does_not_change(kind, folder):
     """Waiting and predicted overheads are no reason to correct anything; nanoseconds are rounded."""
-    plan = plan_of(folder, kind)
+    plan = plan_of(folder, kind, overlap=False)  # beside computing, waiting is told from an exchange to 2% only
     profile = calibrate([(plan, measured(plan, wait_s=1e-3))]).profiles["here"]
     assert factors_of(profile) == pytest.approx(dict.fromkeys(factors_of(profile), 1.0), abs=1e-4)
     assert {"matmul_forward", "all_reduce", "all_to_all", HOST_OVERHEAD} <= set(factors_of(profile))
