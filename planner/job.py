@@ -19,7 +19,6 @@ Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined", "concentrated"]
 Prune = Literal["none", "rapa"]
 DependencyMode = Literal["communicate", "cache", "hybrid"]
-Adjust = Literal["none", "online"]
 Fidelity = Literal["exact", "stale", "approximate"]
 """The most a plan may do, each what stands before it too: one device's numbers, reused rows, dropped edges."""
 OpOrder = Literal["aggregate_first", "multiply_first"]
@@ -239,8 +238,7 @@ class PartialReducePin(Contract):
 class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. What has no value when left out is the planner's to choose.
 
-    The rest it never does by itself: `prune`, `refresh_interval`, `dependencies`, `adjust` and `partial_reduce` are as
-    pinned, or left alone.
+    The rest it never does by itself: `prune`, `refresh_interval` and `partial_reduce` are as pinned, or left alone.
 
     Args:
         balance: `equal` shares of the graph, by `speed` of the devices alone, `refined` until all
@@ -251,12 +249,8 @@ class PinnedDecisions(Contract):
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
             (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
         feature_cache: whether workers may keep the input features of their halos.
-        dependencies: how workers come by the rows of their halos: `communicate` them in every epoch, `cache` what they
-            are made from and make all of them anew, or `hybrid`: each vertex and level by what it costs. None of
-            that changes any number.
-        staged_bytes: the most that a hybrid worker may hold to make rows from, whether cached or only staged so that
-            they may be cached while it runs (None: what is left of its memory).
-        adjust: `online` lets hybrid workers decide again between epochs, from what these took.
+        dependencies: how workers come by the rows of their halos: they `communicate` them, or `cache` what the rows
+            are made of and make all of them, or `hybrid`: every row as it is faster. None of that changes any number.
         overlap: whether local rows are aggregated while halo rows travel.
         partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
             with it the plan is `stale`, unless max_staleness is 0).
@@ -271,27 +265,9 @@ class PinnedDecisions(Contract):
     sparse_features: bool | None = None
     refresh_interval: RefreshInterval = 1
     feature_cache: bool = True
-    dependencies: DependencyMode = "communicate"
-    staged_bytes: NonNegativeInt | None = None
-    adjust: Adjust = "none"
+    dependencies: DependencyMode = "hybrid"
     overlap: bool | None = None
     partial_reduce: PartialReducePin | None = None
-
-    @model_validator(mode="after")
-    def _dependencies_stand_alone(self) -> Self:
-        others = {
-            "prune": self.prune != "none",
-            "refresh_interval": self.refresh_interval > 1,
-            "overlap": bool(self.overlap),
-        }
-        beside = ", ".join(name for name, is_pinned in others.items() if is_pinned)
-        if self.dependencies != "communicate" and beside:
-            raise ValueError(f"dependencies {self.dependencies!r} does not combine with {beside} yet; leave one out")
-        if self.dependencies != "hybrid" and (self.adjust != "none" or self.staged_bytes is not None):
-            raise ValueError("adjust and staged_bytes are for dependencies = 'hybrid'; pin that too")
-        if self.adjust == "online" and self.partial_reduce and self.partial_reduce.max_staleness == 0:
-            raise ValueError("adjust 'online' needs partial_reduce.max_staleness above 0, or no partial_reduce")
-        return self
 
     @property
     def needs(self) -> Fidelity:

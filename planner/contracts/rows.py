@@ -13,11 +13,15 @@ def mark_rows(labels: Labels, rows: np.ndarray, label: Label) -> Labels:
     Args:
         rows: int32 [3, n], the level, worker and vertex of every row.
     """
-    groups, at = np.unique(rows[:2], axis=1, return_inverse=True)
-    order = np.argsort(at, kind="stable")
-    bounds = np.searchsorted(at[order], np.arange(1, groups.shape[1]))
-    for (level, worker), chosen in zip(groups.T.tolist(), np.split(order, bounds), strict=False):
-        labels = labels.marked(level, worker, rows[2, chosen], label)
+    num_workers = int(rows[1].max(initial=0)) + 1
+    group = rows[0].astype(np.int64) * num_workers + rows[1]
+    if (np.diff(group) < 0).any():
+        order = np.argsort(group, kind="stable")
+        rows, group = rows[:, order], group[order]
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    for begin, vertices in zip(begins.tolist(), np.split(rows[2], begins[1:]), strict=False):
+        level, worker = divmod(int(group[begin]), num_workers)
+        labels = labels.marked(level, worker, vertices, label)
     return labels
 
 

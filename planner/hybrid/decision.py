@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import NonNegativeFloat, NonNegativeInt
 
 from gnnplan.planner.hybrid.dependencies import Rates
-from gnnplan.planner.job import Adjust, DependencyMode
+from gnnplan.planner.job import DependencyMode
 from gnnplan.profiles.contract import Contract
+
+Adjust = Literal["none", "online"]
 
 
 class WorkerDependencies(Contract):

@@ -138,7 +138,7 @@ class _Search:
         names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
         self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
         descent = Descent(_of_workers(base, ranks, tuple(rates_s)))
-        found = descent.run(best.choices if best else ())
+        found = descent.run(best.choices if best else (), best)
         self._looked_at += descent.evaluator.looked_at()
         return found
 

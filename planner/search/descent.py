@@ -14,6 +14,7 @@ from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
 
 _MOST_ROUNDS = 12  # descents end much sooner; this one bounds how long shares may creep
+_FAR_BEHIND = 1.1  # times as long: what later rounds gain is less, as a rule
 _LEAST_GAIN = 1e-3  # of an epoch: less is no reason for another round
 
 
@@ -35,17 +36,20 @@ class Descent:
         self._layouts = [each for each in self._all if LAYOUT in each.claims]
         self._others = [each for each in self._all if LAYOUT not in each.claims]
 
-    def run(self, start: Sequence[Choice] = ()) -> Candidate:
+    def run(self, start: Sequence[Choice] = (), to_beat: Candidate | None = None) -> Candidate:
         """The best candidate found.
 
         Args:
             start: choices to begin with beside a layout; of techniques that are not among them what they propose first.
+            to_beat: of another setting. Where a round ends far behind it, there is no other.
         """
         best = self._first(start)
         for _ in range(_MOST_ROUNDS):
             before = best
             best = self._each(best, self._layouts)
             best = self._each(best, self._others)
+            if to_beat and to_beat.fits and best.fits and best.epoch_s > _FAR_BEHIND * to_beat.epoch_s:
+                return best
             if best is before:
                 best = self._pairs(best)
             if not is_better(best, before, _LEAST_GAIN):
@@ -55,7 +59,7 @@ class Descent:
     def _without_idle(self, best: Candidate) -> Candidate:
         """The best without techniques that gain nothing."""
         for each in self._others:
-            if best.choice(each.name) and None in each.options(self.setting, None):
+            if best.choice(each.name) and None in each.options(self.setting, best):
                 candidate = self._candidate(_with(best.choices, each.name, None))
                 if candidate and not is_better(best, candidate):
                     best = candidate
@@ -95,12 +99,18 @@ class Descent:
     def _each(self, best: Candidate, among: Sequence[AnyTechnique]) -> Candidate:
         """The best, with each technique's choice in turn changed to its best one."""
         for each in among:
-            best = self.evaluator.whole(best)
-            for option in each.options(self.setting, best):
-                candidate = self._changed(best, each, option)
-                if candidate and is_better(candidate, best):
-                    best = candidate
+            best = self._best_of(self.evaluator.whole(best), each)
         return best
+
+    def _best_of(self, best: Candidate, changed: AnyTechnique) -> Candidate:
+        """The best, with one technique's choice changed. Who does not propose to be left out takes part."""
+        options = list(changed.options(self.setting, best))
+        must = None not in options and best.choice(changed.name) is None
+        found = None if must and options else best
+        for option in options:
+            candidate = self._changed(best, changed, option)
+            found = candidate if candidate and is_better(candidate, found) else found
+        return found or best
 
     def _changed(self, best: Candidate, changed: AnyTechnique, option: Choice | None) -> Candidate | None:
         if LAYOUT not in changed.claims:
@@ -115,12 +125,17 @@ class Descent:
     def _pairs(self, best: Candidate) -> Candidate:
         """The best, or what is better than it by two changes that may each be worse alone."""
         best = self.evaluator.whole(best)
-        changes = [(each.name, option) for each in self._others for option in each.options(self.setting, best)]
-        plain = [change for change in changes if not (change[1] and change[1].arrays)]
+        plain = [(each.name, option) for each in self._others for option in self._without_arrays(each, best)]
         for candidate in self._of_pairs(best, plain):
             if is_better(candidate, best):
                 best = candidate
         return best
+
+    def _without_arrays(self, of: AnyTechnique, best: Candidate) -> list[Choice | None]:
+        """What it proposes beside arrays, which are costly to find and suit the present choices alone."""
+        if of.arrays and not best.choice(of.name):
+            return []
+        return [option for option in of.options(self.setting, best) if not (option and option.arrays)]
 
     def _of_pairs(self, best: Candidate, changes: Sequence[tuple[str, Choice | None]]) -> Iterator[Candidate]:
         for (one, first), (other, second) in combinations(changes, 2):

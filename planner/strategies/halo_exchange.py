@@ -57,7 +57,7 @@ class HaloExchangeStrategy:
         if problem.job.pin.prune == "rapa":
             # Exact ones come first: where pruning makes nothing faster no edge is dropped.
             tried = [*tried, *self._pruned(problem, tried, on_step)]
-        if problem.job.pin.dependencies != "communicate" and len(problem.placement.workers) > 1:
+        if problem.job.pin.dependencies == "cache" and len(problem.placement.workers) > 1:
             tried = replicated(self._matrix(problem), tried, on_step)
         tried.sort(key=epoch_s_of)
         considered = tuple(

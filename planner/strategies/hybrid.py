@@ -117,7 +117,7 @@ def _within_budget(hybrid: HybridTrial) -> _Choice:
 
     The levels count a row once; activations and gradients come on top, so a budget may turn out too large.
     """
-    budgets, adjusts = _budgets(hybrid), hybrid.trial.problem.job.pin.adjust == "online"
+    budgets, adjusts = _budgets(hybrid), False
     for left in reversed(range(_MOST_HALVINGS + 1)):
         decided = [hybrid.decide(rank, budget) for rank, budget in enumerate(budgets)]
         cached = [each.cached.reshape(mask.shape) for each, mask in zip(decided, hybrid.nothing, strict=True)]
@@ -132,7 +132,7 @@ def _within_budget(hybrid: HybridTrial) -> _Choice:
 
 def _budgets(hybrid: HybridTrial) -> list[float]:
     """What each worker may hold to make rows from: the pin, and what its memory leaves."""
-    pinned = hybrid.trial.problem.job.pin.staged_bytes
+    pinned: int | None = None
     free = [max(0, -lacks - RESERVE_BYTES) for lacks in _missing(hybrid, hybrid.nothing, None)]
     return [float(room if pinned is None else min(room, pinned)) for room in free]
 
@@ -167,7 +167,7 @@ def _tried(hybrid: HybridTrial, decision: FullBatchDecision, choice: _Choice) ->
     trial = hybrid.split_into(choice.cached, choice.staged)
     decided = DependencyDecision(
         mode=pin.dependencies,
-        adjust=pin.adjust,
+        adjust="none",
         latency_s=latency_s,
         workers=tuple(_worker(hybrid, choice, rank, rates[rank]) for rank in range(hybrid.num_workers)),
     )

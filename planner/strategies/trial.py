@@ -203,7 +203,7 @@ class Trial:
             return needs
         program = self.program(layers)
         # Where it is decided again online which rows are made, any of them may travel.
-        replicas = self.replicated.replicas if self.replicated and job.pin.adjust == "none" else None
+        replicas = self.replicated.replicas if self.replicated else None
         sums = sums_bytes(program, most_staleness(job), job.training.epochs)
         mean = mean_bytes(program, job.pin.partial_reduce.average_epochs)
         for rank, shape in enumerate(self.shapes):

@@ -21,7 +21,9 @@ def made(tmp_path_factory):
     """A plan that keeps rows, so that several techniques have arrays."""
     folder = tmp_path_factory.mktemp("plan")
     host = HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=2),))
-    pin = PinnedDecisions(num_workers=2, refresh_interval=3, precompute=False, op_order="aggregate_first")
+    pin = PinnedDecisions(
+        num_workers=2, refresh_interval=3, precompute=False, op_order="aggregate_first", dependencies="communicate"
+    )
     model = ModelSpec(hidden_channels=8)
     job = Job(graph=GRAPH, model=model, training=TrainingSpec(epochs=2), fidelity="stale", pin=pin)
     plan = api.plan(job, Cluster(hosts=(host,), device_link=Link(bytes_per_s=1e5)), folder / "plan.json")

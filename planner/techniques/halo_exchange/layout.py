@@ -125,13 +125,21 @@ class _RowLayout:
 
     def _remade(self, name: str, block: str) -> str | None:
         """What is made row by row of rows that are gathered anyway is made of these, and need not travel."""
-        op = self._made_by.get(name)
-        if op is None or not KINDS[op.kind].by_row or (op.reads[0], block) not in self._gathers:
+        op = self._made_row_by_row(name)
+        if op is None or (op.reads[0], block) not in self._gathers:
             return None
         rows = self._gathered(op.reads[0], block)
         if rows == op.reads[0]:
             return None
         return self.emitter.emit(op.kind, rows, *op.reads[1:], key=f"{op.key}/gathered", **op.attributes)
+
+    def _made_row_by_row(self, name: str) -> Operator | None:
+        """What makes each row of a value of one row of its first read, and of no other rows of vertices."""
+        op = self._made_by.get(name)
+        if op is None or not KINDS[op.kind].by_row:
+            return None
+        others = (self.old.spaces[self.old.values[read].space] for read in op.reads[1:])
+        return None if any(space.is_of_vertices for space in others) else op
 
     def _fetched_for(self, name: str, block: str) -> str:
         old = self.old.blocks[block]
@@ -157,17 +165,43 @@ class _RowLayout:
             return name
         key = (name, target)
         if key not in self._ready:
-            level = self.old.spaces[space].level
-            assert level is not None
-            what = f"{space}>{target}"
-            got = self._fetch(name, level, what, wanted)
-            ids = arrays.ids[self.emitter.cycle.values[got].space]
-            rows = tuple(map(self.cut.positions, ids, wanted))
-            is_view = all(np.array_equal(each, np.arange(len(each))) for each in rows)
-            index = Index(f"rows {what}", self.emitter.cycle.values[got].space, target, is_view)
-            self.emitter.add_index(index, rows)
-            self._ready[key] = self.emitter.emit("take", got, key=f"{name}/as {target}", index=index.name)
+            self._ready[key] = self._remade_as(name, target) or self._fetched_as(name, target)
         return self._ready[key]
+
+    def _remade_as(self, name: str, target: str) -> str | None:
+        """As `_remade`, where a block gathers all inputs of these rows anyway: inputs never change."""
+        op, arrays = self._made_row_by_row(name), self.emitter.cycle.arrays
+        assert arrays
+        if op is None or self.old.values[op.reads[0]].role != "input":
+            return None
+        for block in sorted(block for value, block in self._gathers if value == op.reads[0]):
+            got = self._gathered(op.reads[0], block)
+            there = arrays.ids[self.emitter.cycle.values[got].space]
+            if all(np.isin(ids, have).all() for ids, have in zip(arrays.ids[target], there, strict=True)):
+                if (got, target) not in self._ready:
+                    self._ready[got, target] = self._taken(got, target, f"{op.reads[0]}/as {target}")
+                rows = self._ready[got, target]
+                return self.emitter.emit(op.kind, rows, *op.reads[1:], key=f"{op.key}/as {target}", **op.attributes)
+        return None
+
+    def _fetched_as(self, name: str, target: str) -> str:
+        space = self.old.values[name].space
+        level, arrays = self.old.spaces[space].level, self.emitter.cycle.arrays
+        assert level is not None
+        assert arrays
+        got = self._fetch(name, level, f"{space}>{target}", arrays.ids[target])
+        return self._taken(got, target, f"{name}/as {target}")
+
+    def _taken(self, got: str, target: str, key: str) -> str:
+        """The rows of another space, of a value that has them all."""
+        source, arrays = self.emitter.cycle.values[got].space, self.emitter.cycle.arrays
+        assert arrays
+        rows = tuple(map(self.cut.positions, arrays.ids[source], arrays.ids[target]))
+        is_view = all(np.array_equal(each, np.arange(len(each))) for each in rows)
+        index = Index(f"rows {source}>{target}", source, target, is_view)
+        self.emitter.add_index(index, rows)
+        entries = self._entries_if_sparse(got, arrays.ids[target])
+        return self.emitter.emit("take", got, key=key, index=index.name, **entries)
 
     def _fetch(self, name: str, level: int, what: str, needed: Sequence[np.ndarray]) -> str:
         """A value's rows, and below them those of others that are needed, by an exchange a label."""
@@ -214,7 +248,7 @@ class _RowLayout:
         return self.emitter.emit("place", *parts, key=f"{name}/place", parts=tuple(indexes), **entries)
 
     def _entries_if_sparse(self, name: str, ids: Sequence[np.ndarray]) -> dict[str, Any]:
-        if self.old.values[name].layout != "csr":
+        if self.emitter.cycle.values[name].layout != "csr":
             return {}
         return {"entries": self._entries(name, ids)}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.rows import mark_rows, rows_fault
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.labels import Label, Labels
+from gnnplan.planner.techniques.replicas.proposals import everything, proposals
 from gnnplan.profiles.contract import Contract
 
 
@@ -29,6 +31,22 @@ class Replicas(Technique[Made]):
 
     def words(self, decision: Made) -> str:
         return "Workers make chosen halo rows themselves instead of receiving them."
+
+    def brief(self, decision: Made) -> str:
+        return "halo rows made"
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
+        """Nothing, what pays, and everything; where a job pins `cache`, everything as soon as there is a layout."""
+        pinned = setting.job.pin.dependencies
+        if so_far is None or setting.num_workers == 1 or pinned == "communicate":
+            yield None
+        elif chosen := so_far.choice(self.name):
+            yield from (chosen,) if pinned == "cache" else (None, chosen)
+        elif pinned == "cache":
+            yield Choice(self.name, Made(), {"made": everything(so_far)})
+        else:
+            yield None
+            yield from (Choice(self.name, Made(), {"made": rows}) for rows in proposals(so_far))
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         return rows_fault(choice.arrays["made"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)

@@ -162,6 +162,16 @@ class Oracle:
     def _gathered(self, values: Tensor, level: int, value: str) -> Tensor:
         return self._edges(level) @ self._seen(values, level, value)
 
+    @property
+    def _draws_inputs(self) -> bool:
+        return self.training and bool(self.model.input_dropout)
+
+    def _has_what_it_makes(self, level: int) -> bool:
+        """Whether all that workers have of the next level is gathered at this one: what is made of inputs is theirs."""
+        held, next_held = (self.own | (self.labels[at] == Label.MADE) for at in (level, level + 1))
+        gathered = (self._edges(level) * next_held[:, :, None]).ne(0).any(1)
+        return bool((~next_held | gathered | held).all())
+
     # Models
 
     def _forward(self) -> Tensor:
@@ -221,8 +231,11 @@ class Oracle:
         for hop in range(1, max(weights) + 1):
             h = self._gathered(h, level + hop - 1, "rows")
             if hop in weights:
-                product = h @ weights[hop]
-                z = product if z is None else product + self._seen(z, level + hop - 1, "sum so far")
+                product, at = h @ weights[hop], level + hop - 1
+                is_remade = at == 0 and hop == 1 and not self._draws_inputs and self._has_what_it_makes(at)
+                if z is not None:
+                    product = product + (z if is_remade else self._seen(z, at, "sum so far"))
+                z = product
         assert z is not None
         return z
 

@@ -175,7 +175,7 @@ def test_refined_shares_are_never_slower_and_equal_ones_never_faster(cluster):
 
 def test_exchanges_are_overlapped_where_that_is_faster():
     """On a slow network a free search overlaps; a pin decides alone; one worker has nothing to overlap."""
-    pins, on = {"balance": "speed", "num_workers": 3}, {"bytes_per_s": 1e8}
+    pins, on = {"balance": "speed", "num_workers": 3, "dependencies": "communicate"}, {"bytes_per_s": 1e8}
     epochs_s = {each: found(on=on, overlap=each, **pins).best.epoch_s for each in (None, True, False)}
     assert epochs_s[None] == pytest.approx(epochs_s[True])
     assert epochs_s[True] < epochs_s[False]
@@ -185,17 +185,18 @@ def test_exchanges_are_overlapped_where_that_is_faster():
 def test_rows_are_kept_where_the_job_allows_it():
     """As many epochs as pinned, and only where that is faster."""
     model, on = ModelSpec(hidden_channels=32, num_layers=3), {"bytes_per_s": 1e7}
-    stale = found(model=model, fidelity="stale", refresh_interval=4, num_workers=3, on=on).best
+    pins = {"num_workers": 3, "dependencies": "communicate"}
+    stale = found(model=model, fidelity="stale", refresh_interval=4, on=on, **pins).best
     assert stale.choice("joint_cache").decision.interval == 4
     assert len(stale.cycle.order) == 4
-    exact = found(model=model, num_workers=3, on=on).best
+    exact = found(model=model, on=on, **pins).best
     assert stale.epoch_s < exact.epoch_s
     assert exact.choice("joint_cache") is None
 
 
 def test_features_are_sent_once_where_they_would_travel():
     """A job that may not aggregate once keeps them instead, unless it may not do that either."""
-    pins = {"precompute": False, "op_order": "aggregate_first", "num_workers": 3}
+    pins = {"precompute": False, "op_order": "aggregate_first", "num_workers": 3, "dependencies": "communicate"}
     kept, sent = (found("wide", on={"bytes_per_s": 1e8}, feature_cache=each, **pins).best for each in (True, False))
     assert kept.choice("feature_cache")
     assert sent.choice("feature_cache") is None
