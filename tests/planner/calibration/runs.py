@@ -43,7 +43,7 @@ def plan_of(folder, kind, hidden=32, num_features=12, hosts=(("here", 2),), inte
     cluster = Cluster(hosts=tuple(HostSpec(name=name, devices=device) for name, device in devices.items()))
     model = ModelSpec(kind=kind, hidden_channels=hidden, dropout=0.5 if kind == "gin" else 0.0)
     pin = {"num_workers": sum(count for _, count in hosts), "refresh_interval": interval, "balance": "speed"}
-    pin["overlap"] = overlap
+    pin |= {"overlap": overlap, "dependencies": "communicate"}  # which all operators and exchanges are part of
     fidelity = "stale" if interval > 1 else "exact"
     return make_plan(Job(graph=spec, model=model, fidelity=fidelity, pin=pin), cluster, generate_sbm(spec))[0]
 

@@ -1,0 +1,176 @@
+"""Cases of the `exactness` benchmark: models on hard graphs, and every allowed pair of techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.composition.compose import compose
+from gnnplan.planner.composition.refusals import refusals
+from gnnplan.planner.contracts.fidelity import ANY
+from gnnplan.planner.contracts.technique import Choice, Situation
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
+from gnnplan.planner.program.cycle import EVALUATE, Cycle
+from gnnplan.planner.program.optimizer import Optimizer
+from gnnplan.planner.techniques.registry import technique
+
+EXACT = ("sparse_features", "first_aggregation", "feature_cache", "replicas", "overlap")
+NOT_EXACT = ("joint_cache", "pruning")
+NUM_STEPS, NUM_LAYERS = 20, 3
+KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
+INTERVAL = 3  # epochs from refresh to refresh
+_ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training.
+
+    Args:
+        techniques: beside halo exchange.
+        op_order: of every layer.
+        share: of the rows that a worker does not own, those that techniques with rows are about.
+    """
+
+    model: str
+    techniques: tuple[str, ...] = ()
+    op_order: str = "multiply_first"
+    partitioner: str = "metis"
+    optimizer: str = "sgd"  # whose steps do not hide a gradient's scale
+    multilabel: bool = False
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    share: float = 1 / 3
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether one PyG process gives its numbers."""
+        return not set(self.techniques) & set(NOT_EXACT)
+
+    @property
+    def job(self) -> Job:
+        """What is trained."""
+        model = ModelSpec(
+            kind=self.model,
+            num_layers=NUM_LAYERS,
+            hidden_channels=16,
+            heads=4,
+            dropout=self.dropout,
+            input_dropout=self.input_dropout,
+        )
+        rate = 0.01 if self.optimizer == "adam" else 0.1
+        training = TrainingSpec(epochs=NUM_STEPS, optimizer=self.optimizer, learning_rate=rate, seed=3)
+        return Job(graph=SbmGraph(source="sbm"), model=model, training=training)
+
+
+def cases(quick: bool) -> Iterator[Case]:
+    """Of every model: parts, formats, labels and dropout by themselves, then techniques together."""
+    for model in KINDS:
+        yield from _plain(model, quick)
+        if not quick or model in ("sage", "gat"):
+            yield from _composed(model, quick)
+
+
+def _plain(model: str, quick: bool) -> Iterator[Case]:
+    """Without dropout by Adam on METIS parts: with it Adam turns a near-zero gradient's rounding into a whole step."""
+    orders = [Case(model)] if model == "gat" else [Case(model), Case(model, op_order="aggregate_first")]
+    if model != "gat":
+        orders.append(Case(model, ("first_aggregation",), "aggregate_first"))
+    for case in orders:
+        yield replace(case, optimizer="adam")
+        if not quick:
+            yield replace(case, partitioner="ranges")
+            yield replace(case, techniques=(*case.techniques, "replicas"), optimizer="adam", share=1.0)
+    yield Case(model, optimizer="adam", multilabel=True)
+    dropping = Case(model, dropout=0.5, input_dropout=0.3)
+    yield from (dropping, replace(dropping, techniques=("sparse_features",)))
+    if model != "gat":
+        yield replace(dropping, op_order="aggregate_first")
+
+
+def _composed(model: str, quick: bool) -> Iterator[Case]:
+    """No technique, each alone, every pair that is allowed, and all that go together."""
+    names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
+    together = [name for name in names if name != "feature_cache"]
+    for group in ((), *((name,) for name in names), *combinations(names, 2), tuple(together)):
+        if not is_allowed(group):
+            continue
+        is_on_sums = bool(set(group) & set(_ON_SUMS)) or model == "gat"
+        orders = ("aggregate_first",) if is_on_sums else ("multiply_first", "aggregate_first")
+        for order in orders[:1] if quick else orders:
+            yield Case(model, group, order, dropout=0.5)
+
+
+def is_allowed(names: tuple[str, ...]) -> bool:
+    """Whether these techniques go together, by the one function that says so."""
+    chosen = [Choice(name, technique(name).Decision()) for name in ("halo_exchange", "operator_order", *names)]
+    return not refusals(chosen, ANY)
+
+
+def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, size: int) -> Cycle:
+    """The programs of a case, which hand their logits out."""
+    masks, job = (graph.train_mask, graph.val_mask, graph.test_mask), case.job
+    entries = sp.csr_matrix(graph.x).getnnz(1)
+    task = Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
+    forward = forward_cycle(job.model, task, seed=job.training.seed, dense_features=True)
+    forward = replace(forward, results=forward.results | {logits_of(forward)})
+    training = job.training
+    optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    chosen = [_choice("halo_exchange", {"part": part.astype(np.int32)})]
+    chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
+    chosen += [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
+    return compose(forward, chosen, Situation(job.model, size, (0,) * size), optimizer)
+
+
+def logits_of(cycle: Cycle) -> str:
+    """The value that the evaluation counts right ones in."""
+    return next(op.reads[0] for op in cycle.programs[EVALUATE] if op.kind == "hits")
+
+
+def _choice(name: str, arrays: dict[str, np.ndarray] | None = None, **decision) -> Choice:
+    if name == "joint_cache":
+        decision = {"interval": INTERVAL}
+    return Choice(name, technique(name).Decision(**decision), arrays or {})
+
+
+def _arrays(name: str, case: Case, part: np.ndarray, size: int) -> dict[str, np.ndarray]:
+    """A random share of all rows that a worker does not own, at every level that the technique is about."""
+    if not technique(name).arrays:
+        return {}
+    rng, rows = np.random.default_rng(len(name)), []
+    levels = [0] if name == "feature_cache" else range(num_levels(case.job.model))
+    for level in levels:
+        for worker in range(size):
+            chosen = np.flatnonzero((rng.random(len(part)) < case.share) & (part != worker))
+            rows.append(np.stack([np.full(len(chosen), level), np.full(len(chosen), worker), chosen]))
+    (array,) = technique(name).arrays
+    return {array: np.concatenate(rows, axis=1).astype(np.int32)}
+
+
+def hard_graph(multilabel: bool, num_nodes: int = 240, num_classes: int = 5) -> Graph:
+    """Directed, with self loops, repeated edges and isolated vertices, skewed, mostly zero features."""
+    rng = np.random.default_rng(7)
+    connected = num_nodes - 12
+    source = (connected * rng.random(1800) ** 2).astype(np.int32)
+    target = rng.integers(0, connected, 1800).astype(np.int32)
+    loops = rng.integers(0, connected, 40).astype(np.int32)
+    edges = np.stack([np.concatenate([source, loops, source[:60]]), np.concatenate([target, loops, target[:60]])])
+    x = rng.standard_normal((num_nodes, 24)).astype(np.float32)
+    x[rng.random(x.shape) < 0.75] = 0
+    y = rng.integers(0, num_classes, num_nodes)
+    labels = (rng.random((num_nodes, num_classes)) < 0.3).astype(np.float32) if multilabel else y
+    train = rng.random(num_nodes) < 0.5
+    return Graph(num_nodes, edges, x, labels, train, ~train, ~train, num_classes, "hard").validate()
+
+
+def without_training_in_last_part(graph: Graph, part: np.ndarray, num_workers: int) -> Graph:
+    """Leaves one worker without a training vertex, which must change nothing."""
+    if num_workers == 1:
+        return graph
+    return replace(graph, train_mask=graph.train_mask & (part != num_workers - 1))

@@ -1,0 +1,104 @@
+"""How the `exactness` benchmark trains a case: over gloo, in the sequential executor, and by PyG alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from benchmarks._exactness_cases import NUM_STEPS, logits_of
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.program.cycle import EVALUATE, Cycle
+from gnnplan.planner.program.project import project
+from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.program_shard import cut_program_shard
+from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
+from gnnplan.runtime.execution.executor import ProgramExecutor
+from gnnplan.runtime.execution.peers import Workers
+from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.reference import INPUT_LAYER, build_pyg_model, graph_tensors, pyg_forward, train_reference
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training gave: every row's logits after a step, and the loss of every step."""
+
+    logits: Tensor
+    losses: list[float]
+
+
+def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained:
+    """Trains this process's part of a cycle; logits of all vertices come together at every worker."""
+    recorder = Recorder(torch.device("cpu"))
+    shard = cut_program_shard(cycle, graph, rank)
+    net = build_pyg_model(job.model, graph.num_features, graph.num_classes, job.training.seed)
+    inputs = {
+        name: SparseRows(value, recorder.device) if sp.issparse(value) else torch.from_numpy(value)
+        for name, value in shard.inputs.items()
+    }
+    executor = ProgramExecutor(project(cycle, rank), inputs, _matrices(net), recorder, Workers(recorder))
+    logits, losses = torch.empty(0), []
+    name = logits_of(cycle)
+    assert cycle.arrays
+    own = torch.from_numpy(cycle.arrays.ids[cycle.values[name].space][rank])
+    for step in range(NUM_STEPS):
+        results = executor.run(cycle.order[step % len(cycle.order)], step)
+        losses.append(float(results["loss" if size == 1 else "total_loss"]))
+        if step == 0:
+            mine = executor.run(EVALUATE)[name]
+            logits = torch.zeros(graph.num_nodes, mine.shape[1]).index_copy_(0, own, mine)
+    if size > 1:
+        torch.distributed.all_reduce(logits)
+    return Trained(logits, losses)
+
+
+def train_sequentially(cycle: Cycle, job: Job, graph: Graph) -> Trained:
+    """The same in one process and float64."""
+    assert cycle.arrays
+    net = build_pyg_model(job.model, graph.num_features, graph.num_classes, job.training.seed)
+    labels = torch.from_numpy(graph.y)
+    labels = labels if labels.dim() == 2 else labels[:, None]
+    rows = cycle.arrays.ids
+    x = [torch.from_numpy(graph.x[ids]) for ids in rows[cycle.values["x"].space]]
+    if cycle.values["x"].layout == "csr":
+        x = [each.to_sparse_csr() for each in x]
+    y = [labels[ids] for ids in rows[cycle.values["y"].space]]
+    executor = SequentialExecutor(cycle, {"x": x, "y": y}, _matrices(net))
+    name, losses, logits = logits_of(cycle), [], torch.empty(0)
+    for step in range(NUM_STEPS):
+        results = executor.run(cycle.order[step % len(cycle.order)], step)
+        losses.append(float(results["loss" if cycle.num_workers == 1 else "total_loss"][0]))
+        if step == 0:
+            parts = executor.run(EVALUATE)[name]
+            logits = torch.zeros(graph.num_nodes, parts[0].shape[1], dtype=torch.float64)
+            for ids, part in zip(rows[cycle.values[name].space], parts, strict=True):
+                logits[torch.from_numpy(ids)] = part
+    return Trained(logits, losses)
+
+
+def _matrices(net: torch.nn.Module) -> dict[str, Tensor]:
+    return {n: p.detach().view(len(p) if p.dim() > 1 else 1, -1) for n, p in net.named_parameters()}
+
+
+def train_alone(graph: Graph, job: Job) -> Trained:
+    """The same by one PyG process."""
+    dropped = job.model.dropout or job.model.input_dropout
+    x, edge_index, _ = graph_tensors(graph)
+    vertices = torch.arange(graph.num_nodes)[:, None]
+
+    def dropout(epoch: int):
+        def drop(h: Tensor, layer: int, width: int) -> Tensor:
+            probability = job.model.input_dropout if layer == INPUT_LAYER else job.model.dropout
+            key = dropout_key(job.training.seed, epoch, layer)
+            return h * keep_mask(key, vertices, torch.arange(width), width, probability) / (1 - probability)
+
+        return drop
+
+    one, _ = train_reference(graph, job.model, job.training, epochs=1, dropout=dropout if dropped else None)
+    _, losses = train_reference(graph, job.model, job.training, dropout=dropout if dropped else None)
+    with torch.no_grad():
+        return Trained(pyg_forward(one, x, edge_index), losses)
