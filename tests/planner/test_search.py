@@ -67,7 +67,8 @@ def test_epochs_whose_tasks_fluctuate_take_longer(tmp_path):
 
 def test_plan_describes_the_partition_it_was_made_with():
     """Vertices, edges and rows received are those of the returned partition."""
-    plan, partition = make_plan(job_of(num_workers=3), cluster_of("t4", "t4", "t4"), GRAPH)
+    job = job_of(num_workers=3, dependencies="communicate")
+    plan, partition = make_plan(job, cluster_of("t4", "t4", "t4"), GRAPH)
     halo = build_halo(aggregation_matrix(GRAPH.num_nodes, GRAPH.edge_index, "gcn"), partition.part, 3)
     assert plan.shares() == tuple(
         (len(block.vertices), block.local.nnz + block.remote.nnz, len(block.halo)) for block in halo.blocks
