@@ -23,7 +23,7 @@ from gnnplan.planner.halo import Halo, build_halo
 from gnnplan.planner.hybrid.levels import Levels, levels_of, why_not
 from gnnplan.planner.hybrid.staging import cut_staged
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.contributing import contributing_with_halo
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.partial.rule import majority
 from gnnplan.planner.partition import partition
@@ -212,7 +212,7 @@ def trainer_of(case: Case, model: WorkerModel, shard: Shard, graph: Graph, halo:
         alpha=_NEVER,
         max_staleness=case.max_staleness,
         min_group=majority(shard.num_workers),
-        contributing=tuple(map(tuple, contributing_vertices(halo, graph.train_mask, model.job.model).tolist())),
+        contributing=tuple(map(tuple, contributing_with_halo(halo, graph.train_mask, model.job.model).tolist())),
     )
     return PartialReduceTrainer(model, shard, decision, timeout_s=TIMEOUT_S)
 

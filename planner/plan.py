@@ -25,7 +25,7 @@ from gnnplan.planner.joint_cache.consistency import cache_fault
 from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.joint_cache.layout import RegionLayout
 from gnnplan.planner.loaders.read import reading
-from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.shapes import WorkerShape
@@ -248,14 +248,21 @@ class Plan(Document):
         return len(self.cycle.order) if self.cycle else 1
 
     @property
+    def partial(self) -> PartialReduceDecision | None:
+        """How workers wait for each other (None: all wait for all)."""
+        if self.decision is not None:
+            return self.decision.partial
+        return waiting_among(chosen.choice().decision for chosen in self.choices)
+
+    @property
     def is_partial(self) -> bool:
         """Whether workers may go on without those that lag behind."""
-        return self.decision is not None and self.decision.is_partial
+        return self.partial is not None and self.partial.is_stale
 
     @property
     def is_stale(self) -> bool:
         """Whether some rows or gradients are of earlier epochs."""
-        return self.decision.is_stale if self.decision else self.refresh_interval > 1
+        return self.decision.is_stale if self.decision else self.refresh_interval > 1 or self.is_partial
 
     @property
     def fidelity(self) -> str:

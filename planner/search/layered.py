@@ -10,6 +10,7 @@ from gnnplan.planner.cluster import Placement
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.lowering import epoch_order
+from gnnplan.planner.partial.decide import check_least_group
 from gnnplan.planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, WorkerLoad
 from gnnplan.planner.program.document import CycleDocument
@@ -30,6 +31,7 @@ def make_layered_plan(
         NoPlanFitsError: every decision needs more memory than some worker has.
     """
     placement = placement.take(job.pin.num_workers or len(placement.workers))
+    check_least_group(job, len(placement.workers))
     problem = Problem(graph, without_kept_rows(job), placement)
     strategy = HaloExchangeStrategy()
     reason = strategy.applicable(problem)

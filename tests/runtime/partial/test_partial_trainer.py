@@ -10,7 +10,7 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.contributing import contributing_with_halo
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS, majority
 from gnnplan.planner.partition import partition
@@ -142,7 +142,7 @@ class Case:
         decided = None
         if partial is not None:
             alpha, max_staleness = partial
-            counts = contributing_vertices(self.halo, graph.train_mask, model)
+            counts = contributing_with_halo(self.halo, graph.train_mask, model)
             decided = PartialReduceDecision(
                 alpha=alpha, max_staleness=max_staleness, min_group=min_group or majority(NUM_WORKERS),
                 absent=absent, closing_epochs=closing_epochs, average_epochs=average_epochs,
