@@ -245,17 +245,21 @@ class Run:
     """A training that is played.
 
     `losses` are by epoch, `grads` by epoch, parameter and worker.
+
+    Args:
+        policy: who goes on without whom (None: what the case says).
     """
 
     case: Case
     cycle: Cycle
     losses: list[float] = field(default_factory=list)
     grads: list[dict[str, list[Tensor]]] = field(default_factory=list)
+    policy: Policy | None = None
 
     def __post_init__(self) -> None:
         start = {name: matrix_of(value) for name, value in initial(self.case.model).items()}
         policy = Scripted(self.case.interval) if self.case.is_late else IN_STEP
-        self.executor = SequentialExecutor(self.cycle, self.inputs(), start, policy=policy)
+        self.executor = SequentialExecutor(self.cycle, self.inputs(), start, policy=self.policy or policy)
 
     def inputs(self) -> dict[str, list[Tensor]]:
         graph, arrays = self.case.graph, self.cycle.arrays
