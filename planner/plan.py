@@ -104,9 +104,9 @@ class FullBatchDecision(Contract):
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
-def has_program(job: Job, decision: FullBatchDecision) -> bool:
+def has_program(decision: FullBatchDecision) -> bool:
     """Whether a decision is written as an explicit program. The others are still lowered layer by layer."""
-    return job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
+    return not decision.dependencies.replicates and not decision.cache.region
 
 
 class Chosen(Contract):
@@ -338,7 +338,7 @@ class Plan(Document):
         self._check_replicas()
         if decision.overlap and decision.partial:
             raise ValueError("decision.overlap: partial reduce waits for each exchange")
-        if self.cycle is not None and not has_program(self.job, decision):
+        if self.cycle is not None and not has_program(decision):
             raise ValueError("cycle: a plan with these decisions has no program yet; make the plan again")
         fault = cache_fault(decision.cache, self.send_counts, self.placement, self.program())
         if fault:

@@ -33,7 +33,6 @@ from gnnplan.runtime.hybrid.trainer import HybridTrainer
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.model import WorkerModel
 from gnnplan.runtime.partial.hybrid import PartialHybridTrainer
-from gnnplan.runtime.partial.trainer import PartialReduceTrainer
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
@@ -128,9 +127,6 @@ def _layered_trainer_of(
         if decision.partial:
             return PartialHybridTrainer.of_plan(plan, shard, staged, device, timeout_s=timeout_s, sleeps_s=sleeps_s)
         return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
-    if decision.partial:
-        model = WorkerModel(plan.job, program, shard, device)
-        return PartialReduceTrainer(model, shard, decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s)
     region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
     model = WorkerModel(plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap)
     return FullBatchTrainer(model, shard, sleeps_s=sleeps_s)

@@ -52,8 +52,11 @@ def under_weather(
 
 
 def with_mailboxes(plan: Plan) -> Plan:
-    """The plan with what partial reduce holds in host memory, for which its choice has left room."""
-    if plan.layered.partial is None:
+    """The plan with what partial reduce holds in host memory, for which its choice has left room.
+
+    Of a plan with a program it is counted already.
+    """
+    if plan.layered.partial is None or plan.cycle is not None:
         return plan
     mean = mean_bytes(plan.program(), plan.layered.partial.average_epochs)
     loads = tuple(_with_mailbox(plan, rank, mailbox_bytes_of(plan, rank), mean) for rank in range(plan.num_workers))

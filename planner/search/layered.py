@@ -54,6 +54,13 @@ def make_layered_plan(
     halo = strategy.halo(problem, decided.part, decided.pruned)
     prediction = prediction_of(schedules, loads, strategy.bound(problem), cache.refresh_interval)
     partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
+    if partial is not None:
+        decided = replace(decided, decision=decided.decision.model_copy(update={"partial": partial}))
+        cycle = strategy.cycle(problem, decided)
+    if partial is not None and cycle is not None:
+        loads = loads_of(cycle, placement)
+        _check_fits(job, loads)
+        prediction = prediction.model_copy(update={"workers": loads})
     in_order = [schedules[kind] for kind in epoch_order(cycle.order if cycle else (), cache)]
     weather = under_weather(job, in_order, prediction.epoch_s, partial)
     plan = Plan(
@@ -61,7 +68,7 @@ def make_layered_plan(
         job=job,
         placement=placement,
         graph=GraphFacts.of(graph),
-        decision=decided.decision.model_copy(update={"partial": partial}),
+        decision=decided.decision,
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in halo.send_counts().tolist()),
         pruned=strategy.pruned(problem, decided),

@@ -14,6 +14,7 @@ from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecision
 from gnnplan.planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from gnnplan.planner.partial.memory import mailbox_bytes, sums_bytes
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.run import write_shards
 from gnnplan.planner.search import make_plan, simulate_plan
 from gnnplan.planner.steps import LayerDecision
 from gnnplan.planner.strategies.base import Problem
@@ -165,6 +166,19 @@ def test_mailboxes_count_in_the_choice_of_layers(processor, pin):
     needs = [estimate.peak_bytes + more for estimate, more in zip(trial.memory(layers), kept, strict=True)]
     lacks = [need - w.memory_bytes for need, w in zip(needs, plan.placement.workers, strict=True)]
     assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
+
+
+def test_pruned_halos_go_beside_it(tmp_path):
+    """They are still decided layer by layer, but their plan has a program, whose arrays are cut again as planned."""
+    pins = {"prune": "rapa", "op_order": "multiply_first", "precompute": False, "num_workers": 3, "balance": "equal"}
+    pin = PinnedDecisions(partial_reduce=PartialReducePin(), partitioner="metis", **pins)
+    job = Job(graph=SPEC, training=TrainingSpec(epochs=9), fidelity="approximate", pin=pin)
+    devices = (DeviceSpec(catalog="t4", count=3),)
+    plan, partition = make_plan(job, Cluster(hosts=(HostSpec(name="a", devices=devices),)), GRAPH)
+    assert plan.partial.max_staleness == 3
+    assert any(op.attributes.get("late") for op in plan.cycle.cycle().programs["train"])
+    write_shards(plan, GRAPH, partition, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_the_least_group_is_a_majority_or_what_is_pinned():
