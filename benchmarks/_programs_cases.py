@@ -21,21 +21,26 @@ from gnnplan.planner.contracts.technique import Choice, Situation
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
+from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.optimizer import Optimizer
-from gnnplan.planner.program.project import project
+from gnnplan.planner.program.project import Projection, project
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.partial.party import Party
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import build_pyg_model
 
-EXACT = ("sparse_features", "first_aggregation", "feature_cache", "replicas", "overlap")
+# Under partial reduce nobody is ever gone on without here, so it is exact: rows and sums travel its way all the same.
+EXACT = ("sparse_features", "first_aggregation", "feature_cache", "replicas", "overlap", "partial_reduce")
 NOT_EXACT = ("joint_cache", "pruning")
 INTERVAL = 3  # epochs from refresh to refresh
+PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
+TIMEOUT_S = 60.0
 _ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
 
 
@@ -100,6 +105,8 @@ def logits_of(cycle: Cycle) -> str:
 def _choice(name: str, arrays: dict[str, np.ndarray] | None = None, **decision) -> Choice:
     if name == "joint_cache":
         decision = {"interval": INTERVAL}
+    if name == "partial_reduce":
+        decision = dict(PATIENT)
     return Choice(name, technique(name).Decision(**decision), arrays or {})
 
 
@@ -134,20 +141,43 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int, num_steps:
         name: SparseRows(value, recorder.device) if sp.issparse(value) else torch.from_numpy(value)
         for name, value in shard.inputs.items()
     }
-    executor = ProgramExecutor(project(cycle, rank), inputs, _matrices(net), recorder, Workers(recorder))
-    logits, losses = torch.empty(0), []
+    projection, logits, losses = project(cycle, rank), torch.empty(0), []
+    party = _party(projection, recorder, num_steps) if goes_on(cycle) else None
+    executor = ProgramExecutor(
+        projection, inputs, _matrices(net), recorder, party.peers if party else Workers(recorder)
+    )
+    if party:
+        party.connect()
     name = logits_of(cycle)
     assert cycle.arrays
     own = torch.from_numpy(cycle.arrays.ids[cycle.values[name].space][rank])
     for step in range(num_steps):
+        if party:
+            party.lateness.begin(step)
         results = executor.run(cycle.order[step % len(cycle.order)], step)
         losses.append(float(results["loss" if size == 1 else "total_loss"]))
         if step == 0:
             mine = executor.run(EVALUATE)[name]
             logits = torch.zeros(graph.num_nodes, mine.shape[1]).index_copy_(0, own, mine)
+    if party:
+        party.close()
     if size > 1:
         torch.distributed.all_reduce(logits)
     return Trained(logits, losses)
+
+
+def goes_on(cycle: Cycle) -> bool:
+    """Whether workers may go on without each other."""
+    return any(op.attributes.get("group") for name in cycle.order for op in cycle.programs[name])
+
+
+def _party(projection: Projection, recorder: Recorder, num_steps: int) -> Party:
+    def nobody_is_missing(number: int, total: Tensor) -> None:
+        raise AssertionError(f"round {number} went on without this worker")
+
+    return Party.of(
+        projection, PATIENT, recorder, num_epochs=num_steps, timeout_s=TIMEOUT_S, catch_up=nobody_is_missing
+    )
 
 
 def train_sequentially(cycle: Cycle, job: Job, graph: Graph, num_steps: int) -> Trained:
