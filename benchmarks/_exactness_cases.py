@@ -16,15 +16,18 @@ from gnnplan.planner.contracts.technique import Choice, Situation
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
+from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.techniques.registry import technique
 
-EXACT = ("sparse_features", "first_aggregation", "feature_cache", "replicas", "overlap")
+# Under partial reduce nobody is ever gone on without here, so it is exact: rows and sums travel its way all the same.
+EXACT = ("sparse_features", "first_aggregation", "feature_cache", "replicas", "overlap", "partial_reduce")
 NOT_EXACT = ("joint_cache", "pruning")
 NUM_STEPS, NUM_LAYERS = 20, 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 INTERVAL = 3  # epochs from refresh to refresh
+PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
 _ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
 
 
@@ -136,6 +139,8 @@ def logits_of(cycle: Cycle) -> str:
 def _choice(name: str, arrays: dict[str, np.ndarray] | None = None, **decision) -> Choice:
     if name == "joint_cache":
         decision = {"interval": INTERVAL}
+    if name == "partial_reduce":
+        decision = dict(PATIENT)
     return Choice(name, technique(name).Decision(**decision), arrays or {})
 
 

@@ -8,19 +8,22 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from benchmarks._exactness_cases import NUM_STEPS, logits_of
+from benchmarks._exactness_cases import NUM_STEPS, PATIENT, logits_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
-from gnnplan.planner.program.project import project
+from gnnplan.planner.program.project import Projection, project
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.partial.party import Party
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import INPUT_LAYER, build_pyg_model, graph_tensors, pyg_forward, train_reference
+
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -40,20 +43,42 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
         name: SparseRows(value, recorder.device) if sp.issparse(value) else torch.from_numpy(value)
         for name, value in shard.inputs.items()
     }
-    executor = ProgramExecutor(project(cycle, rank), inputs, _matrices(net), recorder, Workers(recorder))
-    logits, losses = torch.empty(0), []
+    projection, logits, losses = project(cycle, rank), torch.empty(0), []
+    party = _party(projection, recorder) if goes_on(cycle) else None
+    peers = party.peers if party else Workers(recorder)
+    executor = ProgramExecutor(projection, inputs, _matrices(net), recorder, peers)
+    if party:
+        party.connect()
     name = logits_of(cycle)
     assert cycle.arrays
     own = torch.from_numpy(cycle.arrays.ids[cycle.values[name].space][rank])
     for step in range(NUM_STEPS):
+        if party:
+            party.lateness.begin(step)
         results = executor.run(cycle.order[step % len(cycle.order)], step)
         losses.append(float(results["loss" if size == 1 else "total_loss"]))
         if step == 0:
             mine = executor.run(EVALUATE)[name]
             logits = torch.zeros(graph.num_nodes, mine.shape[1]).index_copy_(0, own, mine)
+    if party:
+        party.close()
     if size > 1:
         torch.distributed.all_reduce(logits)
     return Trained(logits, losses)
+
+
+def goes_on(cycle: Cycle) -> bool:
+    """Whether workers may go on without each other."""
+    return any(op.attributes.get("group") for name in cycle.order for op in cycle.programs[name])
+
+
+def _party(projection: Projection, recorder: Recorder) -> Party:
+    def nobody_is_missing(number: int, total: Tensor) -> None:
+        raise AssertionError(f"round {number} went on without this worker")
+
+    return Party.of(
+        projection, PATIENT, recorder, num_epochs=NUM_STEPS, timeout_s=TIMEOUT_S, catch_up=nobody_is_missing
+    )
 
 
 def train_sequentially(cycle: Cycle, job: Job, graph: Graph) -> Trained:

@@ -75,7 +75,7 @@ class _Comparison:
         stale = [self._stale(plan, name, seed, trace) for seed, trace in zip(_SEEDS, exact)]
         exact_shares, stale_shares = ([trace.accuracy["test"] for trace in traces] for traces in (exact, stale))
         gaps_pct = [100 * (theirs - ours) for theirs, ours in zip(exact_shares, stale_shares)]
-        partial = plan.decision.partial if plan.decision else None
+        partial = plan.partial
         assert partial is not None
         return {
             "weather": name,

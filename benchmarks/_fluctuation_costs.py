@@ -23,7 +23,7 @@ from gnnplan.planner.hybrid.levels import levels_of
 from gnnplan.planner.hybrid.neighbourhood import build_neighbourhood
 from gnnplan.planner.hybrid.sizes import most_levels
 from gnnplan.planner.hybrid.staging import Staged, write_staged
-from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.contributing import contributing_with_halo
 from gnnplan.planner.plan import Partition, Plan, load_partition
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.contract import replacing
@@ -64,7 +64,7 @@ def _preprocess(plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, par
     for block, worker in zip(halo.blocks, plan.layered.dependencies.workers, strict=True):
         dependencies = find_dependencies(build_neighbourhood(matrix, block, levels.num_hops), levels)
         Adjuster(dependencies, float(dependencies.alone.num_bytes.sum()), worker.rates)
-    contributing_vertices(halo, graph.train_mask, plan.job.model)
+    contributing_with_halo(halo, graph.train_mask, plan.job.model)
     with TemporaryDirectory(prefix="gnnplan-staged-") as folder:
         write_staged(plan, graph, matrix, halo, partition, Path(folder))
         for rank, block in enumerate(halo.blocks):

@@ -77,7 +77,7 @@ def figures(case: Case) -> dict:
     lengths_s = measured_lengths_s(trace)
     measured_s = counted_s(lengths_s, weather)
     simulated_s = counted_s(simulated_lengths_s(plan, weather), weather)
-    partial, members = plan.decision.partial if plan.decision else None, trace.num_members[WARM_UP_EPOCHS:]
+    partial, members = plan.partial, trace.num_members[WARM_UP_EPOCHS:]
     return {
         "fidelity": plan.fidelity,
         "epochs": plan.job.training.epochs,

@@ -141,7 +141,7 @@ def _plan_under(case: Case, calm: Plan, cluster: Cluster, scale: Scale) -> None:
     told = weather.sleeps or weather.told
     epochs = scale.sleep_epochs if weather.sleeps else _num_epochs(calm, weather, scale)
     under = with_training(calm, epochs=epochs, weather=told)
-    if told and calm.decision and calm.decision.partial:
+    if told and calm.partial:
         under = _planned(under.job, cluster, case.plan_path)
     if weather.sleeps is None:
         under = with_training(under, epochs=_num_epochs(under, weather, scale))

@@ -69,6 +69,8 @@ class DecidedProgram:
             yield from self._caches()
         if decision.overlap:
             yield _choice("overlap")
+        if decision.partial:
+            yield Choice("partial_reduce", decision.partial)
 
     def _caches(self) -> Iterator[Choice]:
         """What never changes is kept for good, unless it is aggregated for good; the rest from refresh to refresh."""

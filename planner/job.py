@@ -325,8 +325,10 @@ class Job(Document):
             )
         if pin.partial_reduce and pin.refresh_interval > 1:
             raise ValueError("pin.partial_reduce and pin.refresh_interval both reuse halo rows; set one of them only")
-        if pin.partial_reduce and pin.overlap:
-            raise ValueError("pin.partial_reduce waits for each exchange by itself; leave out pin.overlap")
+        if pin.partial_reduce and pin.overlap and pin.prune != "none":
+            raise ValueError(
+                "pin.partial_reduce with pin.prune waits for each exchange by itself; leave out pin.overlap"
+            )
         return self
 
     @model_validator(mode="after")

@@ -25,7 +25,7 @@ from gnnplan.planner.joint_cache.consistency import cache_fault
 from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.joint_cache.layout import RegionLayout
 from gnnplan.planner.loaders.read import reading
-from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.shapes import WorkerShape
@@ -104,9 +104,9 @@ class FullBatchDecision(Contract):
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
-def has_program(job: Job, decision: FullBatchDecision) -> bool:
+def has_program(decision: FullBatchDecision) -> bool:
     """Whether a decision is written as an explicit program. The others are still lowered layer by layer."""
-    return job.pin.partial_reduce is None and not decision.dependencies.replicates and not decision.cache.region
+    return not decision.dependencies.replicates and not decision.cache.region
 
 
 class Chosen(Contract):
@@ -248,14 +248,21 @@ class Plan(Document):
         return len(self.cycle.order) if self.cycle else 1
 
     @property
+    def partial(self) -> PartialReduceDecision | None:
+        """How workers wait for each other (None: all wait for all)."""
+        if self.decision is not None:
+            return self.decision.partial
+        return waiting_among(chosen.choice().decision for chosen in self.choices)
+
+    @property
     def is_partial(self) -> bool:
         """Whether workers may go on without those that lag behind."""
-        return self.decision is not None and self.decision.is_partial
+        return self.partial is not None and self.partial.is_stale
 
     @property
     def is_stale(self) -> bool:
         """Whether some rows or gradients are of earlier epochs."""
-        return self.decision.is_stale if self.decision else self.refresh_interval > 1
+        return self.decision.is_stale if self.decision else self.refresh_interval > 1 or self.is_partial
 
     @property
     def fidelity(self) -> str:
@@ -331,7 +338,7 @@ class Plan(Document):
         self._check_replicas()
         if decision.overlap and decision.partial:
             raise ValueError("decision.overlap: partial reduce waits for each exchange")
-        if self.cycle is not None and not has_program(self.job, decision):
+        if self.cycle is not None and not has_program(decision):
             raise ValueError("cycle: a plan with these decisions has no program yet; make the plan again")
         fault = cache_fault(decision.cache, self.send_counts, self.placement, self.program())
         if fault:

@@ -26,7 +26,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
     epochs = sorted(set().union(*by_worker))
     by_epoch = [{worker: of[epoch] for worker, of in enumerate(by_worker) if epoch in of} for epoch in epochs]
     firsts = [next(iter(records.values())) for records in by_epoch]
-    is_partial = plan.decision is not None and plan.decision.partial is not None
+    is_partial = plan.partial is not None
     return Trace(
         origin="measured",
         plan_fingerprint=plan.fingerprint(),

@@ -15,9 +15,9 @@ from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
-from gnnplan.planner.program.project import attach, project
+from gnnplan.planner.program.project import Projection, attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
-from gnnplan.planner.weather.sleeps import planned_sleeps_s
+from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
@@ -41,27 +41,37 @@ class ProgramTrainer:
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
         self.sleeps_s = planned_sleeps_s(plan, rank)
-        facts, recorder = plan.graph, Recorder(device)
+        facts = plan.graph
         self.net: BasicGNN = build_pyg_model(
             plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed
         ).to(device)
-        self.recorder = recorder
+        self.recorder = Recorder(device)
+        projection = attach(project(self.cycle, rank), shard.arrays)
+        self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
-            attach(project(self.cycle, rank), shard.arrays),
+            projection,
             {name: _on_device(value, device) for name, value in shard.inputs.items()},
             _as_matrices(self.net),
-            recorder,
-            Workers(recorder),
+            self.recorder,
+            self.peers,
         )
+
+    def _peers(self, projection: Projection) -> Workers:
+        """The other workers; here they are always in step."""
+        return Workers(self.recorder)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""
-        name = self.cycle.order[epoch % len(self.cycle.order)]
+        name = self.program_of(epoch)
         start_s = self.recorder.begin(traced)
         results = self.executor.run(name, epoch, self._sleeps(name, epoch))
         end_s = self.recorder.end()
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
+
+    def program_of(self, epoch: int) -> str:
+        """The name of the program that an epoch plays."""
+        return self.cycle.order[epoch % len(self.cycle.order)]
 
     def _sleeps(self, name: str, epoch: int) -> dict[str, Callable[[], None]]:
         """What the weather has this worker sleep in an epoch: half of it before each half of the program."""

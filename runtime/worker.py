@@ -19,7 +19,7 @@ from gnnplan.planner.hybrid.staging import Staged
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.shard import Shard
-from gnnplan.planner.weather.sleeps import planned_sleeps_s
+from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
@@ -33,7 +33,7 @@ from gnnplan.runtime.hybrid.trainer import HybridTrainer
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.model import WorkerModel
 from gnnplan.runtime.partial.hybrid import PartialHybridTrainer
-from gnnplan.runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 
@@ -111,6 +111,8 @@ def _trainer_of(
     plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float
 ) -> FullBatchTrainer | ProgramTrainer:
     path = folder / f"worker_{rank}.npz"
+    if plan.cycle is not None and plan.partial is not None:
+        return PartialTrainer(plan, ProgramShard.load(path), rank, device, timeout_s=timeout_s)
     if plan.cycle is not None:
         return ProgramTrainer(plan, ProgramShard.load(path), rank, device)
     return _layered_trainer_of(plan, Shard.load(path), folder, device, timeout_s)
@@ -125,9 +127,6 @@ def _layered_trainer_of(
         if decision.partial:
             return PartialHybridTrainer.of_plan(plan, shard, staged, device, timeout_s=timeout_s, sleeps_s=sleeps_s)
         return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
-    if decision.partial:
-        model = WorkerModel(plan.job, program, shard, device)
-        return PartialReduceTrainer(model, shard, decision.partial, timeout_s=timeout_s, sleeps_s=sleeps_s)
     region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
     model = WorkerModel(plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap)
     return FullBatchTrainer(model, shard, sleeps_s=sleeps_s)

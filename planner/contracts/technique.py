@@ -114,6 +114,13 @@ class Technique(ABC, Generic[D]):
             return (plain,)
         return (None,) if self.arrays else (None, plain)
 
+    def settled(self, choice: Choice, best: Candidate) -> Choice:
+        """The choice with what no simulated epoch depends on, decided last of all, for the candidate that was found.
+
+        It must need no more memory than the choice that the search has looked at.
+        """
+        return choice
+
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         """What is wrong with a choice that was read from a file, in words after the technique's name."""
         return None

@@ -22,9 +22,17 @@ _NUM_REPLICAS = 40
 def most_staleness(job: Job) -> int:
     """The largest K that may be chosen for a job that pins partial reduce."""
     assert job.pin.partial_reduce is not None
+    most = PAPER_STALENESS if job.training.weather is None else max(STALENESSES)
     if job.pin.partial_reduce.max_staleness is not None:
-        return job.pin.partial_reduce.max_staleness
-    return PAPER_STALENESS if job.training.weather is None else max(STALENESSES)
+        most = job.pin.partial_reduce.max_staleness
+    return min(most, job.training.epochs)  # nothing is older than the run
+
+
+def check_least_group(job: Job, num_workers: int) -> None:
+    """`UserError` where a job pins more workers as the least group than there are."""
+    least = job.pin.partial_reduce.min_group if job.pin.partial_reduce else None
+    if least and least > num_workers:
+        raise UserError(f"{job.name}: pin.partial_reduce.min_group is {least}, and there are {num_workers} workers")
 
 
 def choose_partial_reduce(
@@ -39,13 +47,11 @@ def choose_partial_reduce(
         epoch_s: the plan's predicted epoch.
         contributing: int64 [L, W].
 
-    Raises `UserError` where more workers than there are are pinned as the least group.
+    Where more workers are pinned as the least group than take part, it is all of these.
     """
     pin, size = job.pin.partial_reduce, sections.num_workers
     assert pin is not None
-    min_group = pin.min_group or majority(size)
-    if min_group > size:
-        raise UserError(f"{job.name}: pin.partial_reduce.min_group is {min_group}, and there are {size} workers")
+    min_group = min(pin.min_group or majority(size), size)
     closing_epochs = pin.closing_epochs or 1
     alphas = ALPHAS if pin.alpha is None else (pin.alpha,)
     stalenesses = STALENESSES if pin.max_staleness is None else (pin.max_staleness,)
@@ -67,7 +73,7 @@ def choose_partial_reduce(
         max_staleness, alpha = next(pair for pair, seconds in p95_s.items() if seconds <= (1 + _NEGLIGIBLE) * least_s)
     return PartialReduceDecision(
         alpha=alpha,
-        max_staleness=max_staleness,
+        max_staleness=min(max_staleness, job.training.epochs),
         min_group=min_group,
         closing_epochs=closing_epochs,
         average_epochs=pin.average_epochs,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from gnnplan.planner.program.group import scales
 from gnnplan.profiles.contract import Contract
 
 Absent = Literal["reuse", "scale"]
@@ -23,16 +25,17 @@ class PartialReduceDecision(Contract):
         closing_epochs: last ones, in which all wait for all again: exact steps that undo what groups' steps were off.
         average_epochs: last ones, the mean of whose weights the run ends with (0: the last weights).
         absent: `scale` up the gradients of who is there (equations 13 and 14), or `reuse` the last of who is not.
-        contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13).
+        contributing: `contributing[l][w]` vertices of worker w contribute to layer l's gradient (n of equation 13);
+            empty while a plan is searched for.
     """
 
     alpha: Annotated[float, Field(ge=0)] = 0.5
     max_staleness: NonNegativeInt = 3
-    min_group: PositiveInt
+    min_group: PositiveInt = 1
     closing_epochs: PositiveInt = 1
     average_epochs: NonNegativeInt = 0
     absent: Absent = "scale"
-    contributing: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
+    contributing: tuple[tuple[NonNegativeInt, ...], ...] = ()
 
     @model_validator(mode="after")
     def _averages_what_is_stale(self) -> Self:
@@ -50,14 +53,10 @@ class PartialReduceDecision(Contract):
         return max(num_epochs - self.closing_epochs, 0)
 
     def scales(self, members: tuple[int, ...]) -> list[float]:
-        """By layer, what a group's summed gradient is multiplied with to stand for all workers' (equation 14).
+        """As `gnnplan.planner.program.group.scales`, of what this decision counted."""
+        return scales(self.contributing, members)
 
-        The sum over all vertices of the layer, divided by the group's own: with n_k the vertices of worker k and
-        g_k its mean gradient a vertex, equation 14's sum of n_k g_k over sum of n_k, times all vertices, since the
-        engine's gradients are sums. Exactly 1 for all workers; 0 where nobody in the group has a vertex.
-        """
-        scales = []
-        for counts in self.contributing:
-            present = sum(counts[member] for member in members)
-            scales.append(sum(counts) / present if present else 0.0)
-        return scales
+
+def waiting_among(decisions: Iterable[Contract]) -> PartialReduceDecision | None:
+    """The one of a plan's decisions that says how workers wait for each other (None: all wait for all)."""
+    return next((each for each in decisions if isinstance(each, PartialReduceDecision)), None)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gnnplan.planner.halo import Halo
 from gnnplan.planner.job import Job
-from gnnplan.planner.partial.contributing import contributing_vertices
+from gnnplan.planner.partial.contributing import contributing_with_halo
 from gnnplan.planner.partial.decide import choose_partial_reduce
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.partial.memory import mailbox_bytes_of, mean_bytes, on_device
@@ -37,7 +37,7 @@ def planned_partial_reduce(
     """
     if job.pin.partial_reduce is None or halo.num_workers == 1:
         return None
-    contributing = contributing_vertices(halo, train_mask, job.model)
+    contributing = contributing_with_halo(halo, train_mask, job.model)
     return choose_partial_reduce(job, aligned_sections(schedule, epoch_s), epoch_s, contributing)
 
 
@@ -52,8 +52,11 @@ def under_weather(
 
 
 def with_mailboxes(plan: Plan) -> Plan:
-    """The plan with what partial reduce holds in host memory, for which its choice has left room."""
-    if plan.layered.partial is None:
+    """The plan with what partial reduce holds in host memory, for which its choice has left room.
+
+    Of a plan with a program it is counted already.
+    """
+    if plan.layered.partial is None or plan.cycle is not None:
         return plan
     mean = mean_bytes(plan.program(), plan.layered.partial.average_epochs)
     loads = tuple(_with_mailbox(plan, rank, mailbox_bytes_of(plan, rank), mean) for rank in range(plan.num_workers))

@@ -169,11 +169,11 @@ def _operator(op: OperatorDocument) -> Operator:
 
 
 def _as_json(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return [_as_json(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _as_attribute(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_as_attribute, value)) if isinstance(value, list) else value
 
 
 def _nested(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:

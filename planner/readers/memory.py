@@ -8,6 +8,7 @@ from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
+from gnnplan.planner.readers.outliving import outliving_bytes
 from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
@@ -25,6 +26,7 @@ class MemoryEstimate:
         parameter_bytes: weights and cells that start with the training.
         epoch_bytes: what programs make and drop, and cells that they fill.
         setup_bytes: peak of what is done once before training, which may exceed it.
+        outliving_bytes: copies that operators hold from epoch to epoch, beside cells.
     """
 
     base_bytes: int
@@ -33,11 +35,12 @@ class MemoryEstimate:
     parameter_bytes: int
     epoch_bytes: int
     setup_bytes: int
+    outliving_bytes: int = 0
 
     @property
     def peak_bytes(self) -> int:
         """The larger of the setup's and the training's peak."""
-        held = self.graph_bytes + self.input_bytes + self.parameter_bytes
+        held = self.graph_bytes + self.input_bytes + self.parameter_bytes + self.outliving_bytes
         return self.base_bytes + held + max(self.epoch_bytes, self.setup_bytes)
 
 
@@ -56,6 +59,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *starting_cells(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
         setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
+        outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
     )
 
 

@@ -19,8 +19,8 @@ def cycle_of(plan: Plan) -> Cycle:
     """The programs of a plan; `UserError` where it has none."""
     if plan.cycle is None:
         raise UserError(
-            f"{plan.job.name}: this plan has no explicit program yet: replicas that are pinned, partial reduce and "
-            f"regions of hosts are still lowered layer by layer"
+            f"{plan.job.name}: this plan has no explicit program yet: replicas that are pinned, and regions of hosts, "
+            f"are still lowered layer by layer"
         )
     return plan.cycle.cycle()
 
@@ -60,6 +60,8 @@ def _slowest_s(plan: Plan, cycle: Cycle, name: str) -> dict[str, float]:
 
 def _what(op: Operator) -> str:
     notes = ["adds up" if op.has_base else "", "in place" if op.inplace is not None else ""]
+    said_of = {"late": "may be late", "group": "of who is ready"}
+    notes += [words for name, words in said_of.items() if op.attributes.get(name)]
     notes += ["beside" if op.lane == "network" else "", "back" if op.attributes.get("back") else ""]
     said = ", ".join(note for note in notes if note)
     return f"{op.kind} ({said})" if said else op.kind

@@ -21,9 +21,11 @@ from gnnplan.planner.readers.scaled import on_share
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.search.descent import Descent, is_better
+from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.search.workers import subsets
 from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 OnStep = Callable[[str], None]
@@ -101,7 +103,7 @@ class _Search:
         if not best.fits:
             raise NoPlanFitsError(_nearest_miss(best))
         bound = Bound(_together_s(bounds_s), "compute of all workers, perfectly balanced")
-        return Found(best, self._looked_at, bound)
+        return Found(_settled(best), self._looked_at, bound)
 
     def _rates_s(self, alone: Mapping[str, Sequence[Candidate]], *, bare: bool) -> list[float]:
         """Of every worker the least seconds per whole graph.
@@ -177,6 +179,13 @@ def _without_sums_back(schedule: Schedule, program: Program) -> Schedule:
     free = {op.key for op in program if "block" in op.attributes and op.attributes.get("back")}
     tasks = [replace(task, seconds=0.0) if task.key in free else task for task in schedule.tasks]
     return Schedule(schedule.num_workers, tasks, schedule.quotas)
+
+
+def _settled(best: Candidate) -> Candidate:
+    """The best with what its techniques decide last."""
+    choices = tuple(technique(choice.technique).settled(choice, best) for choice in best.choices)
+    is_same = all(new is old for new, old in zip(choices, best.choices, strict=True))
+    return best if is_same else compose_candidate(best.setting, choices)
 
 
 def _nearest_miss(nearest: Candidate) -> str:

@@ -10,6 +10,7 @@ from gnnplan.planner.cluster import Placement
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.lowering import epoch_order
+from gnnplan.planner.partial.decide import check_least_group
 from gnnplan.planner.partial.planning import planned_partial_reduce, under_weather, with_mailboxes, without_kept_rows
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, WorkerLoad
 from gnnplan.planner.program.document import CycleDocument
@@ -30,6 +31,7 @@ def make_layered_plan(
         NoPlanFitsError: every decision needs more memory than some worker has.
     """
     placement = placement.take(job.pin.num_workers or len(placement.workers))
+    check_least_group(job, len(placement.workers))
     problem = Problem(graph, without_kept_rows(job), placement)
     strategy = HaloExchangeStrategy()
     reason = strategy.applicable(problem)
@@ -52,6 +54,13 @@ def make_layered_plan(
     halo = strategy.halo(problem, decided.part, decided.pruned)
     prediction = prediction_of(schedules, loads, strategy.bound(problem), cache.refresh_interval)
     partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
+    if partial is not None:
+        decided = replace(decided, decision=decided.decision.model_copy(update={"partial": partial}))
+        cycle = strategy.cycle(problem, decided)
+    if partial is not None and cycle is not None:
+        loads = loads_of(cycle, placement)
+        _check_fits(job, loads)
+        prediction = prediction.model_copy(update={"workers": loads})
     in_order = [schedules[kind] for kind in epoch_order(cycle.order if cycle else (), cache)]
     weather = under_weather(job, in_order, prediction.epoch_s, partial)
     plan = Plan(
@@ -59,7 +68,7 @@ def make_layered_plan(
         job=job,
         placement=placement,
         graph=GraphFacts.of(graph),
-        decision=decided.decision.model_copy(update={"partial": partial}),
+        decision=decided.decision,
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in halo.send_counts().tolist()),
         pruned=strategy.pruned(problem, decided),

@@ -10,6 +10,8 @@ from gnnplan.planner.cluster import Cluster, Placement, resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.partial.decide import check_least_group
+from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.partial.planning import under_weather
 from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
@@ -33,6 +35,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan minibatch")
     placement = resolve(cluster)
+    check_least_group(job, job.pin.num_workers or len(placement.workers))
     if is_layered(job, placement):
         return make_layered_plan(job, placement, graph, on_step)
     found = decide(job, placement, graph, on_step)
@@ -41,11 +44,13 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
 
 
 def is_layered(job: Job, placement: Placement) -> bool:
-    """Whether a job asks for what is not a choice yet, and is still decided layer by layer."""
+    """Whether a job asks for what is not a choice yet, and is still decided layer by layer.
+
+    What hosts keep for their workers is refreshed by all at once, so nobody who goes on by himself uses it.
+    """
     pin = job.pin
     shares_memory = any(placement.region_bytes) and max(Counter(placement.host_of).values()) > 1
-    is_pinned = pin.partial_reduce is not None or pin.prune != "none"
-    return is_pinned or shares_memory
+    return pin.prune != "none" or (shares_memory and pin.partial_reduce is None)
 
 
 def named(plan: Plan, path: Path) -> Plan:
@@ -60,7 +65,8 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
     loads = loads_of(best.cycle, placement, best.memory)
     prediction = prediction_of([*best.schedules.values()], loads, found.bound, len(best.cycle.order))
     in_order = [best.schedules[name] for name in best.cycle.order]
-    weather = under_weather(job, in_order, prediction.epoch_s, None)
+    waiting = waiting_among(choice.decision for choice in best.choices)
+    weather = under_weather(job, in_order, prediction.epoch_s, waiting)
     plan = Plan(
         schema_version=Plan.VERSION,
         job=job,

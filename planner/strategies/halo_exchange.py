@@ -89,7 +89,7 @@ class HaloExchangeStrategy:
 
     def cycle(self, problem: Problem, decided: Decided) -> Cycle | None:
         """The programs of the training with their arrays; None where the decision is lowered layer by layer."""
-        if not has_program(problem.job, decided.decision):
+        if not has_program(decided.decision):
             return None
         return DecidedProgram(
             problem.job,

@@ -25,6 +25,7 @@ OURS = (
     "feature_cache.technique:FeatureCache",
     "first_aggregation.technique:FirstAggregation",
     "overlap.technique:Overlap",
+    "partial_reduce.technique:PartialReduce",
 )
 
 

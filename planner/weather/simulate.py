@@ -37,7 +37,7 @@ def simulate_weather(
 
 def player_of(plan: Plan) -> Player:
     """Plays runs of a plan, from what stands in it alone; what workers would decide while they run is left out."""
-    return player(lower_cycle(plan), plan.prediction.epoch_s, plan.decision.partial if plan.decision else None)
+    return player(lower_cycle(plan), plan.prediction.epoch_s, plan.partial)
 
 
 def player(cycle: Sequence[Schedule], epoch_s: float, partial: PartialReduceDecision | None) -> Player:

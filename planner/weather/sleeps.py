@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
-from gnnplan.planner.plan import Plan
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.kernels.counter import chained_key, splitmix_at
 
@@ -23,14 +22,6 @@ def sleeps_s(weather: SleepWeather, worker: int, num_epochs: int, epoch_s: float
     for later in range(1, min(weather.duration_epochs, num_epochs)):
         asleep[later:] |= begins[:-later]
     return asleep * weather.seconds(epoch_s)
-
-
-def planned_sleeps_s(plan: Plan, worker: int) -> np.ndarray:
-    """float64 [E]: seconds that the plan's job has a worker sleep in each epoch."""
-    training = plan.job.training
-    if not isinstance(training.weather, SleepWeather):
-        return np.zeros(training.epochs)
-    return sleeps_s(training.weather, worker, training.epochs, plan.prediction.epoch_s)
 
 
 def _uniform(key: int, count: int) -> np.ndarray:

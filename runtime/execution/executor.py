@@ -106,6 +106,18 @@ class ProgramExecutor:
             self.stored[written] = travel.finished(values[written])
         return results
 
+    def finish(self, name: str, key: str, written: Tensor) -> None:
+        """Plays what follows an operator of a program, as if the operator had written this; nothing of it is timed.
+
+        It may be called while that operator runs: whatever stays is written in place.
+        """
+        steps = self._bound[name]
+        at = next(number for number, step in enumerate(steps) if step.operator.key == key)
+        values = {**self.stored, steps[at].operator.writes[0]: written}
+        for step in steps[at + 1 :]:
+            made = step.run(*[values[each] for each in step.operator.reads])
+            values.update(zip(step.operator.writes, made if isinstance(made, tuple) else (made,), strict=True))
+
     def _play(self, step: Step, values: dict[str, Any]) -> None:
         op = step.operator
         for name in step.waits:

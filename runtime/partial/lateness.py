@@ -84,15 +84,31 @@ class Lateness:
 
     def newest(self, name: str, rows: Tensor) -> Tensor:
         """Sends rows [s, width] for a step in one direction; the newest rows [h, width] to be had, waited for."""
+        self.send(name, rows)
+        num_rows = sum(self.mailbox.slots[self.mailbox.index[name]].recv_counts)
+        return self.receive(name, pool.empty(rows.device, num_rows, rows.shape[1]))
+
+    def send(self, name: str, rows: Tensor) -> None:
+        """Has rows [s, width] sent for a step in one direction; they must not change."""
+        host = rows.contiguous() if rows.device.type == "cpu" else rows.cpu()
+        self.mailbox.post_rows(self.mailbox.index[name], self.epoch, host)
+
+    def receive(self, name: str, out: Tensor) -> Tensor:
+        """Waits for the newest rows to be had for a step in one direction, and copies them into `out` [h, width]."""
         slot = self.mailbox.index[name]
-        self.mailbox.post_rows(slot, self.epoch, rows.contiguous() if rows.device.type == "cpu" else rows.cpu())
-        out = pool.empty(rows.device, sum(self.mailbox.slots[slot].recv_counts), rows.shape[1])
         self._wait(slot)
         self.arrivals[name] = self.mailbox.copy_rows(slot, out)
         versions = [arrival.version for arrival in self.arrivals[name].values()]
         self.oldest = max([self.oldest, *(self.epoch - version for version in versions)])
         self.pace.end_part(name)
         return out
+
+    def came_s(self, name: str) -> float:
+        """When the last of the rows came that were used last; now, where some were gone on without."""
+        arrivals = self.arrivals[name].values()
+        if any(arrival.version < self.epoch for arrival in arrivals):
+            return time.monotonic()
+        return max((arrival.end_s for arrival in arrivals), default=0.0)
 
     def _wait(self, slot: int) -> None:
         """Until all rows are here that are worth waiting for, or the deadline has passed; then for what is too old."""

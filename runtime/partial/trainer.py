@@ -13,19 +13,18 @@ from torch.distributed.distributed_c10d import _get_default_store
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.shard import Shard
 from gnnplan.planner.steps import Program
-from gnnplan.profiles.roll_call import answer, answering
 from gnnplan.runtime.full_batch import EpochRecord, FullBatchTrainer
 from gnnplan.runtime.model import WorkerModel
 from gnnplan.runtime.partial.averaging import WeightMean
+from gnnplan.runtime.partial.cut_off import naming_who_is_cut_off
 from gnnplan.runtime.partial.exchange import PartialExchanger
 from gnnplan.runtime.partial.gradients import GroupGradient
+from gnnplan.runtime.partial.group_steps import GroupSteps
 from gnnplan.runtime.partial.lateness import Lateness
-from gnnplan.runtime.partial.mailbox import Mailbox, PeerError, slots_of
+from gnnplan.runtime.partial.mailbox import Mailbox, slots_of
 from gnnplan.runtime.partial.mesh import Mesh, connect_all
-from gnnplan.runtime.partial.reduction import sum_over, sum_without
 from gnnplan.runtime.partial.rounds import Rounds
 
-_ROLL_CALL_S = 10.0  # longest
 _runs = itertools.count()  # workers make their trainers in the same order, so they agree on a run's number
 
 
@@ -61,6 +60,7 @@ class PartialReduceTrainer(FullBatchTrainer):
         self._exchange_by_mailbox()
         store = dist.PrefixStore(f"partial_reduce/{next(_runs)}", _get_default_store())
         self.rounds = Rounds(self.mailbox, decision, store, model.job.training.epochs, timeout_s)
+        self.steps = GroupSteps(self.lateness, self.rounds, self.gradient, timeout_s, self._catch_up)
         num_epochs = model.job.training.epochs
         self.mean = WeightMean(self.parameters, num_epochs - decision.average_epochs, num_epochs - 1)
         self.mesh = Mesh(connect_all(timeout_s), self.mailbox)
@@ -72,13 +72,8 @@ class PartialReduceTrainer(FullBatchTrainer):
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward and backward pass, and the first step that takes this worker in."""
-        try:
+        with naming_who_is_cut_off(self.mailbox, self.timeout_s):
             return self._train_epoch(epoch, traced=traced)
-        except PeerError as error:
-            if not self._is_cut_off():
-                raise
-            rank = self.mailbox.rank
-            raise PeerError(f"worker {rank} hears from no other worker: {error}", (rank,)) from error
 
     def _train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         self.lateness.begin(epoch)
@@ -94,25 +89,13 @@ class PartialReduceTrainer(FullBatchTrainer):
         """Ends the threads and connections."""
         self.mesh.close(min(self.timeout_s, 10.0))
 
-    def _is_cut_off(self) -> bool:
-        """Whether nothing has come from anybody for most of the time it waited, and nobody else has waited in vain."""
-        answer()  # to those who wonder whether they are alone
-        if self.num_workers <= 2 or self.mailbox.silent_s < self.timeout_s / 2:
-            return False
-        # Others that heard nothing either wait in vain too, but may have begun to wait later.
-        return len(answering(min(self.timeout_s / 2, _ROLL_CALL_S))) <= 1
-
     def _reduce(self, loss: Tensor) -> Tensor:
         if not self.decision.is_stale:
             return super()._reduce(loss)
         with self.recorder.span("reduce/flatten"):
             flat = self._flattened(loss)
         with self.recorder.span("reduce", "communicate"):
-            late = self.lateness
-            group = self.rounds.join(late.epoch, late.is_expected, late.pace, wants=self._wants())
-            self._catch_up()
-            total = self.gradient.of(flat.cpu(), group.members, self.num_workers, self._sum)
-            late.took_part = [rank in group.members for rank in range(self.num_workers)]
+            total = self.steps.join(flat.cpu(), wants=self._wants())
         with self.recorder.span("reduce/unflatten"):
             # As views of the total, which may still be sent, and may stand in for absent ones: nothing writes to them.
             return self._unflattened(total.to(loss.device))
@@ -121,17 +104,11 @@ class PartialReduceTrainer(FullBatchTrainer):
         """Whether this worker would exchange other rows; where the split is fixed it never would."""
         return False
 
-    def _sum(self, flat: Tensor) -> Tensor:
-        return sum_over(self.mailbox, self.rounds.group.members, self.rounds.number, flat, self.timeout_s)
-
-    def _catch_up(self) -> None:
-        """Takes the steps that the others have taken without this worker, by the sums that they sent it."""
-        for number, members in self.rounds.missed.items():
-            summed = sum_without(self.mailbox, members, number, sum(self.gradient.sizes), self.timeout_s)
-            total = self.gradient.of_sum(summed, members, self.num_workers)
-            self._unflattened(total.to(self.recorder.device))
-            self.optimizer.step()
-            self.mean.after(number)
+    def _catch_up(self, number: int, total: Tensor) -> None:
+        """Takes a step that the others have taken without this worker."""
+        self._unflattened(total.to(self.recorder.device))
+        self.optimizer.step()
+        self.mean.after(number)
 
 
 def _layers_of(program: Program, names: list[str]) -> list[int]:

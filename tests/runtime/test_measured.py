@@ -18,7 +18,7 @@ def record(epoch, start_s, end_s, *, begun=None, sent_bytes=10, loss=1.0, num_me
 def trace_of(by_worker, *, partial=None, interval=1):
     plan = SimpleNamespace(
         num_workers=len(by_worker),
-        decision=SimpleNamespace(partial=partial),
+        partial=partial,
         refresh_interval=interval,
         fingerprint=lambda: "f" * 16,
     )

@@ -13,7 +13,7 @@ from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.weather.model import SleepWeather
-from gnnplan.planner.weather.sleeps import planned_sleeps_s
+from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
 from gnnplan.runtime.program_trainer import ProgramTrainer

@@ -37,7 +37,14 @@ HITS = register(
     )
 )
 ALL_REDUCE = register(
-    Kind("all_reduce", "w = r0 summed over all workers", (Need.WHOLE,), like(), collective=True, inplace=(0,))
+    Kind(
+        "all_reduce",
+        "w = r0 summed over all workers; with `group` over those that are ready, as it stands for all",
+        (Need.WHOLE,),
+        like(),
+        collective=True,
+        inplace=(0,),
+    )
 )
 FLATTEN = register(
     Kind(

@@ -78,7 +78,7 @@ def _exchange_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...])
 EXCHANGE = register(
     Kind(
         "exchange",
-        "w = rows of r0 at their receivers, as the route says; with `back` the way back",
+        "w = rows of r0 at their receivers, as the route says; with `back` back, with `late` the last that came",
         (Need.ROW,),
         _exchange_shape,
         _exchange_derive,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +14,7 @@ from torch import Tensor
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
 from gnnplan.planner.program.sequential.meanings import COLLECTIVES, MEANINGS, as_tensor
 
 Inputs = Mapping[str, Sequence[Tensor]]
@@ -27,6 +29,11 @@ class Context:
     worker: int = 0
     epoch: int = 0
     _made: dict = field(default_factory=dict)
+
+    @property
+    def workers(self) -> range:
+        """Ranks."""
+        return self.cycle.workers
 
     def ids(self, space: str) -> np.ndarray:
         """Global vertices of a space's rows."""
@@ -74,12 +81,19 @@ class SequentialExecutor:
         inputs: of every input value a tensor a worker.
         parameters: of every parameter its matrix; each worker gets its own copy.
         dtype: of everything that is computed.
+        policy: who goes on without whom, where the programs allow it.
     """
 
     def __init__(
-        self, cycle: Cycle, inputs: Inputs, parameters: Mapping[str, Tensor], dtype: torch.dtype = torch.float64
+        self,
+        cycle: Cycle,
+        inputs: Inputs,
+        parameters: Mapping[str, Tensor],
+        dtype: torch.dtype = torch.float64,
+        policy: Policy = IN_STEP,
     ) -> None:
         self.cycle, self._context = cycle, Context(cycle, dtype)
+        self._going_on = GoingOn(policy, cycle.num_workers)
         self.stored: dict[str, list[Tensor]] = {}
         self.peak_bytes = np.zeros(cycle.num_workers, np.int64)
         for name, value in cycle.values.items():
@@ -105,6 +119,7 @@ class SequentialExecutor:
     def play(self, program: Program, epoch: int = 0, order: Iterable[int] | None = None) -> dict[str, list[Tensor]]:
         """Plays operators in their order, or in another one that keeps their edges."""
         self._context.epoch = epoch
+        self._going_on.begin(program, epoch)
         operators = [program[i] for i in order] if order is not None else list(program)
         live = _Live(self.cycle, operators, self.stored)
         for number, op in enumerate(operators):
@@ -113,15 +128,18 @@ class SequentialExecutor:
             live.drop(number)
         return live.results
 
-    def _execute(self, op: Operator, live: _Live) -> list[tuple[Tensor, ...]]:
+    def _execute(self, op: Operator, live: _Live) -> list[tuple[Any, ...]]:
         context = self._context
-        reads = [[live.get(name, worker) for name in op.reads] for worker in self.cycle.workers]
+        here = self._going_on.here
+        reads = [[live.get(name, worker) if here[worker] else None for name in op.reads] for worker in context.workers]
+        if self._going_on.waits_for_few(op):
+            return [(out,) for out in self._going_on.collective(context, op, [each[0] for each in reads])]
         if KINDS[op.kind].collective:
             return [(out,) for out in COLLECTIVES[op.kind](context, op, [each[0] for each in reads])]
-        written = []
+        written: list[tuple] = []
         for context.worker in self.cycle.workers:
-            out = MEANINGS[op.kind](context, op, *reads[context.worker])
-            written.append(out if isinstance(out, tuple) else (out,))
+            out = MEANINGS[op.kind](context, op, *reads[context.worker]) if here[context.worker] else None
+            written.append(out if isinstance(out, tuple) else (out,) * len(op.writes))
         return written
 
 
@@ -140,12 +158,15 @@ class _Live:
     def put(self, op: Operator, written: list[tuple[Tensor, ...]]) -> None:
         for number, name in enumerate(op.writes):
             tensors = [each[number] for each in written]
+            if any(tensor is None for tensor in tensors):  # who is not here keeps what it has
+                before = self._stored.get(name, tensors)
+                tensors = [old if new is None else new for new, old in zip(tensors, before, strict=True)]
             if self._cycle.values[name].role == "temporary":
                 self._values[name] = tensors
             else:
                 self._stored[name] = tensors
             if name in self._cycle.results:
-                self.results[name] = [tensor.clone() for tensor in tensors]
+                self.results[name] = [tensor if tensor is None else tensor.clone() for tensor in tensors]
 
     def drop(self, number: int) -> None:
         for name in [name for name in self._values if self._last[name] == number]:
@@ -157,7 +178,8 @@ class _Live:
 
     def _held_bytes(self, worker: int) -> int:
         def storages(values: Iterable[list[Tensor]]) -> dict[int, int]:
-            dense = [each[worker] for each in values if each[worker].layout != torch.sparse_csr]
+            here = [each[worker] for each in values if each[worker] is not None]
+            dense = [x for x in here if x.layout != torch.sparse_csr]
             return {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() // x.element_size() for x in dense}
 
         staying = storages(self._stored.values())

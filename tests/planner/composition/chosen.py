@@ -11,13 +11,13 @@ import numpy as np
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.technique import Choice, Situation
-from gnnplan.planner.models.forward import Task, forward_cycle
+from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.runtime.reference import dense_features
-from tests.planner.program.cases import FIRST, LAST, MODELS, SGD, Case, codes, subset
+from tests.planner.program.cases import FIRST, LAST, MODELS, NUM_NODES, SGD, Case, codes, subset
 
 NUM_WORKERS, INTERVAL = 3, 2
 OPTIMIZER = Optimizer(SGD.optimizer, SGD.learning_rate)
@@ -56,6 +56,8 @@ class Chosen:
         marked: dict[Label, np.ndarray] = {}
         for name, mask in self.masks().items():
             marked[LABELS[name]] = marked.get(LABELS[name], False) | mask
+        if "partial_reduce" in self.names:
+            marked[Label.LATE] = np.ones((num_levels(model), NUM_WORKERS, NUM_NODES), bool)
         return Case(
             model,
             NUM_WORKERS,
@@ -63,6 +65,7 @@ class Chosen:
             codes(model, NUM_WORKERS, marked),
             interval=INTERVAL if "joint_cache" in self.names else 1,
             sparse="sparse_features" in self.names,
+            is_late="partial_reduce" in self.names,
         )
 
     def orders(self) -> tuple[str, ...]:

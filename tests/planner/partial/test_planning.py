@@ -1,6 +1,7 @@
 """Plans with partial reduce: said to be stale, with room for what it keeps, and chosen for the weather."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -13,20 +14,22 @@ from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecision
 from gnnplan.planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from gnnplan.planner.partial.memory import mailbox_bytes, sums_bytes
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.search import simulate_plan
+from gnnplan.planner.run import write_shards
+from gnnplan.planner.search import make_plan, simulate_plan
 from gnnplan.planner.steps import LayerDecision
 from gnnplan.planner.strategies.base import Problem
 from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting
+from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.planner.weather.play import figures, replicas_of
 from gnnplan.planner.weather.sections import Sections
 from gnnplan.planner.weather.simulate import simulate_weather
-from gnnplan.planner.weather.sleeps import planned_sleeps_s, sleeps_s
+from gnnplan.planner.weather.sleeps import sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import CpuQuota
-from tests.planner.layered import make_plan
+from tests.planner import layered
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -41,7 +44,9 @@ def processor(tmp_path_factory):
     return path
 
 
-def plan_of(*, pin=None, weather=None, num_workers=3, memory_bytes=None, profile=None, epochs=60, **pins):
+def plan_of(
+    *, pin=None, weather=None, num_workers=3, memory_bytes=None, profile=None, epochs=60, make=make_plan, **pins
+):
     origin = {"profile": profile} if profile else {"catalog": "t4"}
     device = DeviceSpec(count=num_workers, memory_bytes=memory_bytes, **origin)
     job = Job(
@@ -49,19 +54,35 @@ def plan_of(*, pin=None, weather=None, num_workers=3, memory_bytes=None, profile
         model=ModelSpec(hidden_channels=16),
         training=TrainingSpec(epochs=epochs, weather=weather),
         fidelity="stale" if pin or "refresh_interval" in pins else "exact",
-        pin=PinnedDecisions(partitioner="metis", balance="equal", partial_reduce=pin, **pins),
+        pin=PinnedDecisions(partitioner="metis", balance="equal", num_workers=num_workers, partial_reduce=pin, **pins),
     )
-    return make_plan(job, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
+    return make(job, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
+
+
+def names(plan):
+    """Of its techniques."""
+    return [chosen.technique for chosen in plan.choices]
+
+
+def chosen_in(raw):
+    """What the document of a plan says of partial reduce."""
+    return next(each["decision"] for each in raw["choices"] if each["technique"] == "partial_reduce")
+
+
+def num_parameters(plan):
+    """Numbers that are trained."""
+    return sum(math.prod(shape) for shape in plan.cycle.parameters.values())
 
 
 def test_such_a_plan_is_stale_unless_k_is_0(tmp_path):
     """Rows up to K epochs old: stale(K + 1); without weather the paper's alpha and K; it can be saved and read."""
     plan = plan_of(pin=PartialReducePin())
-    partial = plan.layered.partial
+    partial = plan.partial
     assert (partial.alpha, partial.max_staleness, partial.min_group) == (0.5, 3, 2)
-    assert plan.fidelity == plan.layered.fidelity == "stale(4)"
+    assert plan.fidelity == "stale(4)"
+    assert plan.is_stale
     assert plan_of(pin=PartialReducePin(max_staleness=0)).fidelity == "exact"
-    assert plan_of().decision.partial is None
+    assert plan_of().partial is None
     loaded = Plan.load(plan.save(tmp_path / "plan.json"))
     assert loaded == plan
     assert simulate_plan(loaded).median_epoch_s == plan.prediction.epoch_s
@@ -70,8 +91,8 @@ def test_such_a_plan_is_stale_unless_k_is_0(tmp_path):
 def test_a_plan_that_is_older_than_its_job_allows_is_refused():
     """By the name of the decision that makes it so."""
     raw = json.loads(plan_of(pin=PartialReducePin(max_staleness=0)).model_dump_json())
-    raw["job"]["fidelity"], raw["decision"]["partial"]["max_staleness"] = "exact", 3
-    with pytest.raises(UserError, match=r"decision\.partial: rows are reused"):
+    raw["job"]["fidelity"], chosen_in(raw)["max_staleness"] = "exact", 3
+    with pytest.raises(UserError, match=r"partial_reduce is stale\(4\), where at most exact is allowed"):
         Plan.parse(raw, where="plan.json")
     with pytest.raises(ValidationError, match="less than or equal to 1000000"):
         PartialReducePin(max_staleness=10**20)
@@ -80,47 +101,62 @@ def test_a_plan_that_is_older_than_its_job_allows_is_refused():
 def test_contributing_vertices_are_in_the_plan():
     """The last layer's are the training vertices."""
     plan = plan_of(pin=PartialReducePin())
-    counts = plan.layered.partial.contributing
-    assert counts[-1] == tuple(shape.num_train for shape in plan.shapes)
+    counts = plan.partial.contributing
+    cycle = plan.cycle.cycle()
+    (loss,) = (op for op in cycle.programs["train"] if op.kind == "loss")
+    assert counts[-1] == cycle.spaces[cycle.indexes[loss.attributes["index"]].target].sizes
     assert sum(counts[0]) > sum(counts[-1])
 
 
 def test_one_worker_has_nobody_to_go_on_without():
     """The plan is exact."""
-    assert plan_of(pin=PartialReducePin(), num_workers=1).decision.partial is None
+    assert plan_of(pin=PartialReducePin(), num_workers=1).partial is None
 
 
-def test_no_halo_rows_are_kept_twice():
-    """Partial reduce keeps rows itself, so features that the joint cache would keep are exchanged."""
+def test_kept_features_go_beside_it():
+    """Who is waited for has no say in what is sent once: the features that are kept are."""
     pins = {"op_order": "aggregate_first", "precompute": False}
-    assert any(plan_of(**pins).decision.cache.num_rows)
-    assert not any(plan_of(pin=PartialReducePin(), **pins).decision.cache.num_rows)
+    assert "feature_cache" in names(plan_of(pin=PartialReducePin(), **pins))
 
 
-def test_what_it_keeps_must_fit(processor, monkeypatch):
-    """Mailboxes count on a processor; where they do not fit, the missing bytes are named."""
-    # The plain plan is to be lowered layer by layer too, as partial reduce still is.
-    monkeypatch.setattr("gnnplan.planner.strategies.halo_exchange.has_program", lambda *_: False)
-    plain, partial = (plan_of(profile=processor, pin=pin) for pin in (None, PartialReducePin()))
-    for ours, theirs, shape in zip(partial.prediction.workers, plain.prediction.workers, plain.shapes, strict=True):
-        kept = mailbox_bytes(plain.program(), shape)
-        widths = sum(step.in_width * (2 - step.constant) for step in plain.program().steps if step.op == "aggregate")
-        assert kept == 4 * 2 * (shape.num_halo + shape.num_sent) * widths
-        sums = sums_bytes(plain.program(), 3, plain.job.training.epochs)
-        assert sums == 2 * min(3, plain.job.training.epochs) * 4 * (plain.program().num_parameters + 1)
-        assert ours.peak_bytes == theirs.peak_bytes + kept + sums
+def test_overlap_goes_beside_it():
+    """Late rows travel while workers compute."""
+    plan = plan_of(pin=PartialReducePin(), overlap=True)
+    assert "overlap" in names(plan)
+    late = [op for op in plan.cycle.cycle().programs["train"] if op.attributes.get("late")]
+    assert late
+    assert all(op.lane == "network" for op in late)
+
+
+def test_what_it_keeps_is_counted(processor):
+    """Two versions of all rows that are sent and received, and the sums of as many rounds as may be missed."""
+    pins = {"op_order": "multiply_first", "precompute": False, "overlap": False}
+    plain, partial = (plan_of(profile=processor, pin=pin, **pins) for pin in (None, PartialReducePin()))
+    cycle = partial.cycle.cycle()
+    exchanges = [op for op in cycle.programs["train"] if op.kind == "exchange"]
+    assert len(exchanges) == 4  # of two layers, there and back
+    for rank, (ours, theirs) in enumerate(zip(partial.prediction.workers, plain.prediction.workers, strict=True)):
+        values = [cycle.values[name] for op in exchanges for name in (*op.reads, *op.writes)]
+        rows = sum(4 * cycle.spaces[value.space].sizes[rank] * value.width for value in values)
+        assert ours.peak_bytes - theirs.peak_bytes == 2 * rows + 2 * 3 * 4 * (num_parameters(partial) + 1)
+    on_gpu = [plan_of(pin=pin, **pins).prediction.workers for pin in (None, PartialReducePin())]
+    assert on_gpu[0] == on_gpu[1]  # they lie in the host's memory
+
+
+def test_what_it_keeps_must_fit(processor):
+    """Where the plain plan fits and mailboxes do not, the missing bytes are named."""
     pins = {"op_order": "multiply_first", "precompute": False, "feature_cache": False, "overlap": False}
     plain = plan_of(profile=processor, **pins)
     tight = max(load.peak_bytes for load in plain.prediction.workers) + 1000
-    assert plan_of(profile=processor, memory_bytes=tight, **pins).decision.layers == plain.decision.layers
-    with pytest.raises(NoPlanFitsError, match=r"no plan fits: the nearest, .* are missing"):
+    assert plan_of(profile=processor, memory_bytes=tight, **pins).choices == plain.choices
+    with pytest.raises(NoPlanFitsError, match=r"no plan fits: the nearest needs .* are missing"):
         plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight, **pins)
 
 
 @pytest.mark.parametrize("pin", [None, PartialReducePin()])
-def test_mailboxes_count_in_the_choice(processor, pin):
-    """What a decision lacks has its mailbox in it, so that one with smaller mailboxes may fit where it does not."""
-    plan = plan_of(profile=processor, pin=pin)
+def test_mailboxes_count_in_the_choice_of_layers(processor, pin):
+    """What is decided layer by layer has its mailbox in it, so that one with smaller mailboxes may fit."""
+    plan = plan_of(profile=processor, pin=pin, make=layered.make_plan)
     part = (np.arange(GRAPH.num_nodes) % 3).astype(np.int32)
     trial = HaloExchangeStrategy()._trial(Problem(GRAPH, plan.job, plan.placement), part, False)
     layers = (LayerDecision(op_order="multiply_first"),) * 2
@@ -132,25 +168,38 @@ def test_mailboxes_count_in_the_choice(processor, pin):
     assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
 
 
+def test_pruned_halos_go_beside_it(tmp_path):
+    """They are still decided layer by layer, but their plan has a program, whose arrays are cut again as planned."""
+    pins = {"prune": "rapa", "op_order": "multiply_first", "precompute": False, "num_workers": 3, "balance": "equal"}
+    pin = PinnedDecisions(partial_reduce=PartialReducePin(), partitioner="metis", **pins)
+    job = Job(graph=SPEC, training=TrainingSpec(epochs=9), fidelity="approximate", pin=pin)
+    devices = (DeviceSpec(catalog="t4", count=3),)
+    plan, partition = make_plan(job, Cluster(hosts=(HostSpec(name="a", devices=devices),)), GRAPH)
+    assert plan.partial.max_staleness == 3
+    assert any(op.attributes.get("late") for op in plan.cycle.cycle().programs["train"])
+    write_shards(plan, GRAPH, partition, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_the_least_group_is_a_majority_or_what_is_pinned():
     """More workers than there are can be in no group."""
     with pytest.raises(UserError, match=r"min_group is 4, and there are 3 workers"):
         plan_of(pin=PartialReducePin(min_group=4))
-    least = [plan_of(pin=PartialReducePin(min_group=pinned)).decision.partial.min_group for pinned in (None, 1, 3)]
+    least = [plan_of(pin=PartialReducePin(min_group=pinned)).partial.min_group for pinned in (None, 1, 3)]
     assert least == [2, 1, 3]
 
 
 def test_the_mean_of_the_weights_is_pinned_and_counted():
     """On every worker's device as many bytes as the weights; not beside exact training."""
     plain, averaged = (plan_of(pin=PartialReducePin(average_epochs=count)) for count in (0, 20))
-    assert averaged.decision.partial.average_epochs == 20
-    weights = 4 * averaged.program().num_parameters
+    assert averaged.partial.average_epochs == 20
+    weights = 4 * num_parameters(averaged)
     for before, after in zip(plain.prediction.workers, averaged.prediction.workers, strict=True):
         assert after.peak_bytes - before.peak_bytes == weights
     with pytest.raises(ValidationError, match="leave it out where max_staleness is 0"):
         PartialReducePin(max_staleness=0, average_epochs=1)
     raw = json.loads(averaged.model_dump_json())
-    raw["decision"]["partial"]["max_staleness"] = 0
+    chosen_in(raw)["max_staleness"] = 0
     with pytest.raises(UserError, match="is not exact"):
         Plan.parse(raw, where="plan.json")
 

@@ -21,9 +21,11 @@ from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.edges import edges
-from gnnplan.planner.program.labels import Label, Labels
+from gnnplan.planner.program.labels import Label, Labels, brings
 from gnnplan.planner.program.optimizer import Optimizer
+from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.program.sequential.going_on import IN_STEP, Policy
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
@@ -107,6 +109,7 @@ class Case:
         interval: epochs from refresh to refresh of kept rows.
         sparse: features as CSR.
         owners: of every vertex, where it is not `partition` that says it.
+        is_late: some messages come an epoch or two late, as `comes` says.
     """
 
     model: ModelSpec
@@ -120,6 +123,7 @@ class Case:
     sparse: bool = False
     multilabel: bool = False
     owners: tuple[int, ...] | None = None
+    is_late: bool = False
 
     @property
     def graph(self) -> Graph:
@@ -204,14 +208,36 @@ class Case:
             self.part,
             self.codes(),
             dict(enumerate(self.orders)),
-            lambda label, epoch, *_: epoch % self.interval == 0,
+            self.arrives,
         )
         oracle = Oracle(self.model, world, initial(self.model), seed=self.training.seed)
         return oracle, oracle.train(self.training)
 
+    def arrives(self, label: Label, epoch: int, level: int, sender: int, receiver: int, back: bool) -> bool:
+        """Whether a message comes in the epoch in which it was sent, or was not sent again."""
+        is_sent = label is not Label.KEPT or epoch % self.interval == 0
+        return is_sent and (not self.is_late or comes(epoch, level, sender, receiver, back))
+
     def off(self, cycle: Cycle | None = None) -> float:
         """The largest error of a training against the oracle that knows its labels."""
         return self.play(cycle).off(*self.oracle())
+
+
+def comes(epoch: int, level: int, sender: int, receiver: int, back: bool) -> bool:
+    """A script of what is late: two of three messages come at once, the first ones always."""
+    return epoch == 0 or (epoch + 2 * level + sender + 3 * receiver + back) % 3 != 0
+
+
+@dataclass
+class Scripted(Policy):
+    """What `comes` says, as the sequential executor asks it. Kept rows are sent in every `interval`-th epoch."""
+
+    interval: int = 1
+
+    def version(self, operator: Operator, epoch: int, sender: int, receiver: int) -> int:
+        level, back = operator.attributes["level"], bool(operator.attributes.get("back"))
+        every = self.interval if brings(operator, Label.KEPT) else 1
+        return next(at for at in range(epoch, -1, -every) if comes(at, level, sender, receiver, back))
 
 
 @dataclass
@@ -219,16 +245,21 @@ class Run:
     """A training that is played.
 
     `losses` are by epoch, `grads` by epoch, parameter and worker.
+
+    Args:
+        policy: who goes on without whom (None: what the case says).
     """
 
     case: Case
     cycle: Cycle
     losses: list[float] = field(default_factory=list)
     grads: list[dict[str, list[Tensor]]] = field(default_factory=list)
+    policy: Policy | None = None
 
     def __post_init__(self) -> None:
         start = {name: matrix_of(value) for name, value in initial(self.case.model).items()}
-        self.executor = SequentialExecutor(self.cycle, self.inputs(), start)
+        policy = Scripted(self.case.interval) if self.case.is_late else IN_STEP
+        self.executor = SequentialExecutor(self.cycle, self.inputs(), start, policy=self.policy or policy)
 
     def inputs(self) -> dict[str, list[Tensor]]:
         graph, arrays = self.case.graph, self.cycle.arrays

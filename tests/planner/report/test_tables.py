@@ -233,10 +233,10 @@ def test_plan_table_says_how_workers_go_on_without_each_other():
     """And what epochs the weather of the job makes of it."""
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=3),)),))
     training = TrainingSpec(epochs=20, weather=SleepWeather(sleep_epochs=2.0))
-    pin = PinnedDecisions(partial_reduce=PartialReducePin(alpha=0.25, max_staleness=2))
+    pin = PinnedDecisions(num_workers=3, partial_reduce=PartialReducePin(alpha=0.25, max_staleness=2))
     job = Job(graph=SPEC, training=training, fidelity="stale", pin=pin)
     made = make_plan(job, cluster, generate_sbm(SPEC))[0]
     text = shown(plan_table(made))
     assert "fidelity stale(3)" in text
-    assert "until 1.25 times the usual, 2 of 3 workers may step, nothing is older than 2 epochs" in text
+    assert "until 1.25 times the usual, 2 workers may step, nothing is older than 2 epochs" in " ".join(text.split())
     assert f"mean epoch {seconds(made.prediction.weather.mean_epoch_s)}" in text

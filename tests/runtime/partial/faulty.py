@@ -16,8 +16,9 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation.emulate import emulated
 from gnnplan.planner.emulation.kernel import INTERFACE
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.models.forward import LABELS
 from gnnplan.planner.plan import Plan, load_partition
-from gnnplan.planner.shard import Shard
+from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.profiles.catalog import catalog_profile
 
 NUM_WORKERS, K = 3, 3
@@ -37,6 +38,7 @@ def plan_on(folder: Path, num_hosts: int, *, partial: bool, epochs: int) -> tupl
         precompute=False,
         balance="speed",
         overlap=False,
+        num_workers=NUM_WORKERS,
     )
     job = Job(
         graph=SMALL,
@@ -120,8 +122,8 @@ def check_nothing_stays(folder: Path) -> None:
     assert not left
     plan = Plan.load(folder / "plan.json")
     load_partition(plan, folder / "plan.json")
-    shards = [Shard.load(folder / "shards" / f"worker_{rank}.npz") for rank in range(plan.num_workers)]
-    assert sum(len(shard.vertices) for shard in shards) == plan.graph.num_nodes
+    shards = [ProgramShard.load(folder / "shards" / f"worker_{rank}.npz") for rank in range(plan.num_workers)]
+    assert sum(len(shard.inputs[LABELS]) for shard in shards) == plan.graph.num_nodes
     assert not [path for path in folder.rglob("*") if path.name.startswith(".")]
     assert not (folder / "measured.json").exists()
     assert (folder / "model.pt").read_bytes() == EARLIER_MODEL

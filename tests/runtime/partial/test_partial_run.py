@@ -9,7 +9,7 @@ from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecision
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.weather.model import SleepWeather
-from gnnplan.planner.weather.sleeps import planned_sleeps_s
+from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from tests import warm
 
@@ -38,6 +38,7 @@ def ran(tmp_path_factory):
             op_order="multiply_first",
             precompute=False,
             balance="speed",
+            num_workers=NUM_WORKERS,
         ),
     )
     api.plan(job, cluster, folder / "plan.json")

@@ -6,17 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.partial.contributing import contributing_vertices
-from gnnplan.planner.partial.decision import PartialReduceDecision
-from gnnplan.planner.partial.rule import WARM_UP_EPOCHS, majority
-from gnnplan.planner.partition import partition
-from gnnplan.planner.plan import FullBatchDecision
-from gnnplan.planner.shard import cut_shard
-from gnnplan.planner.steps import LayerDecision
+from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.run import write_shards
+from gnnplan.planner.search import make_plan
 from gnnplan.profiles.agents import HostGroup
 from tests.warm import launch
 
@@ -32,16 +27,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from recorded import train_recorded
+from recorded import OfProgram, train_recorded
 
-from gnnplan.planner.job import Job
-from gnnplan.planner.plan import FullBatchDecision
-from gnnplan.planner.steps import build_program
-from gnnplan.planner.shard import Shard
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.profiles.launch import reporting_errors
-from gnnplan.runtime.full_batch import FullBatchTrainer
-from gnnplan.runtime.model import WorkerModel
-from gnnplan.runtime.partial.trainer import PartialReduceTrainer
+from gnnplan.runtime.partial.training import PartialTrainer
+from gnnplan.runtime.program_trainer import ProgramTrainer
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 EVENT_EPOCH = 3  # the first after the warm-up: every worker begins it
@@ -62,27 +54,24 @@ def tell(record):
 
 
 def train(case):
-    job = Job.load(case / "job.json")
-    decision = FullBatchDecision.model_validate_json((case / "decision.json").read_text())
-    shard = Shard.load(case / f"worker_{rank}.npz")
-    program = build_program(job.model, decision.layers, num_features=shard.x.shape[1], num_classes=shard.num_classes,
-                            sparse_input=False)
-    sleeps_s = np.load(case / "sleeps.npy")[rank]
-    model = WorkerModel(job, program, shard, torch.device("cpu"))
-    if decision.partial is None:
-        made = FullBatchTrainer(model, shard, sleeps_s=sleeps_s)
+    plan, shard = Plan.load(case / "plan.json"), ProgramShard.load(case / f"worker_{rank}.npz")
+    device = torch.device("cpu")
+    if plan.partial is None:
+        made = ProgramTrainer(plan, shard, rank, device)
     else:
-        made = PartialReduceTrainer(model, shard, decision.partial, timeout_s=30, sleeps_s=sleeps_s)
+        made = PartialTrainer(plan, shard, rank, device, timeout_s=30)
+    made.sleeps_s = np.load(case / "sleeps.npy")[rank]
     dist.barrier()
     with closing(made) as trainer:
         events = {"before": stop, "after": tell} if case.name == "stopped" else {}
-        np.savez(case / f"result_{rank}.npz", **train_recorded(trainer, job.training.epochs, **events))
+        found = train_recorded(trainer, plan.job.training.epochs, look=OfProgram, **events)
+        np.savez(case / f"result_{rank}.npz", **found)
 
 
 with reporting_errors(folder, rank):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=timedelta(seconds=30))
-    for case in sorted(path for path in folder.iterdir() if (path / "job.json").exists()):
+    for case in sorted(path for path in folder.iterdir() if (path / "plan.json").exists()):
         train(case)
     dist.destroy_process_group()
 """
@@ -97,6 +86,14 @@ MODELS = [
     ("sage", "aggregate_first"),
     ("tagcn", "multiply_first"),
 ]
+# What goes beside it.
+BESIDE = {
+    "gcn-overlapped": ("gcn", "multiply_first", {"overlap": True}),
+    "gat-overlapped": ("gat", "multiply_first", {"overlap": True}),
+    "sage-kept": ("sage", "aggregate_first", {"feature_cache": True}),
+    "gcn-once": ("gcn", "aggregate_first", {"precompute": True}),
+}
+EACH = [*(kind for kind, _ in MODELS), *BESIDE]
 LATE = [
     "late",
     "late-sgd",
@@ -111,58 +108,39 @@ LATE = [
 ]
 
 
-class Case:
-    """A model on a partitioned graph, and what its workers did."""
+CLUSTER = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=NUM_WORKERS),)),))
 
-    def __init__(
-        self,
-        spec,
-        kind="gcn",
-        order="multiply_first",
-        *,
-        partial=None,
-        absent="reuse",
-        min_group=None,
-        closing_epochs=1,
-        average_epochs=0,
-        sleeps=None,
-        **training,
-    ):
-        graph = generate_sbm(spec)
+
+class Case:
+    """A plan of a model on a partitioned graph, and what its workers did."""
+
+    def __init__(self, spec, kind="gcn", order="multiply_first", *, partial=None, sleeps=None, pins=None, **job):
+        names = PartialReducePin.model_fields.keys() & job.keys()
+        waiting = {"absent": "reuse"} | {name: job.pop(name) for name in names}
+        waiting |= dict(zip(("alpha", "max_staleness"), partial or ()))
+        pin = PinnedDecisions(
+            num_workers=NUM_WORKERS,
+            partitioner="metis",
+            balance="equal",
+            op_order=None if kind == "gat" else order,
+            partial_reduce=PartialReducePin(**waiting) if partial else None,
+            **{"feature_cache": False, "overlap": False, "precompute": False} | (pins or {}),
+        )
         model = ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2)
-        pin = PinnedDecisions(partial_reduce=PartialReducePin())
-        training = TrainingSpec(**{"epochs": EPOCHS} | training)
+        training = TrainingSpec(**{"epochs": EPOCHS} | job)
         self.job = Job(graph=spec, model=model, training=training, fidelity="stale", pin=pin)
         self.sleeps_s = np.zeros((NUM_WORKERS, self.job.training.epochs))
         for (rank, epoch), seconds in (sleeps or {}).items():
             self.sleeps_s[rank, epoch] = seconds
-        part = partition(graph.num_nodes, graph.edge_index, NUM_WORKERS, "metis")
-        self.graph = graph
-        self.halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, kind), part, NUM_WORKERS)
-        decided = None
-        if partial is not None:
-            alpha, max_staleness = partial
-            counts = contributing_vertices(self.halo, graph.train_mask, model)
-            decided = PartialReduceDecision(
-                alpha=alpha, max_staleness=max_staleness, min_group=min_group or majority(NUM_WORKERS),
-                absent=absent, closing_epochs=closing_epochs, average_epochs=average_epochs,
-                contributing=tuple(map(tuple, counts.tolist())),
-            )  # fmt: skip
-        self.decision = FullBatchDecision(
-            partitioner="metis",
-            target_weights=(1 / 3,) * 3,
-            layers=(LayerDecision(op_order=order),) * 2,
-            partial=decided,
-        )
 
     def write(self, folder):
         """All that its workers need."""
         folder.mkdir()
-        self.job.save(folder / "job.json")
-        (folder / "decision.json").write_text(self.decision.model_dump_json())
+        graph = generate_sbm(self.job.graph)
+        self.plan, partition = make_plan(self.job, CLUSTER, graph)
+        self.plan.save(folder / "plan.json")
         np.save(folder / "sleeps.npy", self.sleeps_s)
-        for rank in range(NUM_WORKERS):
-            cut_shard(self.graph, self.halo, rank, sparse_features=False).save(folder / f"worker_{rank}.npz")
+        write_shards(self.plan, graph, partition, folder)
 
     def read(self, folder):
         """What its workers wrote."""
@@ -185,11 +163,16 @@ def cases(tmp_path_factory):
     for kind, order in MODELS:
         made[f"exact-{kind}"] = Case(SMALL, kind, order)
         made[f"zero-{kind}"] = Case(SMALL, kind, order, partial=(0.0, 0), sleeps={(1, 4): 0.05})
+    for name, (kind, order, pins) in BESIDE.items():
+        made[f"exact-{name}"] = Case(SMALL, kind, order, pins=pins)
+        made[f"zero-{name}"] = Case(SMALL, kind, order, partial=(0.0, 0), sleeps={(1, 4): 0.05}, pins=pins)
     # Steps so small that the weights stay where they are: whatever is old is then what is new.
     resting = {"epochs": EPOCHS, "optimizer": "sgd", "learning_rate": 1e-30}
     naps = {(2, EVENT_EPOCH): 0.2, (1, 8): 0.2, (0, 10): 0.2}
     for kind, order in MODELS:
         made[f"resting-{kind}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, **resting)
+    for name, (kind, order, pins) in BESIDE.items():
+        made[f"resting-{name}"] = Case(SMALL, kind, order, partial=(0.5, K), sleeps=naps, pins=pins, **resting)
     made["patient"] = Case(SMALL, partial=(1e6, K))
     made["patient-averaged"] = Case(SMALL, partial=(1e6, K), average_epochs=AVERAGED)
     lates = {(2, EVENT_EPOCH): 2.0, (1, EPOCHS - AVERAGED): 1.0}
@@ -221,7 +204,7 @@ def cases(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _ in MODELS])
+@pytest.mark.parametrize("kind", EACH)
 def test_k_0_is_halo_exchange_bit_for_bit(cases, kind):
     """Losses, gradients, weights and optimizer state, on every worker, though one of them sleeps."""
     for ours, theirs in zip(cases[f"zero-{kind}"].results, cases[f"exact-{kind}"].results, strict=True):
@@ -230,7 +213,15 @@ def test_k_0_is_halo_exchange_bit_for_bit(cases, kind):
         assert not ours["oldest"].any()
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _ in MODELS])
+def test_what_goes_beside_it_does(cases):
+    """Plans that are said to overlap, to keep features and to aggregate them once do so, beside partial reduce."""
+    beside = {"gcn-overlapped": "overlap", "sage-kept": "feature_cache", "gcn-once": "first_aggregation"}
+    for name, wanted in beside.items():
+        names = {chosen.technique for chosen in cases[f"resting-{name}"].plan.choices}
+        assert {wanted, "partial_reduce"} <= names
+
+
+@pytest.mark.parametrize("kind", EACH)
 def test_where_weights_rest_what_is_old_is_exact(cases, kind):
     """Every gradient is that of halo exchange: right rows in right places, nothing lost or counted twice."""
     exact, resting = cases[f"exact-{kind}"].results[0]["grad"][0], cases[f"resting-{kind}"].results

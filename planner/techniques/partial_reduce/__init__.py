@@ -1,0 +1,1 @@
+"""Going on without workers that lag behind."""

@@ -1,0 +1,74 @@
+"""Training by a plan's program, in which workers go on without those that lag behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.program.project import Projection
+from gnnplan.planner.program_shard import ProgramShard
+from gnnplan.runtime.execution.peers import Workers
+from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.runtime.partial.averaging import WeightMean
+from gnnplan.runtime.partial.cut_off import naming_who_is_cut_off
+from gnnplan.runtime.partial.party import Party, group_sum
+from gnnplan.runtime.program_trainer import ProgramTrainer
+
+
+class PartialTrainer(ProgramTrainer):
+    """A `ProgramTrainer` that goes on without workers that lag behind, as far as the plan allows.
+
+    `train_epoch` may take part in a later step than its epoch's, where others went on: the record says in which, and
+    the next epoch is the one after that. Close it at the end, after the last step or an error.
+
+    Args:
+        timeout_s: longest wait for a worker that cannot be done without.
+    """
+
+    def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, *, timeout_s: float) -> None:
+        assert plan.partial is not None
+        self.decision, self.timeout_s = plan.partial, timeout_s
+        self._num_epochs, self._epoch = plan.job.training.epochs, 0
+        super().__init__(plan, shard, rank, device)
+        first, last = self._num_epochs - self.decision.average_epochs, self._num_epochs - 1
+        self.mean = WeightMean(list(self.net.parameters()), first, last)
+        self.party.connect()
+
+    def _peers(self, projection: Projection) -> Workers:
+        self.party = Party.of(
+            projection,
+            self.decision,
+            self.recorder,
+            num_epochs=self._num_epochs,
+            timeout_s=self.timeout_s,
+            catch_up=self._catch_up,
+        )
+        return self.party.peers
+
+    def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
+        """One epoch, and the first step that takes this worker in."""
+        late, rounds = self.party.lateness, self.party.rounds
+        with naming_who_is_cut_off(self.party.mailbox, self.timeout_s):
+            self._epoch = epoch
+            late.begin(epoch)
+            record = super().train_epoch(epoch, traced=traced)
+            late.pace.end_epoch()
+        number = rounds.number if self.decision.is_stale else epoch
+        self.mean.after(number)
+        oldest, num_members = max(late.oldest, number - epoch), len(rounds.group.members)
+        return replace(record, epoch=number, begun=epoch, num_members=num_members, oldest=oldest)
+
+    def _catch_up(self, number: int, total: Tensor) -> None:
+        """Takes a step that the others have taken without this worker: what follows the sum, with theirs."""
+        name = self.program_of(self._epoch)
+        sums = group_sum(self.cycle, name)
+        assert sums is not None
+        self.executor.finish(name, sums.key, total.to(self.recorder.device)[None])
+        self.mean.after(number)
+
+    def close(self) -> None:
+        """Ends the threads and connections."""
+        self.party.close()
