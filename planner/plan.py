@@ -26,7 +26,10 @@ from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.joint_cache.layout import RegionLayout
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.partial.decision import PartialReduceDecision
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.region import RegionLayout as ProgramRegion
+from gnnplan.planner.program.region import region_layout
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.steps import LayerDecision, Program, build_program, num_hops
@@ -102,6 +105,11 @@ class FullBatchDecision(Contract):
         if self.partial is not None and self.partial.is_stale:
             return f"stale({self.partial.max_staleness + 1})"
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
+
+
+def _program_regions(cycle: Cycle, placement: Placement) -> dict[str, RegionLayout | ProgramRegion]:
+    found = {worker.host: region_layout(cycle, rank) for rank, worker in enumerate(placement.workers)}
+    return {host: layout for host, layout in found.items() if layout and layout.has_rows}
 
 
 def has_program(job: Job, decision: FullBatchDecision) -> bool:
@@ -337,8 +345,10 @@ class Plan(Document):
         if fault:
             raise ValueError(fault)
 
-    def region_layouts(self) -> dict[str, RegionLayout]:
+    def region_layouts(self) -> dict[str, RegionLayout | ProgramRegion]:
         """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
+        if self.cycle is not None:
+            return _program_regions(self.cycle.cycle(), self.placement)
         if self.decision is None:
             return {}
         cache, place = self.layered.cache, self.placement

@@ -34,9 +34,12 @@ class ProgramTrainer:
     Args:
         plan: with its cycle.
         shard: this worker's arrays and inputs.
+        timeout_s: longest wait for another worker of the host.
     """
 
-    def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device) -> None:
+    def __init__(
+        self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, timeout_s: float = 300.0
+    ) -> None:
         assert plan.cycle is not None
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
@@ -51,7 +54,7 @@ class ProgramTrainer:
             {name: _on_device(value, device) for name, value in shard.inputs.items()},
             _as_matrices(self.net),
             recorder,
-            Workers(recorder),
+            Workers(recorder, timeout_s),
         )
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:

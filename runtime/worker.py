@@ -112,7 +112,7 @@ def _trainer_of(
 ) -> FullBatchTrainer | ProgramTrainer:
     path = folder / f"worker_{rank}.npz"
     if plan.cycle is not None:
-        return ProgramTrainer(plan, ProgramShard.load(path), rank, device)
+        return ProgramTrainer(plan, ProgramShard.load(path), rank, device, timeout_s)
     return _layered_trainer_of(plan, Shard.load(path), folder, device, timeout_s)
 
 

@@ -6,6 +6,9 @@ import numpy as np
 
 from gnnplan.planner.program.labels import Label, Labels
 
+NO_ROWS = np.empty((3, 0), np.int32)
+"""A decision about no row of a worker's own: other techniques may label some for whatever it does to labels."""
+
 
 def mark_rows(labels: Labels, rows: np.ndarray, label: Label) -> Labels:
     """The labels with rows marked.
@@ -13,6 +16,8 @@ def mark_rows(labels: Labels, rows: np.ndarray, label: Label) -> Labels:
     Args:
         rows: int32 [3, n], the level, worker and vertex of every row.
     """
+    if not rows.size:
+        return labels
     groups, at = np.unique(rows[:2], axis=1, return_inverse=True)
     order = np.argsort(at, kind="stable")
     bounds = np.searchsorted(at[order], np.arange(1, groups.shape[1]))
