@@ -315,6 +315,13 @@ class Plan(Document):
         choices = [chosen.choice() for chosen in self.choices]
         if refused := refusals(choices, up_to(self.job.fidelity)):
             raise ValueError(f"choices: {refused[0]}")
+        self._check_regions()
+
+    def _check_regions(self) -> None:
+        for host, layout in self.region_layouts().items():
+            has = next(worker.region_bytes for worker in self.placement.workers if worker.host == host)
+            if layout.num_bytes > has:
+                raise ValueError(f"cycle: the region of host {host} takes {layout.num_bytes:,} bytes, it has {has:,}")
 
     def _check_layered(self, decision: FullBatchDecision) -> None:
         size = self.num_workers

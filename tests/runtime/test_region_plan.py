@@ -1,4 +1,4 @@
-"""Plans whose workers hold rows together in their host's memory: planned, run on two workers, and held against others."""
+"""Plans whose workers hold rows together in their host's memory: planned, run on two workers, and compared."""
 
 import pytest
 import torch
@@ -86,7 +86,8 @@ def test_losses_are_those_of_the_sequential_executor(trained):
     graph = load_graph(plan.job.graph)
     cycle = cycle_of(plan, graph, load_partition(plan, folder / "plan.json"))
     x, y = torch.from_numpy(graph.x), torch.from_numpy(graph.y)[:, None]
-    inputs = {name: [of[ids] for ids in cycle.arrays.ids[cycle.values[name].space]] for name, of in (("x", x), ("y", y))}
+    ids = {name: cycle.arrays.ids[cycle.values[name].space] for name in ("x", "y")}
+    inputs = {name: [of[rows] for rows in ids[name]] for name, of in (("x", x), ("y", y))}
     net = build_pyg_model(plan.job.model, graph.num_features, graph.num_classes, plan.job.training.seed)
     weights = {n: p.detach().reshape(len(p) if p.dim() > 1 else 1, -1) for n, p in net.named_parameters()}
     results = SequentialExecutor(cycle, inputs, weights).train(EPOCHS)
