@@ -5,8 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Label, brings
+from gnnplan.planner.readers.bound import bound_of
 from gnnplan.planner.readers.liveness import training_bytes
+from gnnplan.planner.readers.memory import estimate_memory
+from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.profiles.machine import Link
 from tests.planner.program.cases import HOSTS, MODELS, ORDERS, Case, Run, codes, subset, topological, travels, watched
 
 EPOCHS = 4
@@ -132,3 +139,66 @@ def test_edges_are_enough(name, passes):
     case, rng = with_regions(case_of(name, *passes)), np.random.default_rng(0)
     for _ in range(2):
         assert_same(played(case), played(case, order=lambda cycle, program: topological(cycle, program, rng)))
+
+
+def placement():
+    """Two hosts of two T4s."""
+    host = HostSpec(name="h", count=2, devices=(DeviceSpec(catalog="t4", count=2),), region_bytes=2**20)
+    inner = Link(bytes_per_s=1e10, latency_s=1e-6)
+    return resolve(Cluster(hosts=(host,), network=Link(bytes_per_s=1e9), device_link=inner))
+
+
+@pytest.mark.parametrize("passes", [(), ("overlap",)])
+def test_only_the_workers_of_a_host_wait_for_each_other(passes):
+    """A barrier is a rendezvous of each host's workers, and stands where it is though exchanges run beside."""
+    cycle = with_regions(case_of("gcn", *passes)).cycle()
+    barriers = [op for op in cycle.programs["train"] if op.kind == "host_barrier"]
+    assert {op.lane for op in barriers} == {"compute"}
+    tasks = schedule_of(cycle, "train", placement()).tasks
+    for op in barriers:
+        mine = [task for task in tasks if task.key == op.key]
+        groups = [[task.worker for task in mine if task.group == group] for group in {task.group for task in mine}]
+        assert sorted(groups) == [[0, 1], [2, 3]]
+        assert all(task.seconds > 0 and task.category == "communicate" for task in mine)
+    groups = {task.group for task in tasks if task.group >= 0}
+    assert groups == set(range(len(groups)))
+    assert len(groups) == len([op for op in cycle.programs["train"] if KINDS[op.kind].collective]) + len(barriers)
+
+
+def test_who_is_alone_on_a_host_waits_for_nobody():
+    """Its barrier takes no time."""
+    host = HostSpec(name="h", devices=(DeviceSpec(catalog="t4", count=2),))
+    alone = HostSpec(name="alone", devices=(DeviceSpec(catalog="t4"),))
+    case = replace(with_regions(case_of("gcn")), num_workers=3)
+    model = case.model
+    case = replace(case, labels=codes(model, 3, {Label.SHARED: subset(model, 3, 1, 0.5)}))
+    tasks = schedule_of(case.cycle(), "train", resolve(Cluster(hosts=(host, alone)))).tasks
+    waits = {task.worker: task.seconds for task in tasks if task.key.endswith("/barrier")}
+    assert waits[0] == waits[1] > 0 == waits[2]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_order_beats_the_bound(name):
+    """Operators in any order that keeps their edges take as long as the bound says, at least."""
+    cycle, rng = with_regions(case_of(name, "overlap")).cycle(), np.random.default_rng(1)
+    for program in ("train", "train/reuse"):
+        bound = bound_of(cycle, program, placement())
+        assert bound.seconds > 0
+        for _ in range(5):
+            order = topological(cycle, cycle.programs[program], rng)
+            moved = tuple(cycle.programs[program][number] for number in order)
+            other = replace(cycle, programs={**cycle.programs, program: moved})
+            schedule = schedule_of(other, program, placement())
+            assert bound.seconds <= play(compile_schedule(schedule)).makespan_s
+
+
+def test_device_and_region_are_counted_apart():
+    """The region's bytes are those of its rows, once a host; a worker's own have none of them."""
+    cycle = with_regions(case_of("gcn")).cycle()
+    cells = [value for value in cycle.values.values() if (value.tier, value.role) == ("region", "cell")]
+    assert cells
+    for worker in range(4):
+        estimate = estimate_memory(cycle, worker, placement().profile_of(worker))
+        rows = sum(cycle.num_bytes(value.name, worker) for value in cells)
+        assert rows < estimate.region_bytes <= rows + 64 * (len(cells) + 1)
+        assert estimate.region_bytes == estimate_memory(cycle, worker ^ 1, placement().profile_of(0)).region_bytes
