@@ -320,8 +320,9 @@ class Plan(Document):
     def _check_regions(self) -> None:
         for host, layout in self.region_layouts().items():
             has = next(worker.region_bytes for worker in self.placement.workers if worker.host == host)
+            needs = f"host {host} needs a region of {layout.num_bytes:,} bytes"
             if layout.num_bytes > has:
-                raise ValueError(f"cycle: the region of host {host} takes {layout.num_bytes:,} bytes, it has {has:,}")
+                raise ValueError(f"cycle: {needs} and has one of {has:,}")
 
     def _check_layered(self, decision: FullBatchDecision) -> None:
         size = self.num_workers

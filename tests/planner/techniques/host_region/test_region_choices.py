@@ -144,7 +144,10 @@ def test_a_plan_with_regions_is_one_of_choices(made):
 @pytest.mark.parametrize(
     ("edit", "wanted"),
     [
-        (lambda raw: [worker.update(region_bytes=99) for worker in raw["placement"]["workers"]], "bytes, it has 99"),
+        (
+            lambda raw: [worker.update(region_bytes=99) for worker in raw["placement"]["workers"]],
+            "and has one of 99",
+        ),
         (lambda raw: barriers(raw)[0]["attributes"].update(host_of=[0]), "not those of kind 'host_barrier'"),
         (lambda raw: barriers(raw)[0]["attributes"].update(host_of=[0, 1]), "not those of kind 'host_barrier'"),
         (lambda raw: region(raw).update(tier="device"), "has not the shape that it makes"),
