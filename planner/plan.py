@@ -26,7 +26,6 @@ from gnnplan.planner.joint_cache.decision import NO_CACHE, CacheDecision
 from gnnplan.planner.joint_cache.layout import RegionLayout
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.partial.decision import PartialReduceDecision
-from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout as ProgramRegion
 from gnnplan.planner.program.region import region_layout
@@ -107,7 +106,10 @@ class FullBatchDecision(Contract):
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
 
 
-def _program_regions(cycle: Cycle, placement: Placement) -> dict[str, RegionLayout | ProgramRegion]:
+def _program_regions(document: CycleDocument, placement: Placement) -> dict[str, RegionLayout | ProgramRegion]:
+    if all(value.tier == "device" for value in document.values.values()):
+        return {}
+    cycle = document.cycle()
     found = {worker.host: region_layout(cycle, rank) for rank, worker in enumerate(placement.workers)}
     return {host: layout for host, layout in found.items() if layout and layout.has_rows}
 
@@ -356,7 +358,7 @@ class Plan(Document):
     def region_layouts(self) -> dict[str, RegionLayout | ProgramRegion]:
         """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
         if self.cycle is not None:
-            return _program_regions(self.cycle.cycle(), self.placement)
+            return _program_regions(self.cycle, self.placement)
         if self.decision is None:
             return {}
         cache, place = self.layered.cache, self.placement

@@ -45,8 +45,9 @@ def _by_readers(rows: np.ndarray, num_bytes: np.ndarray, room: float) -> np.ndar
     """bool: the rows of one host that its region holds, those first that most of its workers read."""
     if not rows.size:
         return np.zeros(0, bool)
-    _, first, at, readers = np.unique(rows[[0, 2]], axis=1, return_index=True, return_inverse=True, return_counts=True)
+    of_graph = rows[0].astype(np.int64) * (int(rows[2].max()) + 1) + rows[2]  # a number for each level and vertex
+    _, first, at, readers = np.unique(of_graph, return_index=True, return_inverse=True, return_counts=True)
     order = np.lexsort((rows[2][first], -readers))
     fits = np.zeros(len(order), bool)
     fits[order] = np.cumsum(num_bytes[first][order]) <= room
-    return fits[at.ravel()]
+    return fits[at]
