@@ -132,6 +132,12 @@ class Placement(Contract):
         return tuple({worker.host_index: worker.region_bytes for worker in self.workers}.values())
 
     @property
+    def sharing_hosts(self) -> tuple[int, ...]:
+        """Hosts, by their index, that give memory to rows that several workers of theirs hold together."""
+        giving, count = {worker.host_index for worker in self.workers if worker.region_bytes}, Counter(self.host_of)
+        return tuple(host for host in sorted(giving) if count[host] > 1)
+
+    @property
     def workers_by_host(self) -> dict[str, int]:
         """How many workers each host has, in the order of ranks."""
         return dict(Counter(worker.host for worker in self.workers))

@@ -27,6 +27,8 @@ from gnnplan.planner.joint_cache.layout import RegionLayout
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.region import RegionLayout as ProgramRegion
+from gnnplan.planner.program.region import region_layout
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.steps import LayerDecision, Program, build_program, num_hops
@@ -102,6 +104,14 @@ class FullBatchDecision(Contract):
         if self.partial is not None and self.partial.is_stale:
             return f"stale({self.partial.max_staleness + 1})"
         return f"stale({self.cache.refresh_interval})" if self.cache.is_stale else "exact"
+
+
+def _program_regions(document: CycleDocument, placement: Placement) -> dict[str, RegionLayout | ProgramRegion]:
+    if all(value.tier == "device" for value in document.values.values()):
+        return {}
+    cycle = document.cycle()
+    found = {worker.host: region_layout(cycle, rank) for rank, worker in enumerate(placement.workers)}
+    return {host: layout for host, layout in found.items() if layout and layout.has_rows}
 
 
 def has_program(decision: FullBatchDecision) -> bool:
@@ -314,6 +324,14 @@ class Plan(Document):
         choices = [chosen.choice() for chosen in self.choices]
         if refused := refusals(choices, up_to(self.job.fidelity)):
             raise ValueError(f"choices: {refused[0]}")
+        self._check_regions()
+
+    def _check_regions(self) -> None:
+        for host, layout in self.region_layouts().items():
+            has = next(worker.region_bytes for worker in self.placement.workers if worker.host == host)
+            needs = f"host {host} needs a region of {layout.num_bytes:,} bytes"
+            if layout.num_bytes > has:
+                raise ValueError(f"cycle: {needs} and has one of {has:,}")
 
     def _check_layered(self, decision: FullBatchDecision) -> None:
         size = self.num_workers
@@ -344,8 +362,10 @@ class Plan(Document):
         if fault:
             raise ValueError(fault)
 
-    def region_layouts(self) -> dict[str, RegionLayout]:
+    def region_layouts(self) -> dict[str, RegionLayout | ProgramRegion]:
         """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
+        if self.cycle is not None:
+            return _program_regions(self.cycle, self.placement)
         if self.decision is None:
             return {}
         cache, place = self.layered.cache, self.placement

@@ -34,9 +34,12 @@ class ProgramTrainer:
     Args:
         plan: with its cycle.
         shard: this worker's arrays and inputs.
+        timeout_s: longest wait for another worker of the host.
     """
 
-    def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device) -> None:
+    def __init__(
+        self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, timeout_s: float = 300.0
+    ) -> None:
         assert plan.cycle is not None
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
@@ -45,7 +48,7 @@ class ProgramTrainer:
         self.net: BasicGNN = build_pyg_model(
             plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed
         ).to(device)
-        self.recorder = Recorder(device)
+        self.recorder, self.timeout_s = Recorder(device), timeout_s
         projection = attach(project(self.cycle, rank), shard.arrays)
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
@@ -58,7 +61,7 @@ class ProgramTrainer:
 
     def _peers(self, projection: Projection) -> Workers:
         """The other workers; here they are always in step."""
-        return Workers(self.recorder)
+        return Workers(self.recorder, self.timeout_s)
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One forward, backward and optimizer step over the whole graph."""

@@ -114,7 +114,7 @@ def _trainer_of(
     if plan.cycle is not None and plan.partial is not None:
         return PartialTrainer(plan, ProgramShard.load(path), rank, device, timeout_s=timeout_s)
     if plan.cycle is not None:
-        return ProgramTrainer(plan, ProgramShard.load(path), rank, device)
+        return ProgramTrainer(plan, ProgramShard.load(path), rank, device, timeout_s)
     return _layered_trainer_of(plan, Shard.load(path), folder, device, timeout_s)
 
 

@@ -67,13 +67,16 @@ class Candidate:
 
     @cached_property
     def missing_bytes(self) -> np.ndarray:
-        """int64 [W]: bytes that every worker lacks; negative where it has some left."""
+        """int64 [W]: bytes that every worker lacks, or its host's region; negative where it has some left."""
         workers = self.setting.placement.workers
-        return np.array([m.peak_bytes - w.memory_bytes for m, w in zip(self.memory, workers, strict=True)], np.int64)
+        pairs = list(zip(self.memory, workers, strict=True))
+        own = np.array([memory.peak_bytes - worker.memory_bytes for memory, worker in pairs], np.int64)
+        region = np.array([memory.region_bytes - worker.region_bytes for memory, worker in pairs], np.int64)
+        return np.where(region > 0, np.maximum(own, region), own)
 
     @property
     def fits(self) -> bool:
-        """Whether every worker has the memory."""
+        """Whether every worker has the memory, and every host that of its region."""
         return bool((self.missing_bytes <= 0).all())
 
     def busy_s(self, *, ports: bool = False) -> np.ndarray:

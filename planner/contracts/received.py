@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,19 +11,28 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.costs import FLOAT_BYTES
 from gnnplan.planner.program.constant import constant_values
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
+from gnnplan.planner.program.labels import Label, brings
 from gnnplan.planner.program.parts import Operator
 
 _HALVINGS = 3  # of what fits by its own bytes, for keeping rows takes more than the rows
 
 
-def received_rows(candidate: Candidate, *, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+def received_rows(
+    candidate: Candidate, *, constant: bool | None, in_epochs: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows that workers receive: int32 [3, n] by (level, worker, vertex), and float64 [n] the bytes of each.
 
+    Rows that hosts hold for their workers are not among them.
+
     Args:
-        constant: rows of what is the same in every epoch, or all others.
+        constant: rows of what is the same in every epoch, or all others (None: both).
+        in_epochs: only dense rows that are received in every epoch, and are not kept.
     """
     cycle, found = candidate.cycle, [(np.empty((3, 0), np.int32), np.empty(0))]
-    for op in _exchanges(cycle, constant=constant):
+    programs = cycle.programs if not in_epochs else {name: cycle.programs[name] for name in cycle.order}
+    for op in _exchanges(replace(cycle, programs=programs), constant=constant):
+        if in_epochs and not (brings(op, (Label.SENT,)) and cycle.values[op.writes[0]].layout == "dense"):
+            continue
         value = cycle.values[op.writes[0]]
         for worker, ids in enumerate(cycle.arrays.ids[value.space]):  # type: ignore[union-attr]
             rows = np.stack([np.full(len(ids), op.attributes["level"]), np.full(len(ids), worker), ids])
@@ -39,7 +49,7 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows[:, first], at
 
 
-def _exchanges(cycle: Cycle, *, constant: bool) -> Iterator[Operator]:
+def _exchanges(cycle: Cycle, *, constant: bool | None) -> Iterator[Operator]:
     """Exchanges of halo rows, a row's key once."""
     seen: set[str] = set()
     for name, program in cycle.programs.items():
@@ -49,7 +59,8 @@ def _exchanges(cycle: Cycle, *, constant: bool) -> Iterator[Operator]:
         is_setup = name not in cycle.order
         for op in program:
             is_halo = op.kind == "exchange" and "level" in op.attributes and not op.attributes.get("back")
-            if is_halo and op.key not in seen and (is_setup or op.reads[0] in same) == constant:
+            is_asked = constant is None or (is_setup or op.reads[0] in same) == constant
+            if is_halo and is_asked and op.key not in seen and not brings(op, (Label.SHARED,)):
                 seen.add(op.key)
                 yield op
 

@@ -6,6 +6,9 @@ import numpy as np
 
 from gnnplan.planner.program.labels import Label, Labels
 
+NO_ROWS = np.empty((3, 0), np.int32)
+"""A decision about no row of a worker's own: other techniques may label some for whatever it does to labels."""
+
 
 def mark_rows(labels: Labels, rows: np.ndarray, label: Label) -> Labels:
     """The labels with rows marked.

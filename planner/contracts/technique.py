@@ -74,7 +74,8 @@ class Technique(ABC, Generic[D]):
         arrays: names of the arrays that belong to a decision.
         claims: what it takes for itself: of all chosen techniques one at most may claim it.
         needs: what some chosen technique must offer.
-        offers: what others may need.
+        offers: what others may need or use.
+        uses: what it gains by where another one offers it: the search tries it on top of whatever does.
         costs: in exactness, in words; `fidelity` says it of a decision.
     """
 
@@ -84,6 +85,7 @@ class Technique(ABC, Generic[D]):
     claims: ClassVar[frozenset[str]] = frozenset()
     needs: ClassVar[frozenset[str]] = frozenset()
     offers: ClassVar[frozenset[str]] = frozenset()
+    uses: ClassVar[frozenset[str]] = frozenset()
     costs: ClassVar[str] = "exact"
 
     def fidelity(self, decision: D) -> Fidelity:

@@ -97,9 +97,5 @@ def _faulty_operator(cycle: Cycle, op: Operator, known: set[str]) -> str | None:
 
 def _is_alike(value: Value, shape: Value) -> bool:
     """Stored entries aside, which are estimates."""
-    return (value.space, value.width, value.columns, value.layout) == (
-        shape.space,
-        shape.width,
-        shape.columns,
-        shape.layout,
-    )
+    one, other = ((each.space, each.width, each.columns, each.layout, each.tier) for each in (value, shape))
+    return one == other

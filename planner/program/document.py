@@ -19,6 +19,7 @@ from gnnplan.planner.program.parts import (
     Role,
     Route,
     Space,
+    Tier,
     Value,
 )
 from gnnplan.profiles.contract import Contract
@@ -45,6 +46,7 @@ class ValueDocument(Contract):
     dtype: Dtype = "float32"
     layout: Layout = "dense"
     num_entries: Sizes = ()
+    tier: Tier = "device"
 
 
 class OperatorDocument(Contract):

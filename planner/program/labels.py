@@ -22,17 +22,21 @@ class Label(IntEnum):
     SENT = 0
     LATE = 1
     KEPT = 2
-    MADE = 3
-    DROPPED = 4
+    SHARED = 3
+    MADE = 4
+    DROPPED = 5
 
 
-TRAVELLING = (Label.SENT, Label.LATE, Label.KEPT)
+TRAVELLING = (Label.SENT, Label.LATE, Label.KEPT, Label.SHARED)
+KEEPING = (Label.KEPT, Label.SHARED)
+"""Rows that stay where they came to, in a worker's own memory or in its host's, until they are refreshed."""
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.uint8))
 
 
-def brings(operator: Operator, label: Label) -> bool:
-    """Whether an operator is an exchange of rows with a label."""
-    return operator.kind == "exchange" and operator.attributes.get("label") == label.name.lower()
+def brings(operator: Operator, labels: tuple[Label, ...]) -> bool:
+    """Whether an operator is an exchange of rows with one of some labels."""
+    names = [label.name.lower() for label in labels]
+    return operator.kind == "exchange" and operator.attributes.get("label") in names
 
 
 @dataclass(frozen=True)

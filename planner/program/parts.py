@@ -16,6 +16,7 @@ Role = Literal["temporary", "input", "parameter", "cell"]
 Lane = Literal["compute", "network"]
 Dtype = Literal["float32", "int64"]
 Layout = Literal["dense", "csr"]
+Tier = Literal["device", "region"]
 ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int64": 8}
 
 
@@ -57,6 +58,7 @@ class Value:
         width: its columns, all of them.
         columns: (start, stop) of those that each worker has (None: all).
         num_entries: stored entries by worker, where the layout is `csr`.
+        tier: where it lies: in the worker's own memory, or in the region that the workers of its host share.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Value:
     dtype: Dtype = "float32"
     layout: Layout = "dense"
     num_entries: tuple[int, ...] = ()
+    tier: Tier = "device"
 
     def num_columns(self, worker: int) -> int:
         """Columns that a worker has."""

@@ -11,6 +11,7 @@ from gnnplan.planner.cluster import Placement
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.edges import edges
+from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import COLLECTIVES, CostsByProfile, is_exchange
 from gnnplan.planner.readers.schedule import schedule_of, waits
 from gnnplan.planner.simulator.bounds import Bound
@@ -57,11 +58,16 @@ def bound_of(
     if any_transport:
         lanes = _by_ports(lanes, cycle, program, placement)
     found = [lanes.bound([range(len(program))])]
-    sums = [number for number, op in enumerate(program) if op.kind in COLLECTIVES and not is_exchange(op)]
+    sums = [number for number, op in enumerate(program) if op.kind in COLLECTIVES and _is_of_all(op)]
     if sums:
         before, after = _around(cycle, program, sums[-1])
         found.append(lanes.bound([before, {sums[-1]}, after]))
     return max(found, key=lambda bound: bound.seconds)
+
+
+def _is_of_all(op: Operator) -> bool:
+    """Whether a collective that is no exchange is one of all workers."""
+    return not is_exchange(op) and not COLLECTIVES[op.kind].by_host
 
 
 def _around(cycle: Cycle, program: Program, barrier: int) -> tuple[set[int], set[int]]:

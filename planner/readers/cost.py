@@ -35,12 +35,14 @@ class Collective:
         seconds: of the whole.
         processor: processor seconds of every worker.
         is_exchange: whether `num_bytes` is a matrix, whose rows pass the workers' ports.
+        by_host: the workers of each host meet by themselves; the attribute `host_of` says who has which host.
     """
 
     num_bytes: Callable[[Cycle, Operator], Any]
     seconds: Callable[[Network, Any], Estimate]
     processor: Callable[[Network, Any], list[Estimate]]
     is_exchange: bool = False
+    by_host: bool = False
 
 
 COLLECTIVES: dict[str, Collective] = {}

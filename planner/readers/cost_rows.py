@@ -47,6 +47,18 @@ def _sparse_copy(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -
     return guess(cost.copy(cycle.num_bytes(op.writes[0], worker) / FLOAT_BYTES))
 
 
+@costs("publish")
+def _publish(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    written = cycle.values[op.writes[0]]
+    return cost.to_region(cycle.num_rows(written.name, worker), written.num_columns(worker))
+
+
+@costs("find")
+def _find(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    found = cycle.values[op.writes[0]]
+    return cost.from_region(cycle.num_rows(found.name, worker), found.num_columns(worker))
+
+
 def _routed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     """int64 [W, W]: bytes from worker p to worker q.
 
@@ -82,5 +94,14 @@ register_collective(
         _reduced_bytes,
         lambda network, num_bytes: network.all_reduce(num_bytes),
         lambda network, num_bytes: network.all_reduce_processor(num_bytes),
+    ),
+)
+register_collective(
+    "host_barrier",
+    Collective(
+        lambda cycle, op: cycle.num_workers,
+        lambda network, num_workers: network.meet(),
+        lambda network, num_workers: [ZERO] * num_workers,
+        by_host=True,
     ),
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gnnplan.planner.program.aliases import owners, views
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.edges import awaited
-from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.parts import Operator, Value
 from gnnplan.planner.readers.temporaries import temporary_bytes
 from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes
 
@@ -116,7 +116,7 @@ class _Reader:
             value = self.cycle.values[name]
             if self._is_cell(name) and name not in op.reads:
                 self._make_cell(name)
-            elif value.role == "temporary" and name not in owner and value.layout == "dense":
+            elif value.role == "temporary" and name not in owner and _is_counted(value):
                 alive[name] = self.cycle.num_bytes(name, self.worker)
                 self.held.make(alive[name])
         for num_bytes in temporaries:
@@ -125,7 +125,7 @@ class _Reader:
             self.held.drop(num_bytes)
 
     def _is_cell(self, name: str) -> bool:
-        return self.cycle.values[name].role == "cell" and self.cycle.values[name].layout == "dense"
+        return self.cycle.values[name].role == "cell" and _is_counted(self.cycle.values[name])
 
     def _make_cell(self, name: str) -> None:
         """A cell that is written anew: what it held before is dropped first."""
@@ -133,3 +133,8 @@ class _Reader:
             self.held.drop(self._cells[name])
         self._cells[name] = self.cycle.num_bytes(name, self.worker)
         self.held.make(self._cells[name])
+
+
+def _is_counted(value: Value) -> bool:
+    """Whether a value takes memory of its worker's own; sparse ones count among the inputs."""
+    return value.layout == "dense" and value.tier == "device"

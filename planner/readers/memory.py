@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
+from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
 from gnnplan.profiles.machine import MachineProfile
@@ -27,6 +28,7 @@ class MemoryEstimate:
         epoch_bytes: what programs make and drop, and cells that they fill.
         setup_bytes: peak of what is done once before training, which may exceed it.
         outliving_bytes: copies that operators hold from epoch to epoch, beside cells.
+        region_bytes: of the region that its host's workers share; it is of the host's memory, and not in the peak.
     """
 
     base_bytes: int
@@ -36,6 +38,7 @@ class MemoryEstimate:
     epoch_bytes: int
     setup_bytes: int
     outliving_bytes: int = 0
+    region_bytes: int = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -60,6 +63,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
         setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
+        region_bytes=region_bytes(cycle, worker),
     )
 
 

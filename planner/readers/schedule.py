@@ -67,6 +67,7 @@ class _Lowering:
     placement: Placement
     costs: CostsByProfile
     _first: dict[int, int] = field(default_factory=dict)
+    _num_groups: int = 0
 
     def __post_init__(self) -> None:
         self._network = Network(self.placement)
@@ -75,11 +76,11 @@ class _Lowering:
         self._schedule = Schedule(self.cycle.num_workers, quotas=self._quotas())
 
     def run(self) -> Schedule:
-        for group, (number, before) in enumerate(waits(self.cycle, self.program).items()):
+        for number, before in waits(self.cycle, self.program).items():
             op, first = self.program[number], [self._first[other] for other in before]
             self._first[number] = len(self._schedule.tasks)
             after = [tuple(index + worker for index in first) for worker in self.cycle.workers]
-            tasks = self._collective(op, after, group) if KINDS[op.kind].collective else self._each(op, after)
+            tasks = self._collective(op, after) if KINDS[op.kind].collective else self._each(op, after)
             for task in tasks:
                 self._schedule.add(task)
         return self._schedule
@@ -114,22 +115,31 @@ class _Lowering:
             parts=estimate.parts,
         )
 
-    def _collective(self, op: Operator, after: list[tuple[int, ...]], group: int) -> list[Task]:
-        """A rendezvous of all workers, which uses some of their processors' time."""
+    def _groups(self, op: Operator) -> list[int]:
+        """By worker, the rendezvous that it takes part in: one of all workers, or one a host."""
+        host_of = op.attributes["host_of"] if COLLECTIVES[op.kind].by_host else (0,) * self.cycle.num_workers
+        number = {host: self._num_groups + at for at, host in enumerate(dict.fromkeys(host_of))}
+        self._num_groups += len(number)
+        return [number[host] for host in host_of]
+
+    def _collective(self, op: Operator, after: list[tuple[int, ...]]) -> list[Task]:
+        """A rendezvous, which uses some of the workers' processors' time; whoever is alone there waits for nobody."""
         estimate, processor = self._estimated(op)
+        groups = self._groups(op)
+        seconds = [estimate if groups.count(group) > 1 else ZERO for group in groups]
         is_guess = estimate.unprofiled or any(processor[worker].unprofiled for worker in self._schedule.quotas)
         return [
             Task(
                 op.key,
                 worker,
                 "communicate",
-                estimate.seconds,
+                seconds[worker].seconds,
                 self.cycle.num_workers + worker,
                 after[worker],
-                group,
-                spread_s=estimate.spread_s,
+                groups[worker],
+                spread_s=seconds[worker].spread_s,
                 unprofiled=is_guess,
-                parts=estimate.parts,
+                parts=seconds[worker].parts,
                 charged=worker,
                 processor_s=used.seconds / self._profiles[worker].num_threads,  # of the time that all of them have
             )

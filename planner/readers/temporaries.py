@@ -65,11 +65,18 @@ def _over_edges(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[
     return [edges * width * _FLOAT_BYTES] * num_rows
 
 
+def _publish(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """On CUDA its own rows are gathered before they are copied to the host."""
+    own = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+    return [own * cycle.values[op.reads[0]].num_columns(worker) * _FLOAT_BYTES] if on_cuda else []
+
+
 TEMPORARIES: dict[str, Temporaries] = {
     "multiply": _multiply,
     "gram": _gram,
     "loss": _loss,
     "activate": _activate,
+    "publish": _publish,
     "softmax": _softmax,
     "softmax_grad": _softmax,
     "score": _over_edges,

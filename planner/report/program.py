@@ -19,8 +19,8 @@ def cycle_of(plan: Plan) -> Cycle:
     """The programs of a plan; `UserError` where it has none."""
     if plan.cycle is None:
         raise UserError(
-            f"{plan.job.name}: this plan has no explicit program yet: replicas that are pinned, and regions of hosts, "
-            f"are still lowered layer by layer"
+            f"{plan.job.name}: this plan has no explicit program yet: regions beside pruning are still lowered "
+            f"layer by layer"
         )
     return plan.cycle.cycle()
 

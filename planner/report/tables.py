@@ -108,6 +108,8 @@ def _chosen_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "plan", f"{plan.num_workers} worker(s), fidelity {plan.fidelity}"
     for number, chosen in enumerate(plan.choices):
         yield "" if number else "techniques", technique(chosen.technique).words(chosen.choice().decision)
+    if layouts := plan.region_layouts():
+        yield "regions", ", ".join(f"{host} {size(layout.num_bytes)}" for host, layout in layouts.items())
 
 
 def _decided_rows(plan: Plan) -> Iterator[tuple[str, str]]:

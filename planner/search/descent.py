@@ -109,8 +109,23 @@ class Descent:
         found = None if must and options else best
         for option in options:
             candidate = self._changed(best, changed, option)
-            found = candidate if candidate and is_better(candidate, found) else found
+            for each in self._with_users(candidate, changed) if candidate else ():
+                found = each if is_better(each, found) else found
         return found or best
+
+    def _with_users(self, candidate: Candidate, changed: AnyTechnique) -> Iterator[Candidate]:
+        """A candidate, and what others make of it that use what the changed technique offers.
+
+        Alone it may be no better, or not fit.
+        One that was made before had others tried on it then.
+        """
+        is_new, users = candidate.cycle.arrays is not None, [o for o in self._others if changed.offers & o.uses]
+        yield candidate
+        for each in users if is_new and candidate.choice(changed.name) else ():
+            for option in each.options(self.setting, candidate):
+                found = self._candidate(_with(candidate.choices, each.name, option)) if option else None
+                if found:
+                    yield found
 
     def _changed(self, best: Candidate, changed: AnyTechnique, option: Choice | None) -> Candidate | None:
         if LAYOUT not in changed.claims:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from gnnplan.planner.cluster import Cluster, Placement, resolve
+from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
@@ -36,21 +36,16 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan minibatch")
     placement = resolve(cluster)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
-    if is_layered(job, placement):
+    if is_layered(job):
         return make_layered_plan(job, placement, graph, on_step)
     found = decide(job, placement, graph, on_step)
     on_step("simulating the chosen plan")
     return plan_of(job, graph, found)
 
 
-def is_layered(job: Job, placement: Placement) -> bool:
-    """Whether a job asks for what is not a choice yet, and is still decided layer by layer.
-
-    What hosts keep for their workers is refreshed by all at once, so nobody who goes on by himself uses it.
-    """
-    pin = job.pin
-    shares_memory = any(placement.region_bytes) and max(Counter(placement.host_of).values()) > 1
-    return pin.prune != "none" or (shares_memory and pin.partial_reduce is None)
+def is_layered(job: Job) -> bool:
+    """Whether a job asks for what is not a choice yet, and is still decided layer by layer."""
+    return job.pin.prune != "none"
 
 
 def named(plan: Plan, path: Path) -> Plan:

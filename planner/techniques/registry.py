@@ -23,6 +23,7 @@ OURS = (
     "pruning.technique:Pruning",
     "joint_cache.technique:JointCache",
     "feature_cache.technique:FeatureCache",
+    "host_region.technique:HostRegion",
     "first_aggregation.technique:FirstAggregation",
     "overlap.technique:Overlap",
     "partial_reduce.technique:PartialReduce",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,9 @@ from gnnplan.profiles.kernels.attention import EdgeBlock
 from gnnplan.profiles.kernels.sparse import csr_tensor
 from gnnplan.runtime.execution.peers import Workers
 
+if TYPE_CHECKING:
+    from gnnplan.runtime.execution.region import HostRegion
+
 
 @dataclass
 class Context:
@@ -25,6 +28,7 @@ class Context:
     Args:
         epoch: which one is played.
         sent_bytes: what this worker has handed to exchanges.
+        region: what the workers of its host hold together (None: they hold nothing).
     """
 
     projection: Projection
@@ -32,12 +36,19 @@ class Context:
     peers: Workers
     epoch: int = 0
     sent_bytes: int = 0
+    region: HostRegion | None = None
     _made: dict[tuple, Any] = field(default_factory=dict)
 
     @property
     def cycle(self):
         """Of this worker alone."""
         return self.projection.cycle
+
+    @property
+    def host_region(self) -> HostRegion:
+        """What the workers of its host hold together."""
+        assert self.region is not None
+        return self.region
 
     def num_rows(self, space: str) -> int:
         """Rows of a space."""

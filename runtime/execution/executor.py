@@ -17,7 +17,8 @@ from gnnplan.planner.program.edges import awaited
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
-from gnnplan.runtime.execution import dense, sparse, training, travel  # noqa: F401  (register)
+from gnnplan.planner.program.region import region_layout
+from gnnplan.runtime.execution import dense, region, sparse, training, travel  # noqa: F401  (register)
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.table import EXECUTIONS, Execution
@@ -62,7 +63,7 @@ class ProgramExecutor:
         peers: Workers,
     ) -> None:
         self.cycle, self.recorder, self._peers = projection.cycle, recorder, peers
-        self._context = Context(projection, recorder.device, peers)
+        self._context = Context(projection, recorder.device, peers, region=_region_of(projection, peers))
         self.stored: dict[str, Any] = {**inputs, **parameters}
         for name in starting_cells(self.cycle):
             shape = (self.cycle.num_rows(name, 0), self.cycle.values[name].num_columns(0))
@@ -161,6 +162,12 @@ class ProgramExecutor:
             run = EXECUTIONS[op.kind](self._context, op)
             steps.append(Step(op, run, not views(self.cycle, op), waits[number], anew, ends))
         return steps
+
+
+def _region_of(projection: Projection, peers: Workers) -> region.HostRegion | None:
+    """What the workers of a host share; all workers make theirs at once, or none does."""
+    layout, rank = region_layout(projection.cycle, 0, projection.rank), projection.rank
+    return region.HostRegion(peers.host_memory(layout), layout, rank) if layout else None
 
 
 def _staying(cycle: Cycle, program: Program) -> list[str]:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.region import RegionLayout
 from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.sampling.page_lock import CudaRegistrar
+from gnnplan.runtime.shared_memory import group_of_host, make_memory, share_memory
 from gnnplan.runtime.transfer import Transfer, exchanged, exchanging
+
+REGION_NAME = "gnnplan-region"
+"""As which a host's region shows in /proc/PID/maps."""
+_WHAT = "this host's region for halo rows"
 
 
 class Workers:
@@ -18,11 +27,13 @@ class Workers:
 
     Args:
         recorder: what times them.
+        timeout_s: longest wait for another worker of the host.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, timeout_s: float = 300.0) -> None:
+        self._recorder, self._timeout_s = recorder, timeout_s
         self._key, self._is_beside = "", False
+        self._host: dist.ProcessGroup | None = None
 
     @contextmanager
     def on(self, op: Operator) -> Iterator[None]:
@@ -48,3 +59,32 @@ class Workers:
         with self._recorder.span(self._key, "communicate"):
             dist.all_reduce(flat)
         return flat
+
+    def host_memory(self, layout: RegionLayout) -> mmap.mmap:
+        """Memory that the workers of this one's host share; every worker of the run must call it.
+
+        Raises `UserError` where the host has less left.
+        """
+        rank, ranks = dist.get_rank(), layout.ranks
+        self._host = group_of_host(layout.host_of, rank, self._timeout_s)
+        is_first = rank == ranks[0]
+        descriptor = make_memory(layout.num_bytes, _WHAT, REGION_NAME) if is_first else None
+        memory = share_memory(descriptor, layout.num_bytes, ranks, self._host)
+        if self._recorder.device.type == "cuda":
+            _page_lock(memory)
+        return memory
+
+    def host_barrier(self) -> None:
+        """Waits for the other workers of the host, if it has any."""
+        with self._recorder.span(self._key, "communicate"):
+            if self._host is not None:
+                dist.barrier(self._host)
+
+
+def _page_lock(memory: mmap.mmap) -> None:
+    """Lets a GPU's rows be written into it directly; where the driver will not, they are staged.
+
+    Reading has no use for it: rows are gathered into memory of this process first. It ends with the process.
+    """
+    address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
+    CudaRegistrar().register(address, len(memory))

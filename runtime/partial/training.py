@@ -30,9 +30,9 @@ class PartialTrainer(ProgramTrainer):
 
     def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, *, timeout_s: float) -> None:
         assert plan.partial is not None
-        self.decision, self.timeout_s = plan.partial, timeout_s
+        self.decision = plan.partial
         self._num_epochs, self._epoch = plan.job.training.epochs, 0
-        super().__init__(plan, shard, rank, device)
+        super().__init__(plan, shard, rank, device, timeout_s)
         first, last = self._num_epochs - self.decision.average_epochs, self._num_epochs - 1
         self.mean = WeightMean(list(self.net.parameters()), first, last)
         self.party.connect()

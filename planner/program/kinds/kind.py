@@ -39,6 +39,7 @@ class Kind:
         shape: what is written, as values without names.
         derive: emits the operators of its derivative (None: it has none).
         collective: all workers take part at once.
+        blocking: a collective that is waited for where it stands, also where others run beside computation.
         by_row: rows of the result depend on the same rows of the reads alone, whichever rows these are.
         varies: its result is another in every epoch, though its reads are not.
         takes_base: a last read may be added to the result.
@@ -52,6 +53,7 @@ class Kind:
     shape: Shape
     derive: Derive | None = None
     collective: bool = False
+    blocking: bool = False
     by_row: bool = False
     varies: bool = False
     takes_base: bool = False

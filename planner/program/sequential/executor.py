@@ -173,17 +173,17 @@ class _Live:
             del self._values[name]
 
     def num_bytes(self) -> np.ndarray:
-        """Bytes that temporaries hold on every worker, each storage once, as if in the precision of training."""
+        """Bytes that temporaries hold in every worker's own memory, each storage once, in the precision of training."""
         return np.array([self._held_bytes(worker) for worker in self._cycle.workers])
 
     def _held_bytes(self, worker: int) -> int:
-        def storages(values: Iterable[list[Tensor]]) -> dict[int, int]:
-            here = [each[worker] for each in values if each[worker] is not None]
-            dense = [x for x in here if x.layout != torch.sparse_csr]
+        def storages(values: Mapping[str, list[Tensor]]) -> dict[int, int]:
+            held = (each[worker] for name, each in values.items() if self._cycle.values[name].tier == "device")
+            dense = [x for x in held if x is not None and x.layout != torch.sparse_csr]
             return {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() // x.element_size() for x in dense}
 
-        staying = storages(self._stored.values())
-        return sum(4 * count for at, count in storages(self._values.values()).items() if at not in staying)
+        staying = storages(self._stored)
+        return sum(4 * count for at, count in storages(self._values).items() if at not in staying)
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:

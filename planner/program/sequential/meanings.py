@@ -303,6 +303,22 @@ def _exchange(c: Context, op: Operator, sent: list[Tensor]) -> list[Tensor]:
     return [x.to_sparse_csr() for x in received] if sent[0].layout == torch.sparse_csr else received
 
 
+@meaning("publish")
+def _publish(c: Context, op: Operator, x: Tensor, *received: Tensor) -> Tensor:
+    return torch.cat([x[c.rows(op.attributes["index"])], *received])
+
+
+@meaning("host_barrier", COLLECTIVES)
+def _host_barrier(c: Context, op: Operator, written: list[Tensor]) -> list[Tensor]:
+    hosts = op.attributes["host_of"]
+    return [torch.cat([x for x, its in zip(written, hosts, strict=True) if its == host]) for host in hosts]
+
+
+@meaning("find")
+def _find(c: Context, op: Operator, region: Tensor) -> Tensor:
+    return region[c.rows(op.attributes["index"])]
+
+
 @meaning("all_reduce", COLLECTIVES)
 def _all_reduce(c: Context, op: Operator, each: list[Tensor]) -> list[Tensor]:
     total = torch.stack(each).sum(0)

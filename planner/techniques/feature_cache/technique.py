@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.received import kept_rows
-from gnnplan.planner.contracts.rows import mark_rows, rows_fault
+from gnnplan.planner.contracts.rows import NO_ROWS, mark_rows, rows_fault
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.labels import Label, Labels, brings
+from gnnplan.planner.program.labels import KEEPING, Label, Labels, brings
 from gnnplan.profiles.contract import Contract
 
 
@@ -33,6 +33,7 @@ class FeatureCache(Technique[Cached]):
     arrays = frozenset({"kept"})
     claims = frozenset({"constants"})
     needs = frozenset({"halo rows"})
+    offers = frozenset({"kept rows"})
 
     def hooks(self) -> Mapping[Stage, Hook[Cached]]:
         return {Stage.LABELS: _label, Stage.ONCE: _hoist}
@@ -48,6 +49,8 @@ class FeatureCache(Technique[Cached]):
         if so_far and setting.job.pin.feature_cache:
             for kept in kept_rows(so_far, constant=True):
                 yield Choice(self.name, Cached(), {"kept": kept})
+            if setting.placement.sharing_hosts:
+                yield Choice(self.name, Cached(), {"kept": NO_ROWS})
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         return rows_fault(choice.arrays["kept"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)
@@ -58,4 +61,4 @@ def _label(labels: Labels, decision: Cached, situation: Situation) -> Labels:
 
 
 def _hoist(cycle: Cycle, decision: Cached, situation: Situation) -> Cycle:
-    return hoist_constants(cycle, lambda op: brings(op, Label.KEPT))
+    return hoist_constants(cycle, lambda op: brings(op, KEEPING))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.dead import without_dead
-from gnnplan.planner.program.labels import Label, brings
+from gnnplan.planner.program.labels import KEEPING, brings
 
 REUSE = "reuse"
 
@@ -20,7 +20,7 @@ def refresh_every(cycle: Cycle, interval: int) -> Cycle:
     """
     if interval == 1:
         return cycle
-    kept = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if brings(op, Label.KEPT)}
+    kept = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if brings(op, KEEPING)}
     values = {name: replace(value, role="cell") if name in kept else value for name, value in cycle.values.items()}
     fresh = {name: f"{name}/fresh" for name in kept}
     values |= {fresh[name]: replace(values[name], name=fresh[name], role="temporary") for name in kept}
@@ -48,4 +48,4 @@ def _renamed(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _without_kept(program: Program) -> Program:
-    return tuple(op for op in program if not brings(op, Label.KEPT))
+    return tuple(op for op in program if not brings(op, KEEPING))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
 from gnnplan.planner.contracts.received import kept_rows
-from gnnplan.planner.contracts.rows import mark_rows, rows_fault
+from gnnplan.planner.contracts.rows import NO_ROWS, mark_rows, rows_fault
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import RefreshInterval
@@ -35,6 +35,7 @@ class JointCache(Technique[Kept]):
     arrays = frozenset({"kept"})
     claims = frozenset({"rows:kept"})
     needs = frozenset({"halo rows"})
+    offers = frozenset({"kept rows"})
     costs = "stale(r), and exact where r is 1"
 
     def fidelity(self, decision: Kept) -> Fidelity:
@@ -57,6 +58,8 @@ class JointCache(Technique[Kept]):
         if so_far and interval > 1:
             for kept in kept_rows(so_far, constant=False):
                 yield Choice(self.name, Kept(interval=interval), {"kept": kept})
+            if setting.placement.sharing_hosts:
+                yield Choice(self.name, Kept(interval=interval), {"kept": NO_ROWS})
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         return rows_fault(choice.arrays["kept"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)

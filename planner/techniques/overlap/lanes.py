@@ -7,6 +7,7 @@ from dataclasses import replace
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Operator
 
 
 def overlap_exchanges(cycle: Cycle) -> Cycle:
@@ -19,7 +20,11 @@ def overlap_exchanges(cycle: Cycle) -> Cycle:
 
 
 def _on_network(program: Program) -> Program:
-    return tuple(replace(op, lane="network") if KINDS[op.kind].collective else op for op in program)
+    return tuple(replace(op, lane="network") if _may_be_beside(op) else op for op in program)
+
+
+def _may_be_beside(op: Operator) -> bool:
+    return KINDS[op.kind].collective and not KINDS[op.kind].blocking
 
 
 def _begun_early(cycle: Cycle, program: Program) -> Program:

@@ -27,7 +27,7 @@ class PartialReduce(Technique[PartialReduceDecision]):
 
     name = "partial_reduce"
     Decision = PartialReduceDecision
-    claims = frozenset({"step rule"})
+    claims = frozenset({"step rule", "pace"})
     costs = "stale(K + 1)"
 
     def fidelity(self, decision: PartialReduceDecision) -> Fidelity:

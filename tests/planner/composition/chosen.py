@@ -23,8 +23,20 @@ NUM_WORKERS, INTERVAL = 3, 2
 OPTIMIZER = Optimizer(SGD.optimizer, SGD.learning_rate)
 BASE = ("halo_exchange", "operator_order")  # without them there is nothing to play
 ON_CONSTANTS = ("feature_cache", "first_aggregation")
-LABELS = {"replicas": Label.MADE, "pruning": Label.DROPPED, "joint_cache": Label.KEPT, "feature_cache": Label.KEPT}
-ARRAYS = {"replicas": "made", "pruning": "dropped", "joint_cache": "kept", "feature_cache": "kept"}
+LABELS = {
+    "replicas": Label.MADE,
+    "pruning": Label.DROPPED,
+    "joint_cache": Label.KEPT,
+    "feature_cache": Label.KEPT,
+    "host_region": Label.SHARED,
+}
+ARRAYS = {
+    "replicas": "made",
+    "pruning": "dropped",
+    "joint_cache": "kept",
+    "feature_cache": "kept",
+    "host_region": "shared",
+}
 # What attention makes of features depends on parameters from the start, and none of it is a filter.
 NOT_FOR_GAT = {"operator_order", *ON_CONSTANTS}
 
@@ -107,8 +119,8 @@ def composed(case: Case, choices: Iterable[Choice]) -> Cycle:
 
 
 def situation_of(case: Case) -> Situation:
-    """All workers on one host."""
-    return Situation(case.model, case.num_workers, (0,) * case.num_workers)
+    """The last worker has a host of its own."""
+    return Situation(case.model, case.num_workers, (*(0,) * (case.num_workers - 1), 1))
 
 
 def not_in_place(cycle: Cycle) -> Cycle:

@@ -115,7 +115,7 @@ def test_hooks_that_label_commute():
         for choice in chosen.choices()
         if Stage.LABELS in technique(choice.technique).hooks()
     ]
-    assert len(hooks) == 4
+    assert len(hooks) == 5
     found = []
     for order in (hooks, hooks[::-1]):
         labels = Labels()

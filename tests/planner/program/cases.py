@@ -30,6 +30,7 @@ from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
+from gnnplan.planner.techniques.host_region.share import share_in_regions
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
@@ -39,6 +40,7 @@ from tests.planner.program.oracle import Epoch, Oracle, World
 
 NUM_NODES, NUM_FEATURES, NUM_CLASSES, SEED = 36, 5, 3, 3
 EXACT = 1e-9  # what float64 and another order of sums leave between equal trainings
+HOSTS = (0, 0, 1, 1)  # of the workers, the first of them
 SGD = TrainingSpec(optimizer="sgd", learning_rate=0.2, epochs=3, seed=SEED)
 
 # Gradients in Adam's steps lose their lengths, so exactness is compared under SGD, and Adam has tests of its own.
@@ -51,7 +53,7 @@ MODELS = {
 }
 FIRST, LAST = "aggregate_first", "multiply_first"
 ORDERS = {"multiplied": (), "aggregated": (FIRST, FIRST, FIRST), "mixed": (FIRST, LAST, FIRST)}
-PASSES = ("split", "features", "once", "derive", "refresh", "storage", "overlap")  # the canonical order
+PASSES = ("split", "features", "once", "derive", "refresh", "regions", "storage", "overlap")  # the canonical order
 
 
 @cache
@@ -175,6 +177,7 @@ class Case:
                 cycle, Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
             ),
             "refresh": lambda cycle: refresh_every(cycle, self.interval),
+            "regions": lambda cycle: share_in_regions(cycle, HOSTS[: self.num_workers]),
             "storage": reuse_storage,
             "overlap": overlap_exchanges,
         }[name]

@@ -123,7 +123,7 @@ class Oracle:
         full, label = self._full(values), self.labels[level]
         mine = self.own | (label == Label.MADE)
         seen = full.expand_as(values)
-        for code in (Label.KEPT, Label.LATE):
+        for code in (Label.KEPT, Label.SHARED, Label.LATE):
             rows = (label == code) & ~self.own
             if rows.any():
                 seen = self._stale(seen, full, rows, level, code, value)

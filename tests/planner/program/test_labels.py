@@ -60,9 +60,10 @@ def test_signatures_are_equal_where_labels_are(one, other):
 
 
 def test_precedence_is_that_of_the_design():
-    """dropped > made > kept > late > sent, and only the last three travel."""
-    assert sorted(Label, reverse=True) == [Label.DROPPED, Label.MADE, Label.KEPT, Label.LATE, Label.SENT]
-    assert set(TRAVELLING) == {Label.SENT, Label.LATE, Label.KEPT}
+    """dropped > made > kept > late > sent, where shared is kept by a host; and only made and dropped never travel."""
+    order = [Label.DROPPED, Label.MADE, Label.SHARED, Label.KEPT, Label.LATE, Label.SENT]
+    assert sorted(Label, reverse=True) == order
+    assert set(TRAVELLING) == {Label.SENT, Label.LATE, Label.KEPT, Label.SHARED}
 
 
 def test_marking_leaves_what_was_there_as_it_was():

@@ -21,6 +21,7 @@ from gnnplan.planner.program.sequential.executor import Context
 from gnnplan.planner.program.sequential.meanings import MEANINGS
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.techniques.halo_exchange import cut, layout
+from gnnplan.planner.techniques.host_region import share
 from gnnplan.planner.techniques.joint_cache import refresh
 from tests.planner.program.cases import EXACT, MODELS, ORDERS, PASSES, SGD, Case, codes, subset, worst
 from tests.planner.program.random_programs import played, random_cycles
@@ -109,6 +110,17 @@ def keeps_rows_alone(monkeypatch):
     monkeypatch.setattr(refresh, "brings", lambda op, label: brings(op, label) and not op.attributes.get("back"))
 
 
+def finds_wrong_rows(monkeypatch):
+    """Rows of a region are those one below."""
+    positions = share.positions
+    monkeypatch.setattr(share, "positions", lambda ids, wanted: np.roll(positions(ids, wanted), 1))
+
+
+def shares_without_keeping(monkeypatch):
+    """Rows of regions are as fresh as those that are sent."""
+    monkeypatch.setattr(refresh, "KEEPING", (Label.KEPT,))
+
+
 def steps_twice_as_far(monkeypatch):
     """The summed gradients are taken for a mean of two."""
     add_step = optimizer.add_step
@@ -146,6 +158,9 @@ LINES = [
     (forgets_bases, case_of("gcn", passes=("split",))),
     (keeps_rows_alone, case_of("gcn", Label.KEPT, interval=3)),
     (keeps_rows_alone, case_of("gat", Label.KEPT, interval=3)),
+    (finds_wrong_rows, case_of("gcn", Label.SHARED, passes=("regions",))),
+    (finds_wrong_rows, case_of("gat", Label.SHARED, passes=("regions",), interval=3)),
+    (shares_without_keeping, case_of("gcn", Label.SHARED, passes=("regions",), interval=3)),
     (steps_twice_as_far, case_of("gcn")),
     (drops_by_local_row, case_of("sage")),
     (softmax_in_parts, case_of("gat", passes=("split",))),
@@ -175,6 +190,13 @@ def test_the_right_order_is_right():
 def test_refreshing_before_the_derivation_is_caught():
     """Rows would be kept, and gradients not: it runs without complaint."""
     assert off(KEPT, ("split", "refresh", "derive", "storage")) > CAUGHT
+
+
+def test_regions_before_the_refresh_are_caught():
+    """Writers would put fresh rows of their own beside old ones of others in every epoch."""
+    case = case_of("gcn", Label.SHARED, passes=("regions",), interval=3)
+    assert off(case, ("split", "derive", "refresh", "regions", "storage")) < EXACT
+    assert off(case, ("split", "derive", "regions", "refresh", "storage")) > CAUGHT
 
 
 def residual() -> Cycle:

@@ -20,6 +20,7 @@ from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.readers.liveness import training_bytes
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
+from gnnplan.planner.techniques.host_region.share import share_in_regions
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
@@ -28,6 +29,16 @@ from tests.runtime.execution.threads import play_on_threads
 
 # Large enough that nearly every tensor lies in the pool.
 GRAPH = generate_sbm(SbmGraph(source="sbm", num_nodes=4000, average_degree=5, num_features=200, num_classes=40))
+
+PASSES = [
+    (),
+    ("once",),
+    ("labels",),
+    ("labels", "once", "overlap"),
+    ("overlap",),
+    ("labels", "regions"),
+    ("labels", "regions", "once", "overlap"),
+]
 
 
 def cycle_of(kind: str, order: str, num_workers: int, passes: tuple[str, ...]):
@@ -42,10 +53,13 @@ def cycle_of(kind: str, order: str, num_workers: int, passes: tuple[str, ...]):
         for worker in range(num_workers):
             labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:1500], Label.MADE)
             labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:1500], Label.KEPT)
+            if "regions" in passes:
+                labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:2000], Label.SHARED)
     cycle = split_placed(share_rows(cycle, Cutter(rng.integers(0, num_workers, GRAPH.num_nodes), num_workers, labels)))
     cycle = hoist_constants(cycle) if "once" in passes else cycle
     cycle = differentiate(cycle, Optimizer("adam"))
-    cycle = reuse_storage(refresh_every(cycle, 2) if "labels" in passes else cycle)
+    cycle = refresh_every(cycle, 2) if "labels" in passes else cycle
+    cycle = reuse_storage(share_in_regions(cycle, (0,) * num_workers) if "regions" in passes else cycle)
     return model, overlap_exchanges(cycle) if "overlap" in passes else cycle
 
 
@@ -93,7 +107,7 @@ class Watched:
         return {size: count for size, count in self.most[threading.get_ident()].items() if count}
 
 
-@pytest.mark.parametrize("passes", [(), ("once",), ("labels",), ("labels", "once", "overlap"), ("overlap",)])
+@pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("order", ["multiply_first", "aggregate_first"])
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "tagcn", "gat"])
 def test_blocks_are_counted_to_the_byte(kind, order, passes, monkeypatch):
@@ -101,7 +115,8 @@ def test_blocks_are_counted_to_the_byte(kind, order, passes, monkeypatch):
     num_workers = 2
     _, cycle = cycle_of(kind, order, num_workers, passes)
     watched = Watched(monkeypatch)
-    filled = [n for n, v in cycle.values.items() if v.role == "cell" and not n.startswith(("exp_avg", "num_steps"))]
+    cells = [name for name, value in cycle.values.items() if (value.role, value.tier) == ("cell", "device")]
+    filled = [name for name in cells if not name.startswith(("exp_avg", "num_steps"))]
     rng = np.random.default_rng(0)
     weights = {
         name: torch.from_numpy(rng.normal(size=(cycle.num_rows(name, 0), cycle.values[name].width))).float()

@@ -12,7 +12,6 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.compare import TaskFigure, compare
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.joint_cache.capacity import RESERVE_BYTES
 from gnnplan.planner.report.tables import comparison_table, plan_table, profile_table, trace_table
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.search import make_plan, simulate_plan
@@ -180,27 +179,19 @@ def test_plan_table_says_what_is_pruned(plan, pruned_plan):
 
 
 def test_a_plan_with_regions_says_where_rows_are():
-    """How much of them is on devices, and how much memory every host shares."""
+    """That hosts hold rows, and how much memory of each they take."""
     link = Link(bytes_per_s=1e6)
-    job = Job(
-        graph=SPEC,
-        model=ModelSpec(hidden_channels=16),
-        fidelity="stale",
-        pin=PinnedDecisions(refresh_interval=4, balance="equal"),
-    )
-    exact = job.model_copy(update={"pin": PinnedDecisions(balance="equal")})
-
-    def plan_with(job, memory_bytes=None):
-        devices = (DeviceSpec(catalog="t4", count=2, memory_bytes=memory_bytes),)
-        host = HostSpec(name="box", devices=devices, region_bytes=2**24)
-        return make_plan(job, Cluster(hosts=(host,), device_link=link), generate_sbm(SPEC))[0]
-
-    tight = max(load.peak_bytes for load in plan_with(exact).prediction.workers) + RESERVE_BYTES // 2
-    plan = plan_with(job, tight)
-    needed = size(plan.region_layouts()["box"].num_bytes)
-    text = shown(plan_table(plan))
-    assert "100% of the halo rows kept, refreshed every 4 epochs; 0% on devices, the others where a host's" in text
-    assert f"workers share them: box {needed}" in text
+    devices = (DeviceSpec(catalog="t4", count=2),)
+    pin = PinnedDecisions(refresh_interval=4, balance="equal", num_workers=2)
+    job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=pin)
+    for region_bytes in (2**24, 0):
+        cluster = Cluster(hosts=(HostSpec(name="box", devices=devices, region_bytes=region_bytes),), device_link=link)
+        plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
+        text, layouts = shown(plan_table(plan)), plan.region_layouts()
+        assert list(layouts) == (["box"] if region_bytes else [])
+        assert ("all of its workers read them from a region" in text) == bool(region_bytes)
+        for layout in layouts.values():
+            assert f"box {size(layout.num_bytes)}" in text
 
 
 def test_a_stale_plan_says_so():

@@ -91,6 +91,18 @@ def test_labelled_programs(name, passes):
     compare(Case(MODELS[name], 3, ORDERS["mixed"], labelled(name), passes, interval=3 if "refresh" in passes else 1))
 
 
+@pytest.mark.parametrize(
+    "passes", [("refresh",), ("split", "storage"), ("split", "once", "refresh", "storage", "overlap")]
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_in_regions_of_hosts(name, passes):
+    """Two hosts of two workers, beside rows of their own."""
+    model, order = MODELS[name], ORDERS["aggregated" if "once" in passes else "mixed"]
+    chosen = {Label.SHARED: subset(model, 4, 1, 0.5), Label.KEPT: subset(model, 4, 2, 0.3)}
+    interval = 3 if "refresh" in passes else 1
+    compare(Case(model, 4, order, codes(model, 4, chosen), (*passes, "regions"), interval))
+
+
 @pytest.mark.parametrize("name", ["gcn", "sage"])
 def test_labels_of_many_classes(name):
     """Binary cross-entropy."""

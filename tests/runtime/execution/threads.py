@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,14 @@ class ThreadWorkers(Workers):
             assert [len(part) for part in received] == list(recv_counts)
             out.copy_(torch.cat(received))
         return Exchanged(out) if self._is_beside else out
+
+    def host_memory(self, layout):
+        mine = mmap.mmap(-1, layout.num_bytes) if self._rank == layout.ranks[0] else None
+        return self._all(mine)[layout.ranks[0]]
+
+    def host_barrier(self):
+        with self._recorder.span(self._key, "communicate"):
+            self._barrier.wait(TIMEOUT_S)
 
     def all_reduce(self, flat):
         with self._recorder.span(self._key, "communicate"):

@@ -10,12 +10,11 @@ import pytest
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.joint_cache.capacity import RESERVE_BYTES
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.machine import Link
-from gnnplan.runtime.host_region import REGION_NAME
+from gnnplan.runtime.execution.peers import REGION_NAME
 from tests.runtime.test_host_region import no_region_is_left
 
 pytestmark = pytest.mark.distributed
@@ -44,25 +43,26 @@ def plan_of(profile, path, *, epochs=5, **host):
 
 
 def plan_with_region(profile, path, **changes):
-    """Its devices have room for no row, its host for all."""
-    roomy = plan_of(profile, path, **changes)
-    memory_bytes = min(load.peak_bytes for load in roomy.prediction.workers) + RESERVE_BYTES // 2
-    return plan_of(profile, path, memory_bytes=memory_bytes, region_bytes=2**22, **changes)
+    """Its host has room for all rows."""
+    plan = plan_of(profile, path, region_bytes=2**22, **changes)
+    assert {chosen.technique for chosen in plan.choices} >= {"host_region", "joint_cache"}
+    return plan
 
 
 def test_it_runs_as_simulated(profile, tmp_path):
     """Tasks of both kinds of epochs, and the bytes of both, are the predicted ones; the loss falls; nothing is left."""
     plan = plan_with_region(profile, tmp_path / "plan.json")
-    cache = plan.layered.cache
-    assert sum(cache.num_rows) == 0 < sum(cache.region.num_rows)
-    assert not cache.has_fresh
     measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60)
     predicted = api.simulate(plan)
     assert measured.sent_bytes == predicted.sent_bytes
     assert measured.reuse_sent_bytes == predicted.reuse_sent_bytes == (0, 0)
     # No row leaves for its readers, who find it in the region; the gradients come back.
-    width = sum(step.in_width for step in plan.program().steps if step.op == "aggregate")
-    assert measured.sent_bytes == tuple(4 * width * shape.num_halo for shape in plan.shapes)
+    cycle = plan.cycle.cycle()
+    travelling = [op for name in cycle.order for op in cycle.programs[name] if op.kind == "exchange"]
+    assert travelling
+    assert all(op.attributes.get("back") for op in travelling)
+    gradients = sum(cycle.num_bytes(op.reads[0], 0) for op in travelling)
+    assert measured.sent_bytes[0] == gradients > 0
     for worker in (0, 1):
         for epoch in {span.epoch for span in measured.spans}:
             keys, done = (
