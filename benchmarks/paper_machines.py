@@ -24,12 +24,12 @@ from scipy.stats import spearmanr
 
 from benchmarks._capgnn import GROUPS, speedup
 from benchmarks._common import DATASETS, fingerprint_of, operators_of, why_absent
+from benchmarks._pruning import balance_rows, prune_plan
 from benchmarks._results import about, code, keep, kept_parts, record_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.rapa.prune import balance_rows
-from gnnplan.planner.what_if import Variant, one_host, plan_variants, prune_partition
+from gnnplan.planner.what_if import Variant, one_host, plan_variants
 
 _FILE = "paper_machines"
 _HIDDEN, _NUM_LAYERS, _INTERVAL = 256, 3, 4  # as the paper's section 5.1; r is the issue's
@@ -141,7 +141,7 @@ def _planned(row: _Of, graph: Graph) -> dict:
     jobs = {name: _job(row.kind, sparse_features=sparse, **pins) for name, pins in VARIANTS.items()}
     variants = plan_variants(jobs, cluster, graph)
     prunings = {
-        f"{row.group}, {name}": prune_partition(found.plan, found.partition, graph)
+        f"{row.group}, {name}": prune_plan(found.plan, found.partition, graph)
         for name, found in {BASE: base, "by speed": variants["by speed"]}.items()
         if found.plan and found.partition
     }

@@ -96,11 +96,19 @@ class Descent:
         """The best, with each technique's choice in turn changed to its best one."""
         for each in among:
             best = self.evaluator.whole(best)
-            for option in each.options(self.setting, best):
+            for option in each.options(self.setting, self._joined(best, each)):
                 candidate = self._changed(best, each, option)
                 if candidate and is_better(candidate, best):
                     best = candidate
         return best
+
+    def _joined(self, best: Candidate, by: AnyTechnique) -> Candidate:
+        """What a technique would join: the best without what it cut before, which it cuts anew."""
+        chosen = best.choice(by.name)
+        if not chosen or not chosen.arrays or LAYOUT in by.claims:
+            return best
+        without = self._candidate(_with(best.choices, by.name, None))
+        return self.evaluator.whole(without) if without else best
 
     def _changed(self, best: Candidate, changed: AnyTechnique, option: Choice | None) -> Candidate | None:
         if LAYOUT not in changed.claims:

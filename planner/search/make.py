@@ -44,8 +44,8 @@ def is_layered(job: Job, placement: Placement) -> bool:
     """Whether a job asks for what is not a choice yet, and is still decided layer by layer."""
     pin = job.pin
     shares_memory = any(placement.region_bytes) and max(Counter(placement.host_of).values()) > 1
-    is_pinned = pin.partial_reduce is not None or pin.dependencies != "communicate" or pin.prune != "none"
-    return is_pinned or shares_memory
+    is_pinned = pin.partial_reduce is not None or pin.dependencies != "communicate"
+    return is_pinned or (shares_memory and pin.prune == "none")
 
 
 def named(plan: Plan, path: Path) -> Plan:

@@ -20,11 +20,11 @@ OURS = (
     "operator_order.technique:OperatorOrder",
     "halo_exchange.technique:HaloExchange",
     "replicas.technique:Replicas",
-    "pruning.technique:Pruning",
     "joint_cache.technique:JointCache",
     "feature_cache.technique:FeatureCache",
     "first_aggregation.technique:FirstAggregation",
     "overlap.technique:Overlap",
+    "pruning.technique:Pruning",  # last: the search prunes what all others leave uneven
 )
 
 
