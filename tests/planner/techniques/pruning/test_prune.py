@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from benchmarks._pruning import balance_rows
+from benchmarks._pruning import balance_rows, prune_plan
 from benchmarks.oracles.best_pruning import heuristic_gap
 from benchmarks.oracles.linear_cost import line_of_seconds
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.techniques.pruning.prune import cost_of, prune_halos
+from gnnplan.planner.what_if import one_host, plan_variants
 from tests.planner.techniques.pruning.problems import GRAPH, candidate_of, own_s, pruned
 
 
@@ -62,6 +65,20 @@ def test_alone_there_is_nothing_to_prune():
     pruning = prune_halos(candidate_of(devices=("t4",)))
     assert len(pruning.kept) == pruning.edge_share == 0
     np.testing.assert_array_equal(pruning.before_s, pruning.after_s)
+
+
+def test_a_plan_is_pruned_in_its_own_partition():
+    """Lambda of the slow device falls; what is pruned are vertices that others own."""
+    spec = SbmGraph(source="sbm", num_nodes=3000, average_degree=15, num_classes=4, num_features=64)
+    pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", balance="equal", num_workers=2)
+    job, graph = Job(graph=spec, model=ModelSpec(hidden_channels=128), pin=pin), generate_sbm(spec)
+    found = plan_variants({"equal": job}, one_host("box", ("rtx-3090", "gtx-1660ti")), graph)["equal"]
+    pruning = prune_plan(found.plan, found.partition, graph)
+    assert pruning.before_s[1] > pruning.before_s[0]
+    assert pruning.after_s[1] < pruning.before_s[1]
+    gone = ~pruning.kept
+    assert (found.partition.part[pruning.pairs.vertex[gone]] != pruning.pairs.worker[gone]).all()
+    assert (found.partition.part[pruning.pairs.vertex] == pruning.pairs.owner).all()
 
 
 def test_seconds_can_be_held_against_the_optimum():
