@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,8 +87,14 @@ class HaloPairs:
 
     def ranked(self, worker: int, among: np.ndarray) -> np.ndarray:
         """int64: the worker's pairs among some, bool [K], of least influence first."""
-        own = np.flatnonzero(among & (self.worker == worker))
-        return own[np.argsort(self.influence[own], kind="stable")]
+        own = self._ranked[worker]
+        return own[among[own]]
+
+    @cached_property
+    def _ranked(self) -> list[np.ndarray]:
+        order = np.lexsort((self.influence, self.worker))
+        ends = np.searchsorted(self.worker[order], np.arange(self.num_workers + 1))
+        return [order[first:last] for first, last in pairwise(ends)]
 
     def most_influential(self, share: float) -> np.ndarray:
         """The choice that keeps a share of every worker's pairs, those of most influence."""

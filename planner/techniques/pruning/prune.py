@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,8 +64,13 @@ def prune_halos(candidate: Candidate) -> Pruning:
 def cost_of(candidate: Candidate) -> SecondsCost:
     """Predicted seconds of a candidate with arrays and whole halos."""
     setting, part = candidate.setting, owners_of(candidate)
-    cut = CutEdges.of(setting.matrix, part)
-    pairs = HaloPairs.of_cut(setting.graph, cut, part, setting.num_workers)
+
+    def cut_along() -> tuple[CutEdges, HaloPairs]:
+        cut = CutEdges.of(setting.matrix, part)
+        return cut, HaloPairs.of_cut(setting.graph, cut, part, setting.num_workers)
+
+    key = "cut edges", setting.num_workers, hashlib.sha256(part.data).digest()
+    cut, pairs = setting.memo.cut(key, cut_along)
     return SecondsCost(candidate, pairs, HaloSizes.of(candidate.cycle, cut))
 
 
