@@ -162,7 +162,7 @@ def _variant(name: str, base: str, timed: Mapping[str, Timed]) -> dict:
         "epoch_s": float(np.median([epoch_s(trace) for trace in ours.traces])),
         "predicted_epoch_s": plan.prediction.epoch_s,
         "fidelity": plan.fidelity,
-        "edges_pruned": sum(pruned.num_edges for pruned in plan.pruned),
+        "edges_pruned": (chosen(plan, "pruning") or {"num_edges": 0})["num_edges"],
         "shares": sharing["shares"] if plan.choices else plan.layered.target_weights,
         "balance": sharing["balance"] if plan.choices else plan.layered.balance,
         "overlap": chosen(plan, "overlap") is not None if plan.choices else plan.layered.overlap,

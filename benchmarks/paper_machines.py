@@ -24,12 +24,12 @@ from scipy.stats import spearmanr
 
 from benchmarks._capgnn import GROUPS, speedup
 from benchmarks._common import DATASETS, fingerprint_of, operators_of, why_absent
+from benchmarks._pruning import balance_rows, prune_plan
 from benchmarks._results import about, code, keep, kept_parts, record_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.rapa.prune import balance_rows
-from gnnplan.planner.what_if import Variant, one_host, plan_variants, prune_partition
+from gnnplan.planner.what_if import Variant, one_host, plan_variants
 
 _FILE = "paper_machines"
 _HIDDEN, _NUM_LAYERS, _INTERVAL = 256, 3, 4  # as the paper's section 5.1; r is the issue's
@@ -125,8 +125,8 @@ _SPECS: dict[str, tuple[GraphSpec, str]] = {
 
 
 def _planned(row: _Of, graph: Graph) -> dict:
-    cluster = one_host(row.group, GROUPS[row.group])
-    base = plan_variants({BASE: _job(row.kind, balance="equal", overlap=False)}, cluster, graph)[BASE]
+    cluster, size = one_host(row.group, GROUPS[row.group]), len(GROUPS[row.group])
+    base = plan_variants({BASE: _job(row.kind, size, balance="equal", overlap=False)}, cluster, graph)[BASE]
     result = {
         "model": row.kind,
         "dataset": row.label,
@@ -138,10 +138,10 @@ def _planned(row: _Of, graph: Graph) -> dict:
     if base.plan is None or base.partition is None:
         return result | {"does_not_fit": {BASE: base.reason}}
     _, _, sparse = operators_of(base.plan)
-    jobs = {name: _job(row.kind, sparse_features=sparse, **pins) for name, pins in VARIANTS.items()}
+    jobs = {name: _job(row.kind, size, sparse_features=sparse, **pins) for name, pins in VARIANTS.items()}
     variants = plan_variants(jobs, cluster, graph)
     prunings = {
-        f"{row.group}, {name}": prune_partition(found.plan, found.partition, graph)
+        f"{row.group}, {name}": prune_plan(found.plan, found.partition, graph)
         for name, found in {BASE: base, "by speed": variants["by speed"]}.items()
         if found.plan and found.partition
     }
@@ -161,9 +161,9 @@ def _gain(base: Variant, found: Variant) -> float:
     return base.epoch_s / found.epoch_s
 
 
-def _job(kind: ModelKind, **pins) -> Job:
-    """A job of the paper's model; its graph is loaded already, so what it names here does not matter."""
-    pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", **pins)
+def _job(kind: ModelKind, num_workers: int, **pins) -> Job:
+    """A job of the paper's model on all workers; its graph is loaded already, so what it names does not matter."""
+    pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", num_workers=num_workers, **pins)
     model = ModelSpec(kind=kind, num_layers=_NUM_LAYERS, hidden_channels=_HIDDEN)
     return Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, fidelity=pin.needs, pin=pin)
 

@@ -4,7 +4,7 @@ Small cases, drawn graphs in equal METIS parts on two to four catalog devices of
 the least largest cost over all choices that prune no more influence than the planner does, and the least influence that
 makes the largest cost no larger than its, under the paper's cost and under predicted seconds taken as linear. Beside it
 stands what algorithms 2 and 3 alone would prune, also above a mean where another worker stays later, and the planner
-gives back. A case where they prune nothing proves nothing and is left out. Larger ones, on groups of the paper's
+restores. A case where they prune nothing proves nothing and is left out. Larger ones, on groups of the paper's
 devices, are pruned by predicted seconds and by `paper_cost`, whose terms have no unit; both are judged by the same
 simulated epoch and by the influence that they cost.
 """
@@ -12,33 +12,28 @@ simulated epoch and by the influence that they cost.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks._capgnn import GROUPS
-from gnnplan.planner.adjacency import aggregation_matrix
+from benchmarks._pruning import first_candidate, paper_cost_of
+from benchmarks.oracles.best_pruning import HeuristicGap, heuristic_gap
+from benchmarks.oracles.linear_cost import line_of_seconds
 from gnnplan.planner.cluster import resolve
+from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import build_halo, prune_halo
-from gnnplan.planner.job import Job, ModelSpec, RmatGraph, SbmGraph
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.partition import partition
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.optimum import HeuristicGap, heuristic_gap
-from gnnplan.planner.rapa.pairs import HaloPairs
-from gnnplan.planner.rapa.paper import paper_cost
-from gnnplan.planner.rapa.prune import kept_halos
-from gnnplan.planner.rapa.seconds import Cost, SecondsCost
-from gnnplan.planner.steps import LayerDecision
-from gnnplan.planner.strategies.base import Problem
-from gnnplan.planner.strategies.trial import Trial
+from gnnplan.planner.search.evaluate import compose_candidate
+from gnnplan.planner.techniques.pruning.adjust_halos import Cost
+from gnnplan.planner.techniques.pruning.prune import cost_of, pruned_by
+from gnnplan.planner.techniques.pruning.technique import choice_of
 from gnnplan.planner.what_if import one_host
 
 _HIDDEN, _NUM_LAYERS = 256, 3
-_LAYERS = (LayerDecision(op_order="multiply_first"),) * _NUM_LAYERS
+_PIN = PinnedDecisions(partitioner="metis", balance="equal", op_order="multiply_first", overlap=False)
 _DEVICES = (("rtx-3090", "gtx-1660ti"), ("rtx-3090", "rtx-3060", "gtx-1660ti"), ("rtx-3090", "a40", "t4", "gtx-1650"))
 _SOLVING_S = 10.0
 
@@ -66,17 +61,17 @@ def _gaps(seed: int) -> Iterator[dict]:
     for devices in _DEVICES:
         for source in ("sbm", "rmat"):
             graph = _small(source, seed)
-            trial = _trial(graph, devices)
-            pairs = HaloPairs.of(graph, trial.halo)
-            for name, cost in _linear_costs(trial, pairs).items():
-                gap = heuristic_gap(pairs, cost, _SOLVING_S)
+            candidate = _candidate(graph, devices)
+            seconds = cost_of(candidate)
+            for name, cost in {"paper": paper_cost_of(candidate), "seconds": line_of_seconds(seconds)}.items():
+                gap = heuristic_gap(seconds.pairs, cost, _SOLVING_S)
                 if gap.paper_influence > 0:
                     yield {
                         "graph": graph.name,
                         "seed": seed,
                         "devices": devices,
                         "cost": name,
-                        "halo": len(pairs.worker),
+                        "halo": len(seconds.pairs.worker),
                         "gap": gap.gap,
                         "is_proven": _is_proven(gap),
                         "heuristic_max_cost": gap.heuristic_max_cost,
@@ -104,43 +99,30 @@ def _small(source: str, seed: int) -> Graph:
     return load_graph(spec)
 
 
-def _linear_costs(trial: Trial, pairs: HaloPairs) -> dict[str, LinearCost]:
-    seconds = LinearCost.through(SecondsCost(trial, _LAYERS), pairs.loads(pairs.everything))
-    return {"paper": _paper_cost(trial), "seconds": seconds}
-
-
-def _paper_cost(trial: Trial) -> LinearCost:
-    return paper_cost(trial.shapes, [trial.costs[worker.profile] for worker in trial.problem.placement.workers])
-
-
-def _trial(graph: Graph, devices: tuple[str, ...]) -> Trial:
+def _candidate(graph: Graph, devices: tuple[str, ...]) -> Candidate:
     """A GCN on equal METIS parts, a device each."""
-    job = Job(graph=SbmGraph(source="sbm"), model=ModelSpec(num_layers=_NUM_LAYERS, hidden_channels=_HIDDEN))
-    problem = Problem(graph, job, resolve(one_host("-".join(devices), devices)))
-    part = partition(graph.num_nodes, graph.edge_index, len(devices), "metis")
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn"), np.asarray(part), len(devices))
-    return Trial(problem, part, halo, sparse=False)
+    job = Job(graph=SbmGraph(source="sbm"), model=ModelSpec(num_layers=_NUM_LAYERS, hidden_channels=_HIDDEN), pin=_PIN)
+    return first_candidate(job, resolve(one_host("-".join(devices), devices)), graph)
 
 
 def _compared(num_nodes: int, num_edges: int, groups: tuple[str, ...]) -> Iterator[dict]:
     graph = load_graph(RmatGraph(source="rmat", num_nodes=num_nodes, num_edges=num_edges, num_features=256, seed=1))
     for group in groups:
-        trial = _trial(graph, GROUPS[group])
-        pairs, seconds = HaloPairs.of(graph, trial.halo), SecondsCost(trial, _LAYERS)
-        costs: dict[str, Cost] = {"seconds": seconds, "paper": _paper_cost(trial)}
-        whole_s = trial.epoch_s(_LAYERS)
+        candidate = _candidate(graph, GROUPS[group])
+        seconds = cost_of(candidate)
+        costs: dict[str, Cost] = {"seconds": seconds, "paper": paper_cost_of(candidate)}
         for name, cost in costs.items():
-            kept = kept_halos(pairs, cost, seconds.fits)
-            less = replace(trial, halo=prune_halo(trial.halo, pairs.pruned(kept)), _caches={})
+            pruning = pruned_by(candidate, seconds, cost)
+            less = compose_candidate(candidate.setting, [*candidate.choices, choice_of(candidate, pruning)])
             yield {
                 "graph": graph.name,
                 "group": group,
                 "cost": name,
-                "speedup": whole_s / less.epoch_s(_LAYERS),
-                "max_over_mean_s": _max_over_mean(seconds(pairs.loads(kept))),
-                "max_over_mean_s_before": _max_over_mean(seconds(pairs.loads(pairs.everything))),
-                "pruned_halo_share": float((~kept).mean()),
-                "pruned_influence_share": float(pairs.influence[~kept].sum() / pairs.influence.sum()),
+                "speedup": candidate.epoch_s / less.epoch_s,
+                "max_over_mean_s": _max_over_mean(pruning.after_s),
+                "max_over_mean_s_before": _max_over_mean(pruning.before_s),
+                "pruned_halo_share": pruning.vertex_share,
+                "pruned_influence_share": pruning.influence_share,
             }
 
 

@@ -8,19 +8,12 @@ from dataclasses import dataclass
 
 from pydantic import PositiveFloat
 
-from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Partition, Plan
-from gnnplan.planner.rapa.prune import Pruning, prune_halos
 from gnnplan.planner.search import make_plan
-from gnnplan.planner.steps import LayerDecision
-from gnnplan.planner.strategies.base import Problem
-from gnnplan.planner.strategies.trial import Trial
 from gnnplan.profiles.catalog import catalog_profile
-from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.curves import Curve
 from gnnplan.profiles.errors import NoPlanFitsError
 from gnnplan.profiles.machine import Link
@@ -77,24 +70,3 @@ def plan_variants(jobs: Mapping[str, Job], cluster: Cluster, graph: Graph) -> di
         except NoPlanFitsError as error:
             variants[name] = Variant(None, None, str(error))
     return variants
-
-
-def prune_partition(plan: Plan, partition: Partition, graph: Graph) -> Pruning:
-    """What RAPA would take from a plan's partition, its halos whole, under the plan's order of operators."""
-    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
-    halo = build_halo(matrix, partition.part, plan.num_workers)
-    problem = Problem(graph, plan.job, plan.placement)
-    if plan.decision is not None:
-        return prune_halos(Trial(problem, partition.part, halo, plan.decision.sparse_features), plan.decision.layers)
-    chosen = {each.technique: each.choice().decision for each in plan.choices}
-    trial = Trial(problem, partition.part, halo, "sparse_features" in chosen)
-    return prune_halos(trial, _layers_of(chosen))
-
-
-def _layers_of(chosen: Mapping[str, Contract]) -> tuple[LayerDecision, ...]:
-    """The orders of operators that a plan of choices has, as pruning still takes them."""
-    orders = chosen["operator_order"].model_dump()["of"].values()
-    layers = [LayerDecision(op_order=order) for order in orders]
-    if "first_aggregation" in chosen and layers[0].op_order == "aggregate_first":
-        layers[0] = LayerDecision(op_order="aggregate_first", precompute=True)
-    return tuple(layers)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.cluster import Placement
@@ -40,6 +42,11 @@ class Memo:
         if key not in self._cut:
             self._cut[key] = make()
         return self._cut[key]
+
+    def one_of(self, array: np.ndarray) -> np.ndarray:
+        """The first array with this content, so that what is chosen twice is one choice."""
+        content = hashlib.blake2b(array.tobytes(), digest_size=16).digest()
+        return self.lasting((array.shape, array.dtype.str, content), lambda: array)
 
     def forget_cuts(self) -> None:
         """Lets go of what was cut."""

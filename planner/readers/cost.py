@@ -14,6 +14,7 @@ import numpy as np
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import ZERO, OperatorCosts, total
 from gnnplan.planner.network import Network
+from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.curves import Estimate
@@ -75,6 +76,17 @@ def with_overhead_s(seconds: float, profile: MachineProfile) -> float:
     """A task's seconds with its host overhead: a CPU runs Python first, a GPU's launches run ahead of it."""
     overhead_s = profile.host_overhead_s
     return seconds + overhead_s if profile.device_kind == "cpu" else max(seconds, overhead_s)
+
+
+def computing_s(cycle: Cycle, program_name: str, placement: Placement, costs_by_profile: CostsByProfile) -> np.ndarray:
+    """float64 [W]: seconds of every worker's own tasks in a program, one after the other."""
+    ops = [op for op in cycle.programs[program_name] if op.kind not in COLLECTIVES and not views(cycle, op)]
+    found = np.zeros(cycle.num_workers)
+    for worker in cycle.workers:
+        costs = costs_by_profile[placement.workers[worker].profile]
+        seconds = (COSTS[op.kind](cycle, op, worker, costs).seconds for op in ops)
+        found[worker] = sum(with_overhead_s(each, costs.profile) for each in seconds)
+    return found
 
 
 def exchanges_bytes(cycle: Cycle, program_name: str) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.cycle import Program
+from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.readers.scaled import on_share
 from gnnplan.planner.readers.schedule import schedule_of
@@ -109,10 +110,11 @@ class _Search:
         """Of every worker the least seconds per whole graph.
 
         Args:
-            bare: for a bound, so without what a plan may leave out: where rows are reused, sums backward.
+            bare: for a bound, so without what a plan may leave out: where edges may be, all sums over them; where rows
+                are reused, sums backward.
         """
-        bare = bare and self.job.pin.refresh_interval > 1
-        rate_of = {profile: _least_rate_s(each, len(self._workers), bare=bare) for profile, each in alone.items()}
+        frees = _left_out(self.job) if bare else _nothing
+        rate_of = {profile: _least_rate_s(each, len(self._workers), frees) for profile, each in alone.items()}
         return [rate_of[worker.profile] for worker in self._workers]
 
     @property
@@ -154,29 +156,44 @@ def _together_s(rates_s: Iterable[float]) -> float:
     return 1 / sum(1 / rate_s for rate_s in rates_s)
 
 
-def _least_rate_s(alone: Sequence[Candidate], num_workers: int, *, bare: bool) -> float:
-    """Least seconds per whole graph at which a worker works through a share of it, over shares and choices."""
+def _nothing(op: Operator) -> bool:
+    return False
+
+
+def _left_out(job: Job) -> Callable[[Operator], bool]:
+    """Which operators a plan of a job may leave out, at most."""
+    if job.pin.prune != "none":
+        return lambda op: "block" in op.attributes or "blocks" in op.attributes
+    if job.pin.refresh_interval > 1:
+        return lambda op: "block" in op.attributes and bool(op.attributes.get("back"))
+    return _nothing
+
+
+def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Callable[[Operator], bool]) -> float:
+    """Least seconds per whole graph at which a worker works through a share of it, over shares and choices.
+
+    Args:
+        frees: operators that take no time.
+    """
     shares = [1.0]
     while shares[-1] > 1 / (4 * num_workers):
         shares.append(shares[-1] / 2)
-    return min(_share_s(candidate, share, bare=bare) / share for candidate in alone for share in shares)
+    return min(_share_s(candidate, share, frees) / share for candidate in alone for share in shares)
 
 
-def _share_s(candidate: Candidate, share: float, *, bare: bool) -> float:
+def _share_s(candidate: Candidate, share: float, frees: Callable[[Operator], bool]) -> float:
     """Simulated seconds of an epoch of one worker on a share of the graph that has no halo."""
     cycle, setting = on_share(candidate.cycle, share), candidate.setting
     seconds = 0.0
     for name, of_all in candidate.shares.items():
         schedule = schedule_of(cycle, name, setting.placement, setting.costs)
-        if bare:
-            schedule = _without_sums_back(schedule, cycle.programs[name])
-        seconds += of_all * play_epochs(schedule).median_epoch_s
+        seconds += of_all * play_epochs(_without(schedule, cycle.programs[name], frees)).median_epoch_s
     return seconds
 
 
-def _without_sums_back(schedule: Schedule, program: Program) -> Schedule:
-    """The schedule, whose gradients are summed over edges in no time."""
-    free = {op.key for op in program if "block" in op.attributes and op.attributes.get("back")}
+def _without(schedule: Schedule, program: Program, frees: Callable[[Operator], bool]) -> Schedule:
+    """The schedule, in which some operators take no time."""
+    free = {op.key for op in program if frees(op)}
     tasks = [replace(task, seconds=0.0) if task.key in free else task for task in schedule.tasks]
     return Schedule(schedule.num_workers, tasks, schedule.quotas)
 

@@ -59,7 +59,7 @@ class Descent:
     def _without_idle(self, best: Candidate) -> Candidate:
         """The best without techniques that gain nothing."""
         for each in self._others:
-            if best.choice(each.name) and None in each.options(self.setting, best):
+            if best.choice(each.name) and None in each.options(self.setting, self._joined(best, each)):
                 candidate = self._candidate(_with(best.choices, each.name, None))
                 if candidate and not is_better(best, candidate):
                     best = candidate
@@ -104,7 +104,7 @@ class Descent:
 
     def _best_of(self, best: Candidate, changed: AnyTechnique) -> Candidate:
         """The best, with one technique's choice changed. Who does not propose to be left out takes part."""
-        options = list(changed.options(self.setting, best))
+        options = list(changed.options(self.setting, self._joined(best, changed)))
         must = None not in options and best.choice(changed.name) is None
         found = None if must and options else best
         for option in options:
@@ -112,6 +112,14 @@ class Descent:
             for each in self._with_users(candidate, changed) if candidate else ():
                 found = each if is_better(each, found) else found
         return found or best
+
+    def _joined(self, best: Candidate, by: AnyTechnique) -> Candidate:
+        """What a technique would join: the best without what it cut before, which it cuts anew."""
+        chosen = best.choice(by.name)
+        if not chosen or not chosen.arrays or LAYOUT in by.claims:
+            return best
+        without = self._candidate(_with(best.choices, by.name, None))
+        return self.evaluator.whole(without) if without else best
 
     def _with_users(self, candidate: Candidate, changed: AnyTechnique) -> Iterator[Candidate]:
         """A candidate, and what others make of it that use what the changed technique offers.

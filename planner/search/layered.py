@@ -30,6 +30,8 @@ def make_layered_plan(
         UserError: the job cannot run on the workers at all.
         NoPlanFitsError: every decision needs more memory than some worker has.
     """
+    if job.pin.prune != "none":
+        raise UserError(f"{job.name}: pin.prune does not go with pin.partial_reduce yet; leave one of them out")
     placement = placement.take(job.pin.num_workers or len(placement.workers))
     check_least_group(job, len(placement.workers))
     problem = Problem(graph, without_kept_rows(job), placement)

@@ -17,7 +17,6 @@ from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
-from gnnplan.planner.search.layered import make_layered_plan
 from gnnplan.planner.search.predict import loads_of, prediction_of
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
@@ -36,16 +35,9 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan minibatch")
     placement = resolve(cluster)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
-    if is_layered(job):
-        return make_layered_plan(job, placement, graph, on_step)
     found = decide(job, placement, graph, on_step)
     on_step("simulating the chosen plan")
     return plan_of(job, graph, found)
-
-
-def is_layered(job: Job) -> bool:
-    """Whether a job asks for what is not a choice yet, and is still decided layer by layer."""
-    return job.pin.prune != "none"
 
 
 def named(plan: Plan, path: Path) -> Plan:

@@ -2,14 +2,12 @@
 
 The axes decided here: partitioner, each worker's share of the graph, features dense or sparse, and per layer
 the order of multiplication and aggregation, with the input features aggregated once where that is exact.
-Where the job pins it, halos are pruned on top (`gnnplan.planner.rapa`), and the plan is approximate if that is faster;
-or workers make some rows of their halos themselves (`gnnplan.planner.strategies.hybrid`), and it is exact.
+Where the job pins it, workers make some rows of their halos themselves (`gnnplan.planner.strategies.hybrid`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +20,6 @@ from gnnplan.planner.lowering import FullBatchLowering
 from gnnplan.planner.partition import partition
 from gnnplan.planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad, has_program
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.rapa.prune import prune_halos
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.shapes import WorkerShape
 from gnnplan.planner.simulator.bounds import Bound
@@ -35,7 +32,6 @@ from gnnplan.planner.strategies.trial import Trial, feature_formats, overlap_opt
 from gnnplan.profiles.errors import NoPlanFitsError
 
 _NUM_CONSIDERED = 8
-_NUM_PRUNED = 6  # partitions
 
 
 @dataclass
@@ -54,9 +50,6 @@ class HaloExchangeStrategy:
     def decide(self, problem: Problem, on_step: OnStep) -> Decided:
         """Tries every partitioner and feature format; per layer takes the order with the shortest epoch."""
         tried = [entry for method in self._methods(problem) for entry in self._of_method(problem, method, on_step)]
-        if problem.job.pin.prune == "rapa":
-            # Exact ones come first: where pruning makes nothing faster no edge is dropped.
-            tried = [*tried, *self._pruned(problem, tried, on_step)]
         if problem.job.pin.dependencies == "cache" and len(problem.placement.workers) > 1:
             tried = replicated(self._matrix(problem), tried, on_step)
         tried.sort(key=epoch_s_of)
@@ -171,23 +164,6 @@ class HaloExchangeStrategy:
 
     def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
         return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned, _caches={})
-
-    def _pruned(self, problem: Problem, tried: list[Tried], on_step: OnStep) -> list[Tried]:
-        """The best partitions tried, pruned under the order of operators that was fastest on each; all orders again."""
-        fastest: dict[int, Tried] = {}
-        for entry in sorted(tried, key=epoch_s_of):
-            fastest.setdefault(id(entry[1].part), entry)
-        found = []
-        for _, trial, decision in islice(fastest.values(), _NUM_PRUNED):
-            on_step(f"pruning halos ({decision.partitioner}, {decision.balance} shares)")
-            at_work = np.array(decision.target_weights) > 0
-            pruning = prune_halos(trial, decision.layers, decision.cache, at_work)
-            less = self._without(trial, pruning.pruned)
-            for layers in less.descend():
-                cache = less.cache(layers)
-                changed = decision.model_copy(update={"layers": layers, "prune": "rapa", "cache": cache})
-                found.append((less.epoch_s(layers, cache), less, changed))
-        return found
 
     def _methods(self, problem: Problem) -> tuple[Partitioner, ...]:
         pinned = problem.job.pin.partitioner

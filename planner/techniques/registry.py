@@ -20,13 +20,13 @@ OURS = (
     "operator_order.technique:OperatorOrder",
     "halo_exchange.technique:HaloExchange",
     "replicas.technique:Replicas",
-    "pruning.technique:Pruning",
     "joint_cache.technique:JointCache",
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
     "first_aggregation.technique:FirstAggregation",
     "overlap.technique:Overlap",
     "partial_reduce.technique:PartialReduce",
+    "pruning.technique:Pruning",  # last: the search prunes what all others leave uneven
 )
 
 

@@ -11,6 +11,7 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.plan import GraphFacts, Partition, Plan, load_partition, save_plan
 from gnnplan.planner.search import named, simulate_plan
+from gnnplan.planner.search.make import make_plan as make_chosen_plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
 from tests.planner.layered import make_plan
@@ -41,11 +42,11 @@ def saved_pruned(tmp_path):
         HostSpec(name=f"h{rate}", devices=(DeviceSpec(catalog="t4"),), link=Link(bytes_per_s=rate))
         for rate in (1e8, 1e6)
     ]
-    pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="ranges")
+    pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="ranges", num_workers=2)
     job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="approximate", pin=pin)
     path = tmp_path / "plan.json"
     graph = replace(GRAPH, edge_index=GRAPH.edge_index[:, GRAPH.edge_index[0] < GRAPH.edge_index[1]])
-    plan, partition = make_plan(job, Cluster(hosts=tuple(hosts)), graph)
+    plan, partition = make_chosen_plan(job, Cluster(hosts=tuple(hosts)), graph)
     return save_plan(named(plan, path), partition, path)
 
 
@@ -283,43 +284,38 @@ def test_exact_plans_say_so(made):
 
 
 def test_pruned_plans_say_what_they_prune(saved_pruned):
-    """`approximate`, with the pairs in the partition file and their number in the plan."""
+    """`approximate`, with the rows in the partition file and their number in the plan; the fast worker keeps all."""
     plan = Plan.load(saved_pruned)
-    partition = load_partition(plan, saved_pruned)
+    rows = load_partition(plan, saved_pruned).chosen["pruning/dropped"]
     assert plan.fidelity == "approximate"
-    assert [halo.num_vertices for halo in plan.pruned] == [int((partition.pruned[0] == w).sum()) for w in (0, 1)]
-    assert plan.pruned[1].num_edges >= plan.pruned[1].num_vertices > 0
-    assert [sum(column) for column in zip(*plan.send_counts)] == [shape.num_halo for shape in plan.shapes]
+    assert set(rows[1].tolist()) == {1}
+    (decision,) = (each.decision for each in plan.choices if each.technique == "pruning")
+    assert decision["num_edges"] >= decision["num_vertices"] == len(set(rows[2].tolist())) > 0
     assert simulate_plan(plan).epoch_s == (plan.prediction.epoch_s,)
 
 
 @pytest.mark.parametrize("change", ["left out", "one less", "other shape", "other worker"])
-def test_other_pruned_pairs_are_refused(change, saved_pruned):
+def test_other_pruned_rows_are_refused(change, saved_pruned):
     """They belong to the plan as the vertices' owners do."""
     plan = Plan.load(saved_pruned)
-    held = load_partition(plan, saved_pruned)
-    pruned = {
+    arrays = dict(load_partition(plan, saved_pruned).chosen)
+    held = arrays.pop("pruning/dropped")
+    changed = {
         "left out": None,
-        "one less": held.pruned[:, 1:],
-        "other shape": held.pruned.ravel(),
-        "other worker": 1 - held.pruned,
+        "one less": held[:, 1:],
+        "other shape": held.ravel(),
+        "other worker": held * np.array([[1], [0], [1]], np.int32),
     }[change]
-    arrays = {"part": held.part} | ({} if pruned is None else {"pruned": pruned})
+    if changed is not None:
+        arrays["pruning/dropped"] = changed
     np.savez(saved_pruned.with_name(plan.partition_file), **arrays)
     assert "not the partition this plan" in fault(load_partition, plan, saved_pruned)
 
 
-PRUNED_EDITS = {
-    "job is exact": lambda raw: (raw["job"].update(fidelity="exact"), raw["job"]["pin"].update(prune="none")),
-    "nothing decided": lambda raw: raw["decision"].update(prune="none"),
-    "a worker missing": lambda raw: raw["pruned"].pop(),
-}
-
-
-@pytest.mark.parametrize("edit", PRUNED_EDITS)
-def test_pruning_must_be_allowed_and_decided(edit, saved_pruned):
+def test_pruning_must_be_allowed(saved_pruned):
     """A plan edited by hand cannot drop edges under the name of an exact one."""
     raw = json.loads(saved_pruned.read_text())
-    PRUNED_EDITS[edit](raw)
+    raw["job"].update(fidelity="exact")
+    raw["job"]["pin"].update(prune="none")
     saved_pruned.write_text(json.dumps(raw))
-    assert "pruned" in fault(Plan.load, saved_pruned)
+    assert "pruning" in fault(Plan.load, saved_pruned)

@@ -2,12 +2,10 @@
 
 import pytest
 
-from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import resolve
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.halo import build_halo, prune_halo
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from gnnplan.planner.what_if import one_host, plan_variants, prune_partition, staged_link
+from gnnplan.planner.what_if import one_host, plan_variants, staged_link
 from gnnplan.profiles.catalog.devices import rates
 
 SPEC = SbmGraph(source="sbm", num_nodes=3000, average_degree=15, num_classes=4, num_features=64)
@@ -64,14 +62,3 @@ def test_a_variant_that_fits_nowhere_says_what_is_missing():
     found = plan_variants({"only": job_of()}, cluster, GRAPH)["only"]
     assert (found.plan, found.partition, found.epoch_s) == (None, None, None)
     assert "bytes are missing" in found.reason
-
-
-def test_pruning_is_of_the_plans_own_partition():
-    """Lambda of the slow device falls; what is pruned are halo vertices of that partition."""
-    found = plan_variants({"equal": job_of(balance="equal")}, one_host("box", UNEVEN), GRAPH)["equal"]
-    pruning = prune_partition(found.plan, found.partition, GRAPH)
-    assert pruning.before_s[1] > pruning.before_s[0]
-    assert pruning.after_s[1] < pruning.before_s[1]
-    halo = build_halo(aggregation_matrix(GRAPH.num_nodes, GRAPH.edge_index, "gcn"), found.partition.part, 2)
-    left = prune_halo(halo, pruning.pruned)
-    assert sum(len(block.halo) for block in left.blocks) == pruning.num_pairs - pruning.pruned.shape[1]

@@ -3,75 +3,39 @@
 Degrees are those of the whole graph.
 """
 
-import json
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 from gnnplan.planner import api
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import build_halo, prune_halo
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.models.forward import num_levels
 from gnnplan.planner.plan import load_partition
+from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import write_shards
-from gnnplan.planner.shard import cut_shard
-from gnnplan.profiles.agents import HostGroup
+from gnnplan.planner.search.decide import setting_of
+from gnnplan.planner.search.evaluate import compose_candidate
+from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
 from gnnplan.runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
-from tests.warm import launch, runs
-
-pytestmark = pytest.mark.distributed
+from tests.warm import runs
 
 EPOCHS, NUM_WORKERS, N = 5, 3, 120
 TRAINING = TrainingSpec(epochs=EPOCHS, seed=2, optimizer="sgd", learning_rate=0.2)
-MULTIPLY, AGGREGATE, ONCE = ("multiply_first", False), ("aggregate_first", False), ("aggregate_first", True)
-# (model, order of the first layer and precompute, sparse features)
+MULTIPLY = {"op_order": "multiply_first"}
+AGGREGATE = {"op_order": "aggregate_first", "precompute": False, "feature_cache": False}
+ONCE = {"op_order": "aggregate_first", "precompute": True}
+# (model, pins, sparse features)
 CASES = [(kind, MULTIPLY, False) for kind in ("gcn", "sage", "gat", "gin", "tagcn")]
 CASES += [(kind, order, False) for kind in ("gcn", "sage", "tagcn") for order in (AGGREGATE, ONCE)]
 CASES += [("gcn", MULTIPLY, True), ("tagcn", ONCE, True)]
-WORKER = """
-import json, os, sys
-from datetime import timedelta
-from pathlib import Path
-
-import torch
-import torch.distributed as dist
-
-from gnnplan.planner.job import Job
-from gnnplan.planner.steps import LayerDecision, build_program
-from gnnplan.planner.shard import Shard
-from gnnplan.profiles.launch import reporting_errors
-from gnnplan.runtime.full_batch import FullBatchTrainer
-from gnnplan.runtime.model import WorkerModel
-
-folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
-with reporting_errors(folder, rank):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
-    for case in sorted(folder.glob("case_*")):
-        job, facts = Job.load(case / "job.json"), json.loads((case / "facts.json").read_text())
-        shard = Shard.load(case / f"worker_{rank}.npz")
-        first = LayerDecision(op_order=facts["order"], precompute=facts["precompute"])
-        later = LayerDecision(op_order=facts["order"])
-        program = build_program(
-            job.model, (first, later), num_features=shard.x.shape[1], num_classes=shard.num_classes,
-            sparse_input=facts["sparse"],
-        )
-        trainer = FullBatchTrainer(WorkerModel(job, program, shard, torch.device("cpu")), shard)
-        losses = [trainer.train_epoch(epoch, traced=False).loss for epoch in range(job.training.epochs)]
-        if rank == 0:
-            torch.save(trainer.model.net.state_dict(), case / "model.pt")
-            (case / "losses.json").write_text(json.dumps(losses))
-    dist.destroy_process_group()
-"""
 
 
 def spec_of(kind):
@@ -89,52 +53,66 @@ def directed_graph():
     return Graph(N, edges, x, rng.integers(0, 3, N), train, ~train, ~train, 3, "directed").validate()
 
 
-def random_cut(graph, kind):
-    """(halo, part, pruned): random owners, and half of the pairs pruned."""
-    rng = np.random.default_rng(1)
-    part = rng.integers(0, NUM_WORKERS, N)
-    halo = build_halo(aggregation_matrix(N, graph.edge_index, kind), part, NUM_WORKERS)
-    workers = np.repeat(np.arange(NUM_WORKERS), [len(block.halo) for block in halo.blocks])
-    pairs = np.stack([workers, np.concatenate([block.halo for block in halo.blocks])])
-    pruned = pairs[:, rng.random(pairs.shape[1]) < 0.5]
-    return prune_halo(halo, pruned), part, pruned
+def random_cut(graph, model):
+    """(part, dropped): random owners, and half of what the workers do not own dropped, others in every layer.
+
+    The hops of a layer are summed in an order that is the program's own, so they drop the same.
+    """
+    rng, num_hops = np.random.default_rng(1), num_levels(model) // model.num_layers
+    part = rng.integers(0, NUM_WORKERS, N).astype(np.int32)
+    is_dropped = np.repeat(rng.random((model.num_layers, NUM_WORKERS, N)) < 0.5, num_hops, axis=0)
+    rows = np.argwhere(is_dropped).T.astype(np.int32)
+    return part, rows[:, part[rows[2]] != rows[1]]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """The folder in which every case was trained, by one launch of three workers."""
-    folder, graph = tmp_path_factory.mktemp("pruned"), directed_graph()
-    for number, (kind, (order, precompute), sparse) in enumerate(CASES):
-        case = folder / f"case_{number:02}"
-        case.mkdir()
-        Job(graph=SbmGraph(source="sbm"), model=spec_of(kind), training=TRAINING).save(case / "job.json")
-        facts = {"order": order, "precompute": precompute, "sparse": sparse}
-        (case / "facts.json").write_text(json.dumps(facts))
-        halo, _, _ = random_cut(graph, kind)
-        for rank in range(NUM_WORKERS):
-            cut_shard(graph, halo, rank, sparse_features=sparse).save(case / f"worker_{rank}.npz")
-    (folder / "pruned_worker.py").write_text(WORKER)
-    launch(
-        "pruned_worker",
-        [str(folder)],
-        hosts=[HostGroup(NUM_WORKERS)],
-        folder=folder,
-        environment={"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[2])])},
+def composed(graph, kind, pins, sparse):
+    """The case's candidate: pins decide what every technique does, and the drawn rows are dropped."""
+    job = Job(
+        graph=SbmGraph(source="sbm"),
+        model=spec_of(kind),
+        training=TRAINING,
+        pin=PinnedDecisions(sparse_features=sparse, **pins),
     )
-    return folder
+    place = resolve(Cluster(hosts=(HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=NUM_WORKERS),)),)))
+    setting = setting_of(job, place, graph)
+    part, dropped = random_cut(graph, job.model)
+    cut = {"halo_exchange": {"part": part}, "pruning": {"dropped": dropped}}
+    given = [Choice(name, technique(name).Decision(), arrays) for name, arrays in cut.items()]
+    first = (next(iter(each.options(setting, None))) for name, each in techniques().items() if name not in cut)
+    return compose_candidate(setting, [*given, *(choice for choice in first if choice)]), part, dropped
 
 
-def pruned_matrix(graph, kind, part, pruned):
-    """Dense A [N, N] of the whole graph, then the pruned entries zeroed: (owner of the row, column)."""
-    matrix = torch.from_numpy(aggregation_matrix(graph.num_nodes, graph.edge_index, kind).toarray())
-    for worker, vertex in pruned.T.tolist():
-        matrix[torch.from_numpy(part == worker), vertex] = 0
-    return matrix
+def train_sequentially(candidate):
+    """(losses, weights by name) of all workers in one process and float64."""
+    cycle, graph, job = candidate.cycle, candidate.setting.graph, candidate.setting.job
+    net = build_pyg_model(job.model, graph.num_features, graph.num_classes, job.training.seed)
+    ids = cycle.arrays.ids
+    x = [torch.from_numpy(graph.x[each]).double() for each in ids[cycle.values["x"].space]]
+    x = [each.to_sparse_csr() for each in x] if cycle.values["x"].layout == "csr" else x
+    y = [torch.from_numpy(graph.y)[each][:, None] for each in ids[cycle.values["y"].space]]
+    start = {n: p.detach().view(len(p) if p.dim() > 1 else 1, -1) for n, p in net.named_parameters()}
+    executor = SequentialExecutor(cycle, {"x": x, "y": y}, start)
+    losses = [float(each["total_loss"][0]) for each in executor.train(EPOCHS)]
+    return losses, {n: executor.stored[n][0].view_as(p) for n, p in net.named_parameters()}
 
 
-def forward(net, kind, matrix, h):
-    """Logits [N, C] by dense products; GAT by PyG on the edges that are left."""
+def pruned_matrices(graph, kind, part, dropped):
+    """By level dense A [N, N] of the whole graph, then the dropped entries zeroed: (owner of the row, column)."""
+    matrix = torch.from_numpy(aggregation_matrix(graph.num_nodes, graph.edge_index, kind).toarray()).double()
+    found = []
+    for level in range(num_levels(spec_of(kind))):
+        less = matrix.clone()
+        for _, worker, vertex in dropped[:, dropped[0] == level].T.tolist():
+            less[torch.from_numpy(part == worker), vertex] = 0
+        found.append(less)
+    return found
+
+
+def forward(net, kind, matrices, h):
+    """Logits [N, C] by dense products, a matrix a level; GAT by PyG on the edges that are left."""
+    left = iter(matrices)
     for layer, conv in enumerate(net.convs):
+        matrix = next(left) if kind != "tagcn" else None
         match kind:
             case "gcn":
                 h = matrix @ conv.lin(h) + conv.bias
@@ -145,7 +123,7 @@ def forward(net, kind, matrix, h):
             case "tagcn":
                 hops = [h]
                 for _ in conv.lins[1:]:
-                    hops.append(matrix @ hops[-1])
+                    hops.append(next(left) @ hops[-1])
                 h = sum(lin(hop) for lin, hop in zip(conv.lins, hops, strict=True)) + conv.bias
             case "gat":
                 # The matrix counts repeated edges, which attend apart; its diagonal is PyG's own self loop.
@@ -157,37 +135,38 @@ def forward(net, kind, matrix, h):
     return h
 
 
-def train_dense(graph, model, training, matrix):
-    """(losses, state_dict) of one process on a dense matrix."""
+def train_dense(graph, model, training, matrices):
+    """(losses, weights by name) of one process on dense matrices, in float64."""
     x, _, y = graph_tensors(graph)
-    net = build_pyg_model(model, graph.num_features, graph.num_classes, training.seed)
+    net = build_pyg_model(model, graph.num_features, graph.num_classes, training.seed).double()
     optimizer = build_optimizer(net.parameters(), training)
     losses = []
     for _ in range(training.epochs):
         optimizer.zero_grad()
-        loss = loss_of(forward(net, model.kind, matrix, x), y, torch.from_numpy(graph.train_mask))
+        loss = loss_of(forward(net, model.kind, matrices, x.double()), y, torch.from_numpy(graph.train_mask))
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))
-    return losses, net.state_dict()
+    return losses, {name: parameter.detach() for name, parameter in net.named_parameters()}
 
 
-def assert_same(losses, weights, expected):
-    """To rounding; weights after the last step hold every gradient before it."""
-    assert losses == pytest.approx(expected[0], rel=1e-5)
+def assert_same(losses, weights, expected, rel=1e-9):
+    """Weights after the last step hold every gradient before it."""
+    assert losses == pytest.approx(expected[0], rel=rel)
     for key, weight in expected[1].items():
-        torch.testing.assert_close(weights[key], weight, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(weights[key].double(), weight, rtol=10 * rel, atol=0.1 * rel)
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: "-".join(map(str, CASES[number])))
-def test_losses_and_weights_are_the_dense_references(number, trained):
+@pytest.mark.parametrize(("kind", "pins", "sparse"), CASES)
+def test_losses_and_weights_are_the_dense_references(kind, pins, sparse):
     """Five steps forward and backward, and they are not those of the whole matrix."""
-    kind, case, graph = CASES[number][0], trained / f"case_{number:02}", directed_graph()
-    _, part, pruned = random_cut(graph, kind)
-    losses = json.loads((case / "losses.json").read_text())
-    weights = torch.load(case / "model.pt", weights_only=True)
-    assert_same(losses, weights, train_dense(graph, spec_of(kind), TRAINING, pruned_matrix(graph, kind, part, pruned)))
-    once, whole = TRAINING.model_copy(update={"epochs": 1}), pruned_matrix(graph, kind, part, pruned[:, :0])
+    graph = directed_graph()
+    candidate, part, dropped = composed(graph, kind, pins, sparse)
+    assert "setup" in candidate.cycle.programs or pins is not ONCE
+    losses, weights = train_sequentially(candidate)
+    expected = train_dense(graph, spec_of(kind), TRAINING, pruned_matrices(graph, kind, part, dropped))
+    assert_same(losses, weights, expected)
+    once, whole = TRAINING.model_copy(update={"epochs": 1}), pruned_matrices(graph, kind, part, dropped[:, :0])
     assert losses[0] != pytest.approx(train_dense(graph, spec_of(kind), once, whole)[0][0], rel=1e-4)
 
 
@@ -208,32 +187,36 @@ def cluster_of(folder):
 def pruned_plan(folder):
     """Planned for two workers, the slower of which does without some of its halo."""
     spec = SbmGraph(source="sbm", num_nodes=200, average_degree=8, num_classes=4, num_features=12, feature_signal=3.0)
-    pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="metis")
+    pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="metis", num_workers=2)
     job = Job(graph=spec, model=spec_of("gcn"), training=TRAINING, fidelity="approximate", pin=pin)
     return api.plan(job, cluster_of(folder), folder / "plan.json")
 
 
+@pytest.mark.distributed
 def test_a_pruned_plan_runs_as_planned(tmp_path):
-    """Pairs chosen by the planner reach the workers: losses of the dense reference, tasks and bytes as predicted."""
+    """Rows chosen by the planner reach the workers: losses of the dense reference, tasks and bytes as predicted."""
     plan = pruned_plan(tmp_path)
     partition, predicted = load_partition(plan, tmp_path / "plan.json"), api.simulate(plan)
     with runs():
         measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=100)
+    dropped = partition.chosen["pruning/dropped"]
     assert plan.fidelity == "approximate"
-    assert partition.pruned.shape[1] > 0
+    assert dropped.size
     assert measured.sent_bytes == predicted.sent_bytes
     assert {(s.task, s.worker) for s in measured.spans} == {(s.task, s.worker) for s in predicted.spans}
     graph = load_graph(plan.job.graph)
-    matrix = pruned_matrix(graph, "gcn", partition.part, partition.pruned)
+    matrices = pruned_matrices(graph, "gcn", partition.part, dropped)
     weights = torch.load(tmp_path / "run" / "model.pt", weights_only=True)
-    assert_same(list(measured.losses), weights, train_dense(graph, plan.job.model, TRAINING, matrix))
+    assert_same(list(measured.losses), weights, train_dense(graph, plan.job.model, TRAINING, matrices), rel=1e-5)
 
 
-def test_pairs_of_another_worker_do_not_run(tmp_path):
+def test_rows_of_another_worker_do_not_run(tmp_path):
     """As many in all is not enough: each worker does without its own."""
     plan = pruned_plan(tmp_path)
     partition, graph = load_partition(plan, tmp_path / "plan.json"), load_graph(plan.job.graph)
     write_shards(plan, graph, partition, tmp_path / "shards")
-    assert plan.pruned[0].num_vertices != plan.pruned[1].num_vertices
-    with pytest.raises(UserError, match="other halo rows than its partition has"):
-        write_shards(plan.model_copy(update={"pruned": plan.pruned[::-1]}), graph, partition, tmp_path / "shards")
+    rows = partition.chosen["pruning/dropped"].copy()
+    rows[1] = 1 - rows[1]
+    partition.chosen["pruning/dropped"][:] = rows
+    with pytest.raises(UserError, match=r"make (it|the plan) again"):
+        write_shards(plan, graph, partition, tmp_path / "shards")

@@ -48,7 +48,7 @@ class FeatureCache(Technique[Cached]):
         yield None
         if so_far and setting.job.pin.feature_cache:
             for kept in kept_rows(so_far, constant=True):
-                yield Choice(self.name, Cached(), {"kept": kept})
+                yield Choice(self.name, Cached(), {"kept": setting.memo.one_of(kept)})
             if setting.placement.sharing_hosts:
                 yield Choice(self.name, Cached(), {"kept": NO_ROWS})
 

@@ -57,7 +57,7 @@ class JointCache(Technique[Kept]):
         interval = setting.job.pin.refresh_interval
         if so_far and interval > 1:
             for kept in kept_rows(so_far, constant=False):
-                yield Choice(self.name, Kept(interval=interval), {"kept": kept})
+                yield Choice(self.name, Kept(interval=interval), {"kept": setting.memo.one_of(kept)})
             if setting.placement.sharing_hosts:
                 yield Choice(self.name, Kept(interval=interval), {"kept": NO_ROWS})
 

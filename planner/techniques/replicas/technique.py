@@ -40,13 +40,11 @@ class Replicas(Technique[Made]):
         pinned = setting.job.pin.dependencies
         if so_far is None or setting.num_workers == 1 or pinned == "communicate":
             yield None
-        elif chosen := so_far.choice(self.name):
-            yield from (chosen,) if pinned == "cache" else (None, chosen)
-        elif pinned == "cache":
-            yield Choice(self.name, Made(), {"made": everything(so_far)})
-        else:
+            return
+        if pinned == "hybrid":
             yield None
-            yield from (Choice(self.name, Made(), {"made": rows}) for rows in proposals(so_far))
+        for rows in proposals(so_far) if pinned == "hybrid" else (everything(so_far),):
+            yield Choice(self.name, Made(), {"made": setting.memo.one_of(rows)})
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         return rows_fault(choice.arrays["made"], setting.num_levels, setting.num_workers, setting.graph.num_nodes)

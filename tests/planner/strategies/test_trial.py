@@ -13,7 +13,7 @@ from gnnplan.planner.simulator.engine import compile_schedule, play
 from gnnplan.planner.strategies.joint_cache import largest_cache
 from gnnplan.planner.strategies.trial import feature_formats, overlap_options, with_share
 from gnnplan.profiles.errors import UserError
-from tests.planner.rapa.problems import AGGREGATE, DEVICES, GRAPH, MULTIPLY, ONCE, problem_of, trial_of
+from tests.planner.strategies.trials import AGGREGATE, DEVICES, GRAPH, MULTIPLY, ONCE, problem_of, trial_of
 
 LAYERS = (MULTIPLY, MULTIPLY)
 ALONE = ("t4",)

@@ -7,25 +7,30 @@ import pytest
 from hypothesis import given, settings
 
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.halo import build_halo
-from gnnplan.planner.rapa.influence import influence_scores
-from tests.planner.rapa.cases import cut_graphs, graph_of
+from gnnplan.planner.techniques.pruning.cut_edges import CutEdges
+from gnnplan.planner.techniques.pruning.influence import influence_scores
+from tests.planner.techniques.pruning.cases import cut_graphs, graph_of
 
 
-def by_definition(graph, part, halo):
-    """Equation 16 with loops over the distinct edges."""
+def cut_of(graph, part):
+    """The cut edges of a GCN."""
+    return CutEdges.of(aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn"), part)
+
+
+def by_definition(graph, part, num_workers):
+    """Equation 16 with loops over the distinct edges, by (worker, vertex)."""
     sources, targets = graph.edge_index
     edges = sorted({(int(u), int(v)) for u, v in zip(sources, targets, strict=True)})
     d_in, d_out = (np.bincount(ends, minlength=graph.num_nodes) for ends in (targets, sources))
-    scores = []
-    for worker, block in enumerate(halo.blocks):
-        for i in block.halo.tolist():
+    halos = [{u for u, v in edges if part[v] == w != part[u]} for w in range(num_workers)]
+    scores = {}
+    for worker, halo in enumerate(halos):
+        for i in halo:
             sent = [v for u, v in edges if u == i and part[v] == worker]
             heard = [u for u, v in edges if v == i and part[u] == worker]
-            holders = sum(i in other.halo for other in halo.blocks)
             score = sum(1 / sqrt(d_in[j]) / sqrt(len(sent)) for j in sent)
             score += sum(1 / sqrt(d_out[j]) / sqrt(len(heard)) for j in heard)
-            scores.append(score * holders)
+            scores[worker, i] = score * sum(i in other for other in halos)
     return scores
 
 
@@ -34,17 +39,17 @@ def by_definition(graph, part, halo):
 def test_scores_are_equation_16(cut):
     """On directed graphs with repeated edges, for all workers in order."""
     graph, part, num_workers = cut
-    halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn"), part, num_workers)
-    scores = influence_scores(graph, halo)
-    assert len(scores) == sum(len(block.halo) for block in halo.blocks)
-    assert scores == pytest.approx(by_definition(graph, part, halo))
+    edges = cut_of(graph, part)
+    scores = influence_scores(graph, edges)
+    expected = by_definition(graph, part, num_workers)
+    assert [divmod(int(key), graph.num_nodes) for key in edges.keys] == sorted(expected)
+    assert scores.tolist() == pytest.approx([expected[pair] for pair in sorted(expected)])
 
 
 def test_a_vertex_with_more_and_poorer_neighbours_matters_more():
     """Vertex 3 feeds two vertices that hear nothing else, vertex 4 one that hears three others as well."""
     edges = np.array([[3, 0], [3, 1], [4, 2], [0, 2], [1, 2], [3, 2]]).T
     graph, part = graph_of(5, edges), np.array([0, 0, 0, 1, 1])
-    halo = build_halo(aggregation_matrix(5, edges, "gcn"), part, 2)
-    assert halo.blocks[0].halo.tolist() == [3, 4]
-    scores = influence_scores(graph, halo)
-    assert scores == pytest.approx([2.5 / sqrt(3), 0.5])
+    cut = cut_of(graph, part)
+    assert cut.keys.tolist() == [3, 4]
+    assert influence_scores(graph, cut) == pytest.approx([2.5 / sqrt(3), 0.5])

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from gnnplan.planner.rapa.adjust_halos import adjust_halos
-from gnnplan.planner.rapa.give_back import give_back
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.pairs import HaloPairs
-from tests.planner.rapa.cases import always_fits, linear_cases
+from benchmarks.oracles.linear_cost import LinearCost
+from gnnplan.planner.techniques.pruning.adjust_halos import adjust_halos
+from gnnplan.planner.techniques.pruning.pairs import HaloPairs
+from gnnplan.planner.techniques.pruning.restore import restore
+from tests.planner.techniques.pruning.cases import always_fits, linear_cases
 
 
 @settings(deadline=None)
@@ -17,7 +17,7 @@ def test_the_largest_cost_stays_and_nothing_more_can_be_kept(case):
     """Per worker all that is pruned ranks below all that is kept, and the next one would be too much."""
     pairs, cost = case
     pruned = adjust_halos(pairs, cost, always_fits)
-    kept = give_back(pairs, cost, always_fits, pruned)
+    kept = restore(pairs, cost, always_fits, pruned)
     highest = cost(pairs.loads(pruned)).max()
     assert (kept | ~pruned).all()
     assert cost(pairs.loads(kept)).max() <= highest * (1 + 1e-9)
@@ -40,5 +40,5 @@ def test_memory_is_kept_to(room):
     def fits(rank, loads):
         return loads.remote_edges[rank] <= room
 
-    kept = give_back(pairs, cost, fits, np.zeros(20, bool))
+    kept = restore(pairs, cost, fits, np.zeros(20, bool))
     assert np.flatnonzero(kept).tolist() == list(range(10 - room, 10))

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gnnplan.planner.rapa.adjust_halos import adjust_halos
-from gnnplan.planner.rapa.give_back import give_back
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.pairs import HaloPairs, Loads
+from benchmarks.oracles.linear_cost import LinearCost
+from gnnplan.planner.techniques.pruning.adjust_halos import adjust_halos
+from gnnplan.planner.techniques.pruning.pairs import HaloPairs, Loads
+from gnnplan.planner.techniques.pruning.restore import restore
 
 _TICKS = 10**7  # that the largest cost, and the largest influence, are divided into
 
@@ -39,7 +39,7 @@ class HeuristicGap:
     Args:
         optimal_max_cost: the least with no more influence pruned than the heuristic pruned; none is below its `bound`.
         heuristic_influence: what the heuristic pruned, as a share of all halos' influence.
-        paper_influence: the same before what was pruned for nothing was given back.
+        paper_influence: the same before what was pruned for nothing was restored.
         least_influence: the least that makes the largest cost as small as the heuristic's.
     """
 
@@ -65,7 +65,7 @@ def heuristic_gap(pairs: HaloPairs, cost: LinearCost, limit_s: float = 10.0) -> 
         return True
 
     papers = adjust_halos(pairs, cost, fits)
-    kept = give_back(pairs, cost, fits, papers)
+    kept = restore(pairs, cost, fits, papers)
     exact, sparing = (solve(pairs, cost, kept, limit_s) for solve in (least_max_cost, least_influence))
     everything = max(float(pairs.influence.sum()), 1e-300)
     return HeuristicGap(

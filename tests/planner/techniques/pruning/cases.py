@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from benchmarks.oracles.linear_cost import LinearCost
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.pairs import HaloPairs
+from gnnplan.planner.techniques.pruning.pairs import HaloPairs
 
 
 def graph_of(num_nodes, edge_index, num_features=4):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.pairs import HaloPairs, Loads
-from gnnplan.planner.rapa.seconds import SecondsCost
-from tests.planner.rapa.cases import linear_cases
-from tests.planner.rapa.problems import GRAPH, MULTIPLY, problem_of, trial_of
+from benchmarks.oracles.linear_cost import LinearCost, line_of_seconds
+from gnnplan.planner.techniques.pruning.pairs import Loads
+from gnnplan.planner.techniques.pruning.prune import cost_of
+from tests.planner.techniques.pruning.cases import linear_cases
+from tests.planner.techniques.pruning.problems import candidate_of
 
 LOADS = Loads(np.array([10, 4]), np.array([[0, 3], [2, 0]]))
 
@@ -58,9 +58,9 @@ def test_what_takes_edges_and_rows_together_is_counted_once():
 
 def test_predicted_seconds_are_their_line_without_a_halo_too():
     """There gradients at halo rows are made of edges and rows."""
-    trial = trial_of(problem_of(link=(1e8, 1e8, 2e7)))
-    pairs, cost = HaloPairs.of(GRAPH, trial.halo), SecondsCost(trial, (MULTIPLY, MULTIPLY))
-    whole = pairs.loads(pairs.everything)
-    line = LinearCost.through(cost, whole)
+    cost = cost_of(candidate_of(link=(1e8, 1e8, 2e7)))
+    whole, line = cost.pairs.loads(cost.pairs.everything), line_of_seconds(cost)
     assert line(whole) == pytest.approx(cost(whole))
-    assert line.fixed == pytest.approx(cost(pairs.loads(~pairs.everything)))
+    assert line.fixed == pytest.approx(cost(cost.pairs.loads(~cost.pairs.everything)))
+    assert (line.per_edge > 0).all()
+    assert (line.per_received > 0).all()

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.oracles.linear_cost import LinearCost
 from gnnplan.planner.costs import OperatorCosts
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.shapes import WorkerShape
 from gnnplan.profiles.catalog.traffic import PAPER_BYTES, PAPER_DEGREE, PAPER_EXTENT
 
 ALPHA = 0.35  # of SpMM against MM, as in the paper's code
 
 
-def paper_cost(shapes: Sequence[WorkerShape], costs: Sequence[OperatorCosts]) -> LinearCost:
+def paper_cost(num_local: np.ndarray, local_edges: np.ndarray, costs: Sequence[OperatorCosts]) -> LinearCost:
     """lambda_i = T_comp + T_comm by CaPGNN's equations 13 and 14, from the operators on its 11585 x 11585 matrices.
 
         T_comm = |E_outer| ((H2D_i / max H2D + D2H_i / max D2H) (1 - 1/P) + IDT_i / max IDT / P)
@@ -23,18 +22,17 @@ def paper_cost(shapes: Sequence[WorkerShape], costs: Sequence[OperatorCosts]) ->
     A device without a host apart from it (a CPU) copies within itself instead of H2D and D2H.
 
     Args:
-        shapes, costs: of each of the P workers.
+        num_local, local_edges: int64 [P], vertices of each worker, and entries of its rows at its own vertices.
+        costs: of each.
     """
-    extent, share = PAPER_EXTENT, 1 / len(shapes)
+    extent, share = PAPER_EXTENT, 1 / len(costs)
     spmm = _relative([cost("spmm", extent, PAPER_DEGREE, extent).seconds for cost in costs])
     matmul = _relative([cost("matmul_forward", extent, extent, extent).seconds for cost in costs])
     to_device, to_host, within = (
         _relative([cost(name if name in cost.curves else "idt", PAPER_BYTES).seconds for cost in costs])
         for name in ("h2d_pageable", "d2h_pageable", "idt")
     )
-    local_edges = np.array([shape.local_edges for shape in shapes])
-    num_local = np.array([shape.num_local for shape in shapes])
-    nothing = np.zeros(len(shapes))
+    nothing = np.zeros(len(costs))
     return LinearCost(
         fixed=ALPHA * local_edges * spmm + (1 - ALPHA) * num_local * matmul,
         per_edge=ALPHA * spmm + (to_device + to_host) * (1 - share) + within * share,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from gnnplan.planner.rapa.adjust_halos import adjust_halos
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.optimum import heuristic_gap, least_influence, least_max_cost
-from gnnplan.planner.rapa.pairs import HaloPairs
-from tests.planner.rapa.cases import always_fits, linear_cases
+from benchmarks.oracles.best_pruning import heuristic_gap, least_influence, least_max_cost
+from benchmarks.oracles.linear_cost import LinearCost
+from gnnplan.planner.techniques.pruning.adjust_halos import adjust_halos
+from gnnplan.planner.techniques.pruning.pairs import HaloPairs
+from tests.planner.techniques.pruning.cases import always_fits, linear_cases
 
 
 def max_cost(pairs, cost, kept):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gnnplan.planner.rapa.pairs import Loads
-from gnnplan.planner.rapa.seconds import Cost
+from gnnplan.planner.techniques.pruning.adjust_halos import Cost
+from gnnplan.planner.techniques.pruning.pairs import Loads
+from gnnplan.planner.techniques.pruning.seconds import SecondsCost
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,28 @@ class LinearCost:
             per_sent[worker] = _slope(sends_only, nothing, counts.sum(1))[worker]
         slopes = (_slope(here, rows_only, edges), per_received, per_sent)
         return cls(here - sum(s * n for s, n in zip(slopes, (edges, counts.sum(0), counts.sum(1)))), *slopes)
+
+
+def line_of_seconds(cost: SecondsCost) -> LinearCost:
+    """The line that equals predicted seconds with whole halos and, where these never fall as halos grow, without any.
+
+    Edges are taken away first there too, though `cost` has them follow from rows.
+    """
+    whole = cost.pairs.loads(cost.pairs.everything)
+    ports = LinearCost.through(cost.communicate_s, whole)
+    everything, nothing = cost.pairs.everything, ~cost.pairs.everything
+    cycles = [
+        cost.sizes.without(received=received, sent=sent)
+        for received, sent in ((nothing, nothing), (everything, nothing), (everything, everything))
+    ]
+    no_edges = replace(cycles[0], blocks=cycles[1].blocks)
+    here, rows_only, sends_only, without = (cost.busy_s(each) for each in (cycles[0], no_edges, *cycles[1:]))
+    slopes = (
+        _slope(here, rows_only, whole.remote_edges),
+        _slope(rows_only, sends_only, whole.send_counts.sum(0)) + ports.per_received,
+        _slope(sends_only, without, whole.send_counts.sum(1)) + ports.per_sent,
+    )
+    return LinearCost(without + ports.fixed, *slopes)
 
 
 def _slope(full: np.ndarray, empty: np.ndarray, extent: np.ndarray) -> np.ndarray:

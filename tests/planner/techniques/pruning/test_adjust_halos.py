@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.planner.rapa.adjust_halos import EPSILON, adjust_halos
-from gnnplan.planner.rapa.linear import LinearCost
-from gnnplan.planner.rapa.pairs import HaloPairs
-from tests.planner.rapa.cases import always_fits, linear_cases
+from benchmarks.oracles.linear_cost import LinearCost
+from gnnplan.planner.techniques.pruning.adjust_halos import EPSILON, adjust_halos
+from gnnplan.planner.techniques.pruning.pairs import HaloPairs
+from tests.planner.techniques.pruning.cases import always_fits, linear_cases
 
 
 def step_by_step(pairs, cost):
@@ -109,17 +109,3 @@ def test_no_halo_no_change(size):
     pairs = HaloPairs(size, empty, empty, empty, empty, np.empty(0))
     cost = LinearCost(np.arange(1.0, size + 1), *[np.zeros(size)] * 3)
     assert len(adjust_halos(pairs, cost, always_fits)) == 0
-
-
-def test_workers_left_next_to_nothing_are_not_what_others_are_measured_by():
-    """Two that cost alike keep their halos beside one that costs almost nothing, and so does that one."""
-    worker = np.repeat(np.arange(3, dtype=np.int32), 10)
-    pairs = HaloPairs(3, worker, np.arange(30), (worker + 1) % 3, np.ones(30, np.int64), np.tile(np.arange(1.0, 11), 3))
-    cost = LinearCost(np.array([100.0, 100.0, 0.1]), np.full(3, 1.0), np.zeros(3), np.zeros(3))
-    assert not adjust_halos(pairs, cost, always_fits)[:20].any()
-    assert adjust_halos(pairs, cost, always_fits, np.array([True, True, False])).all()
-    uneven = LinearCost(np.array([100.0, 104.0, 0.1]), np.full(3, 1.0), np.zeros(3), np.zeros(3))
-    kept = adjust_halos(pairs, uneven, always_fits, np.array([True, True, False]))
-    assert kept[:10].all()
-    assert kept[20:].all()
-    assert 0 < kept[10:20].sum() < 10
