@@ -32,7 +32,7 @@ def cluster_of(*, region_bytes=AMPLE, memory_bytes=None, num_hosts=2, count=2, i
 
 
 def job_of(interval=4, num_workers=4, **pin):
-    pins = PinnedDecisions(num_workers=num_workers, refresh_interval=interval, **pin)
+    pins = PinnedDecisions(num_workers=num_workers, refresh_interval=interval, dependencies="communicate", **pin)
     model = ModelSpec(hidden_channels=32, num_layers=3)
     return Job(graph=SBM, model=model, pin=pins, fidelity="stale" if interval > 1 else "exact")
 

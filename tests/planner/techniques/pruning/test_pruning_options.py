@@ -13,7 +13,7 @@ from gnnplan.profiles.errors import NoPlanFitsError
 from tests.planner.search.searched import KINDS, found, placement_of
 from tests.planner.techniques.pruning.problems import keeping
 
-UNEVEN = {"balance": "equal", "partitioner": "metis", "num_workers": 4}
+UNEVEN = {"balance": "equal", "partitioner": "metis", "num_workers": 4, "dependencies": "communicate"}
 SLOW = {"bytes_per_s": 1e9}
 
 
