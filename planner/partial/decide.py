@@ -36,7 +36,7 @@ def check_least_group(job: Job, num_workers: int) -> None:
 
 
 def choose_partial_reduce(
-    job: Job, sections: Sections, epoch_s: float, contributing: np.ndarray
+    job: Job, sections: Sections, epoch_s: float, contributing: np.ndarray, interval: int = 1
 ) -> PartialReduceDecision:
     """What the job pins, and of the rest the freshest choice whose run is hardly slower than the fastest.
 
@@ -46,6 +46,7 @@ def choose_partial_reduce(
     Args:
         epoch_s: the plan's predicted epoch.
         contributing: int64 [L, W].
+        interval: epochs from one that refreshes kept rows to the next.
 
     Where more workers are pinned as the least group than take part, it is all of these.
     """
@@ -62,12 +63,10 @@ def choose_partial_reduce(
     elif len(alphas) * len(stalenesses) > 1:
         conditions_of = replicas_of(job.training.weather, size, job.training.epochs, epoch_s)
         drawn = [conditions_of(1 + replica) for replica in range(_NUM_REPLICAS)]  # 0 is what the run itself meets
+        waiting = {(k, a): Waiting(a, k, min_group, closing_epochs, interval) for k in stalenesses for a in alphas}
         p95_s = {
-            (k, a): figures(
-                PartialEpochs(sections, Waiting(a, k, min_group, closing_epochs)), drawn.__getitem__, _NUM_REPLICAS
-            ).p95_run_epoch_s
-            for k in stalenesses
-            for a in alphas
+            pair: figures(PartialEpochs(sections, each), drawn.__getitem__, _NUM_REPLICAS).p95_run_epoch_s
+            for pair, each in waiting.items()
         }
         least_s = min(p95_s.values())
         max_staleness, alpha = next(pair for pair, seconds in p95_s.items() if seconds <= (1 + _NEGLIGIBLE) * least_s)

@@ -31,13 +31,18 @@ def staleness_of(epoch: int, closing_from: int, max_staleness: int, warm_until: 
     return 0 if epoch < warm_until or epoch > closing_from else max_staleness
 
 
-def absence_of(number: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
+def absence_of(
+    number: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS, interval: int = 1
+) -> int:
     """Rounds on end that a worker may be missing from, with this one: none while all wait for all and in the closing.
 
     Args:
         closing_from: first round of the closing, in which all take part; the last round at the latest.
+        interval: epochs from one that refreshes kept rows to the next. All begin such an epoch together, for who does
+            not would never send the rows; so the round before it is everybody's.
     """
-    return 0 if number < warm_until or number >= closing_from else max_staleness
+    is_before_refresh = interval > 1 and number % interval == interval - 1
+    return 0 if number < warm_until or number >= closing_from or is_before_refresh else max_staleness
 
 
 def deadline_s(begin_s: float, usual_s: float, alpha: float) -> float:

@@ -16,17 +16,18 @@ from gnnplan.planner.weather.sections import Sections, sections_of
 
 
 class Waiting(NamedTuple):
-    """How a run waits: the numbers of a `PartialReduceDecision`."""
+    """How a run waits: the numbers of a `PartialReduceDecision`, and epochs from refresh to refresh of kept rows."""
 
     alpha: float
     max_staleness: int
     min_group: int
     closing_epochs: int = 1
+    interval: int = 1
 
     @classmethod
-    def of(cls, decision: PartialReduceDecision) -> Waiting:
+    def of(cls, decision: PartialReduceDecision, interval: int = 1) -> Waiting:
         """Those of a decision."""
-        return cls(decision.alpha, decision.max_staleness, decision.min_group, decision.closing_epochs)
+        return cls(decision.alpha, decision.max_staleness, decision.min_group, decision.closing_epochs, interval)
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ class PartialEpochs:
             conditions.link,
             conditions.sleep_s,
         )
-        alpha, max_staleness, min_group, closing_epochs = self.waiting
+        alpha, max_staleness, min_group, closing_epochs, interval = self.waiting
         state = new_state(num_workers, num_exchanges)
-        rule = float(alpha), max_staleness, min_group, num_epochs - closing_epochs
+        rule = float(alpha), max_staleness, min_group, num_epochs - closing_epochs, interval
         play_run(work, state, *rule, end_s, num_members, oldest)
         return Run(np.diff(end_s, prepend=0.0), num_members, oldest)
 

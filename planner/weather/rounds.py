@@ -269,12 +269,12 @@ def _step(work, state, round_s, number):
 
 
 @njit(cache=True, nogil=True)
-def play_run(work, state, alpha, max_staleness, min_group, closing_from, end_s, num_members, oldest):
+def play_run(work, state, alpha, max_staleness, min_group, closing_from, interval, end_s, num_members, oldest):
     """Plays a run of E epochs and fills, by epoch, when its step has ended, by how many, and the oldest rows used."""
     num_epochs, round_s = end_s.size, 0.0
     for epoch in range(num_epochs):
         staleness = _staleness_of(epoch, closing_from, max_staleness)
-        absence = _absence_of(epoch, closing_from, max_staleness)
+        absence = _absence_of(epoch, closing_from, max_staleness, _WARM_UP, interval)
         _begin(state, epoch)
         oldest_rows = _propagate(work, state, epoch, alpha, staleness)
         round_s = _step_s(state, round_s, epoch, alpha, absence, min_group)

@@ -44,7 +44,7 @@ def player(cycle: Sequence[Schedule], epoch_s: float, partial: PartialReduceDeci
     """Plays runs of epochs that follow each other over and over, which are predicted to take `epoch_s` each."""
     if partial is None:
         return WholeEpochs(cycle)
-    return PartialEpochs(aligned_sections(cycle[0], epoch_s), Waiting.of(partial))
+    return PartialEpochs(aligned_sections(cycle[0], epoch_s), Waiting.of(partial, len(cycle)))
 
 
 def spells_of(plan: Plan, weather: Weather, begin_s: float) -> Conditions:

@@ -113,21 +113,20 @@ class Lateness:
     def _wait(self, slot: int) -> None:
         """Until all rows are here that are worth waiting for, or the deadline has passed; then for what is too old."""
         epoch, box, until_s = self.epoch, self.mailbox, self.until_s()
+        staleness = min(self.staleness, box.slots[slot].max_staleness)
 
         def late() -> list[int]:
             return [p for p in box.senders(slot) if box.version(slot, p) < epoch and self.is_expected(p)]
 
         def too_old() -> list[int]:
-            return [p for p in box.senders(slot) if rule.is_too_old(box.version(slot, p), epoch, self.staleness)]
+            return [p for p in box.senders(slot) if rule.is_too_old(box.version(slot, p), epoch, staleness)]
 
-        if self.staleness > 0 and not box.wait(
-            lambda: not late(), min(self.pace.deadline_s(box.slots[slot].name), until_s)
-        ):
+        if staleness > 0 and not box.wait(lambda: not late(), min(self.pace.deadline_s(box.slots[slot].name), until_s)):
             self.missed.update(late())
         if not box.wait(lambda: not too_old(), until_s):
             missing = tuple(too_old())
             raise PeerError(
                 f"Timed out after {self.timeout_s:.0f} s: worker {', '.join(map(str, missing))} sent no "
-                f"{box.slots[slot].name} of epoch {epoch - self.staleness} or later",
+                f"{box.slots[slot].name} of epoch {epoch - staleness} or later",
                 missing,
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -44,12 +45,14 @@ class Slot:
         name: of its step, with `/forward` or `/backward`.
         recv_counts, send_counts: rows per peer.
         width: numbers a row.
+        max_staleness: epochs that its rows may be old, where that is less than of others.
     """
 
     name: str
     recv_counts: Sequence[int]
     send_counts: Sequence[int]
     width: int
+    max_staleness: int = sys.maxsize
 
 
 def slots_of(program: Program, exchanger_of: Callable[[Step], HaloExchanger]) -> list[Slot]:

@@ -60,7 +60,7 @@ class Party:
         mailbox = Mailbox(projection.rank, projection.num_workers, slots_of(projection), is_pinned=is_pinned)
         lateness = Lateness.of(mailbox, decision, num_epochs, timeout_s)
         store = dist.PrefixStore(f"partial_reduce/program/{next(_runs)}", _get_default_store())
-        rounds = Rounds(mailbox, decision, store, num_epochs, timeout_s)
+        rounds = Rounds(mailbox, decision, store, num_epochs, timeout_s, len(projection.cycle.order))
         steps = GroupSteps(lateness, rounds, _gradient(projection.cycle, decision), timeout_s, catch_up)
         return cls(mailbox, lateness, rounds, PartialWorkers(recorder, lateness, steps.join), timeout_s)
 

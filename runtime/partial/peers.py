@@ -71,5 +71,6 @@ def slots_of(projection: Projection) -> list[Slot]:
     cycle, found = projection.cycle, dict[str, Slot]()
     for op in (op for name in cycle.order for op in cycle.programs[name] if op.attributes.get("late")):
         sent, received = projection.counts(op.attributes["route"], back=bool(op.attributes.get("back")))
-        found[op.key] = Slot(op.key, received, sent, cycle.values[op.reads[0]].width)
+        width, most = cycle.values[op.reads[0]].width, op.attributes["max_staleness"]
+        found[op.key] = Slot(op.key, received, sent, width, most)
     return list(found.values())

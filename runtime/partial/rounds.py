@@ -50,11 +50,19 @@ class Rounds:
     Args:
         store: this run's own, in which a round's group is written by the first that proposes one.
         timeout_s: longest wait for workers that cannot be done without.
+        interval: epochs from one that refreshes kept rows to the next.
     """
 
     def __init__(
-        self, mailbox: Mailbox, decision: PartialReduceDecision, store: dist.Store, num_epochs: int, timeout_s: float
+        self,
+        mailbox: Mailbox,
+        decision: PartialReduceDecision,
+        store: dist.Store,
+        num_epochs: int,
+        timeout_s: float,
+        interval: int = 1,
     ) -> None:
+        self._interval = interval
         self._mailbox, self._decision, self._store = mailbox, decision, store
         self._num_epochs, self._timeout_s = num_epochs, timeout_s
         self._closing_from = decision.closing_from(num_epochs)
@@ -91,7 +99,8 @@ class Rounds:
         box = self._mailbox
         box.ready[box.rank] = number
         box.post(self._peers, Kind.READY, number, b"1" if box.wants[box.rank] else b"")
-        absence = rule.absence_of(number, self._closing_from, self._decision.max_staleness, pace.warm_until)
+        most, interval = self._decision.max_staleness, self._interval
+        absence = rule.absence_of(number, self._closing_from, most, pace.warm_until, interval)
         deadline_s = pace.step_deadline_s(None if is_expected else box.group_known_s.get(number - 1))
         until_s = time.monotonic() + self._timeout_s
 

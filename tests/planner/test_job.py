@@ -127,8 +127,8 @@ MISTAKES = {
     "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
     "two ways to reuse": (
-        f"fidelity = 'stale'\n{GRAPH}[pin]\nrefresh_interval = 2\n[pin.partial_reduce]\n",
-        "both reuse halo rows; set one of them only",
+        f"fidelity = 'approximate'\n{GRAPH}[pin]\nprune = 'rapa'\nrefresh_interval = 2\n[pin.partial_reduce]\n",
+        "do not go together beside pin.prune",
     ),
     "impatient": (f"{GRAPH}[pin.partial_reduce]\nalpha = -0.1\n", "pin.partial_reduce.alpha"),
     "unknown weather": (f"{GRAPH}[training.weather]\nkind = 'hail'\n", "training.weather"),

@@ -64,7 +64,8 @@ class PartialReduce(Technique[PartialReduceDecision]):
         owned = cycle.arrays.ids[cycle.values[LABELS].space]
         counts = contributing_vertices(setting.matrix, owned, setting.graph.train_mask, setting.job.model)
         sections = aligned_sections(best.schedules[cycle.order[0]], best.epoch_s)
-        return replace(choice, decision=choose_partial_reduce(setting.job, sections, best.epoch_s, counts))
+        decision = choose_partial_reduce(setting.job, sections, best.epoch_s, counts, len(cycle.order))
+        return replace(choice, decision=decision)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         decision, size = choice.decision, setting.num_workers

@@ -7,6 +7,7 @@ from typing import Any
 
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.labels import Label, brings
 from gnnplan.planner.program.parts import Operator
 
 _ROW_VERSIONS = 2  # of rows received one is in use while another arrives; of rows sent one travels while another waits
@@ -28,7 +29,9 @@ def _rewritten(cycle: Cycle, program: Program, decision: PartialReduceDecision) 
 
 def _marked(cycle: Cycle, op: Operator, summed: dict[str, Operator], decision: PartialReduceDecision) -> Operator:
     if _brings_rows(cycle, op):
-        return _with(op, late=True, max_staleness=decision.max_staleness, copies=_ROW_VERSIONS)
+        is_refresh = len(cycle.order) > 1 and brings(op, Label.KEPT)  # all begin its epoch, and nobody sends it later
+        most = 0 if is_refresh else decision.max_staleness
+        return _with(op, late=True, max_staleness=most, copies=_ROW_VERSIONS)
     if op.kind == "all_reduce" and op.writes[0] in summed and decision.is_stale:
         return _with(op, **_of_group(cycle, summed[op.writes[0]].attributes["like"], decision))
     if op.kind == "step" and decision.average_epochs:

@@ -93,3 +93,10 @@ def test_somebody_can_always_go_on(size, max_staleness, rng):
         else:
             slot[rng.choice(moves)] += 1
     assert number == num_epochs
+
+
+def test_nobody_is_missing_before_kept_rows_are_refreshed():
+    """Every third epoch, beside the warm-up and the closing."""
+    found = [rule.absence_of(number, 12, 4, interval=3) for number in range(13)]
+    assert found == [0, 0, 0, 4, 4, 0, 4, 4, 0, 4, 4, 0, 0]
+    assert [rule.absence_of(number, 12, 4) for number in range(13)] == [0] * 3 + [4] * 9 + [0]

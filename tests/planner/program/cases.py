@@ -218,8 +218,9 @@ class Case:
 
     def arrives(self, label: Label, epoch: int, level: int, sender: int, receiver: int, back: bool) -> bool:
         """Whether a message comes in the epoch in which it was sent, or was not sent again."""
-        is_sent = label is not Label.KEPT or epoch % self.interval == 0
-        return is_sent and (not self.is_late or comes(epoch, level, sender, receiver, back))
+        if label is Label.KEPT and self.interval > 1:
+            return epoch % self.interval == 0  # whoever refreshes them waits for all
+        return not self.is_late or comes(epoch, level, sender, receiver, back)
 
     def off(self, cycle: Cycle | None = None) -> float:
         """The largest error of a training against the oracle that knows its labels."""
@@ -233,14 +234,15 @@ def comes(epoch: int, level: int, sender: int, receiver: int, back: bool) -> boo
 
 @dataclass
 class Scripted(Policy):
-    """What `comes` says, as the sequential executor asks it. Kept rows are sent in every `interval`-th epoch."""
+    """What `comes` says, as the sequential executor asks it; kept rows that are refreshed are waited for."""
 
     interval: int = 1
 
     def version(self, operator: Operator, epoch: int, sender: int, receiver: int) -> int:
         level, back = operator.attributes["level"], bool(operator.attributes.get("back"))
-        every = self.interval if brings(operator, Label.KEPT) else 1
-        return next(at for at in range(epoch, -1, -every) if comes(at, level, sender, receiver, back))
+        if brings(operator, Label.KEPT) and self.interval > 1:
+            return epoch
+        return next(at for at in range(epoch, -1, -1) if comes(at, level, sender, receiver, back))
 
 
 @dataclass

@@ -121,3 +121,9 @@ def test_a_model_of_other_workers_is_refused():
     """It was fitted on another cluster."""
     with pytest.raises(UserError, match="describes 2 workers, the plan has 3"):
         replicas_of(MarkovWeather(workers=(WorkerWeather(),) * 2), 3, 10, 1.0)
+
+
+def test_before_a_refresh_all_wait_for_all():
+    """A sleep of ten seconds is gone on without for the rest of the interval, and no longer."""
+    run = play(simple(), asleep(3, 12, {(2, 4): 10.0}), Waiting(0.5, 5, 2, 1, 3))
+    assert run.num_members.tolist() == [3, 3, 3, 3, 2, 3, 3, 3, 3, 3, 3, 3]

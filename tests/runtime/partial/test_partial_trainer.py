@@ -13,6 +13,7 @@ from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search import make_plan
 from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.machine import Link
 from tests.warm import launch
 
 pytestmark = pytest.mark.distributed
@@ -91,6 +92,7 @@ BESIDE = {
     "gcn-overlapped": ("gcn", "multiply_first", {"overlap": True}),
     "gat-overlapped": ("gat", "multiply_first", {"overlap": True}),
     "sage-kept": ("sage", "aggregate_first", {"feature_cache": True}),
+    "gcn-refreshed": ("gcn", "multiply_first", {"refresh_interval": 3}),
     "gcn-once": ("gcn", "aggregate_first", {"precompute": True}),
 }
 EACH = [*(kind for kind, _ in MODELS), *BESIDE]
@@ -98,6 +100,7 @@ LATE = [
     "late",
     "late-sgd",
     "late-scaled",
+    "late-refreshed",
     "alone",
     "alone-scaled",
     "late-at-the-end",
@@ -109,6 +112,8 @@ LATE = [
 
 
 CLUSTER = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=NUM_WORKERS),)),))
+
+SLOW = CLUSTER.model_copy(update={"device_link": Link(bytes_per_s=1e6)})
 
 
 class Case:
@@ -137,7 +142,9 @@ class Case:
         """All that its workers need."""
         folder.mkdir()
         graph = generate_sbm(self.job.graph)
-        self.plan, partition = make_plan(self.job, CLUSTER, graph)
+        # Where the link is slow, keeping rows pays.
+        cluster = CLUSTER if self.job.pin.refresh_interval == 1 else SLOW
+        self.plan, partition = make_plan(self.job, cluster, graph)
         self.plan.save(folder / "plan.json")
         np.save(folder / "sleeps.npy", self.sleeps_s)
         write_shards(self.plan, graph, partition, folder)
@@ -178,6 +185,9 @@ def cases(tmp_path_factory):
     lates = {(2, EVENT_EPOCH): 2.0, (1, EPOCHS - AVERAGED): 1.0}
     made["late-averaged"] = Case(SMALL, partial=(0.5, K), average_epochs=AVERAGED, sleeps=lates)
     made["late"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0})
+    made["late-refreshed"] = Case(
+        SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0, (1, 7): 1.0}, pins={"refresh_interval": 3}
+    )
     made["late-sgd"] = Case(SMALL, partial=(0.5, K), sleeps={(2, EVENT_EPOCH): 2.0}, optimizer="sgd")
     made["late-scaled"] = Case(SMALL, partial=(0.5, K), absent="scale", sleeps={(2, EVENT_EPOCH): 2.0})
     both = {(1, EVENT_EPOCH): 2.0, (2, EVENT_EPOCH): 2.0}
@@ -216,6 +226,7 @@ def test_k_0_is_halo_exchange_bit_for_bit(cases, kind):
 def test_what_goes_beside_it_does(cases):
     """Plans that are said to overlap, to keep features and to aggregate them once do so, beside partial reduce."""
     beside = {"gcn-overlapped": "overlap", "sage-kept": "feature_cache", "gcn-once": "first_aggregation"}
+    beside["gcn-refreshed"] = "joint_cache"
     for name, wanted in beside.items():
         names = {chosen.technique for chosen in cases[f"resting-{name}"].plan.choices}
         assert {wanted, "partial_reduce"} <= names
@@ -283,6 +294,16 @@ def test_in_the_closing_all_wait_for_all(cases):
         assert result["epoch"][-CLOSING:].tolist() == list(range(closing_from, EPOCHS))
         assert set(result["members"][-CLOSING:].tolist()) == {NUM_WORKERS}
         assert not result["oldest"][1 - CLOSING :].any()
+
+
+def test_all_begin_the_epochs_that_refresh_kept_rows(cases):
+    """Whoever lags behind is waited for before each, and gone on without in between."""
+    case = cases["late-refreshed"]
+    assert case.plan.refresh_interval == 3
+    for result in case.results:
+        assert set(range(0, EPOCHS, 3)) <= set(result["begun"].tolist())
+        assert set(result["members"][result["epoch"] % 3 == 2].tolist()) == {NUM_WORKERS}
+    assert case.results[0]["members"].min() == NUM_WORKERS - 1
 
 
 @pytest.mark.parametrize("name", LATE)
