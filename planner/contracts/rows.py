@@ -18,10 +18,12 @@ def mark_rows(labels: Labels, rows: np.ndarray, label: Label) -> Labels:
     """
     if not rows.size:
         return labels
-    groups, at = np.unique(rows[:2], axis=1, return_inverse=True)
-    order = np.argsort(at, kind="stable")
-    bounds = np.searchsorted(at[order], np.arange(1, groups.shape[1]))
-    for (level, worker), chosen in zip(groups.T.tolist(), np.split(order, bounds), strict=False):
+    num_workers = int(rows[1].max()) + 1
+    of_worker = rows[0].astype(np.int64) * num_workers + rows[1]  # a number for each level and worker
+    order = np.argsort(of_worker, kind="stable")
+    groups, first = np.unique(of_worker[order], return_index=True)
+    for group, chosen in zip(groups.tolist(), np.split(order, first[1:]), strict=True):
+        level, worker = divmod(group, num_workers)
         labels = labels.marked(level, worker, rows[2, chosen], label)
     return labels
 
