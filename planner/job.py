@@ -323,12 +323,6 @@ class Job(Document):
                 f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
                 f'write the line fidelity = "{needs}" above the first [section] of the job'
             )
-        if pin.partial_reduce and pin.refresh_interval > 1 and pin.prune != "none":
-            raise ValueError("pin.partial_reduce and pin.refresh_interval do not go together beside pin.prune")
-        if pin.partial_reduce and pin.overlap and pin.prune != "none":
-            raise ValueError(
-                "pin.partial_reduce with pin.prune waits for each exchange by itself; leave out pin.overlap"
-            )
         return self
 
     @model_validator(mode="after")

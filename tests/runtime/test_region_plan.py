@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from emulating import needs_emulation
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.emulation.emulate import emulated
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import load_partition
@@ -112,3 +114,25 @@ def test_the_region_is_the_planned_one_and_goes(trained):
     assert 0 < layout.num_bytes <= 2**24
     assert layout.ranks == (0, 1)
     assert no_region_is_left(folder)
+
+
+@needs_emulation
+def test_two_hosts_of_two_workers(cluster, tmp_path, monkeypatch):
+    """Each host has its own region; less passes the network, and the losses are those without regions."""
+    (here,) = cluster.hosts
+    traces = {}
+    for region_bytes in (0, 2**24):
+        host = here.model_copy(update={"count": 2, "region_bytes": region_bytes, "link": Link(bytes_per_s=1.25e7)})
+        hosts = cluster.model_copy(update={"hosts": (host,)})
+        job = job_of("gcn", 3)
+        job = job.model_copy(update={"pin": job.pin.model_copy(update={"num_workers": 4, "precompute": False})})
+        plan = api.plan(job, hosts, tmp_path / "plan.json")
+        assert len(plan.region_layouts()) == (2 if region_bytes else 0)
+        with emulated(hosts) as (_, _, environment), monkeypatch.context() as patched:
+            for name, value in environment.items():
+                patched.setenv(name, value)
+            traces[region_bytes] = api.run(tmp_path / "plan.json", tmp_path / f"run_{region_bytes}", timeout_s=60)
+        assert traces[region_bytes].sent_bytes == api.simulate(plan).sent_bytes
+    assert traces[2**24].losses == pytest.approx(traces[0].losses, rel=1e-6)
+    assert sum(traces[2**24].sent_bytes) < sum(traces[0].sent_bytes)
+    assert no_region_is_left(tmp_path)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import replace
 
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.labels import Label, brings
-from gnnplan.planner.program.parts import Index, Operator, Route, Space
-from gnnplan.planner.techniques.host_region.hosts import HostRows, host_rows, positions
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.techniques.host_region.arrays import RegionArrays, RegionNames
 
 
 def share_in_regions(cycle: Cycle, host_of: tuple[int, ...]) -> Cycle:
@@ -55,18 +53,6 @@ def _packs(cycle: Cycle) -> Iterable[Operator]:
     return (op for program in cycle.programs.values() for op in program if op.kind == "take")
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Arrays of one route, by name. `sends` is false where every row is written by its owner."""
-
-    pack: str
-    route: str
-    own: str
-    places: str
-    find: str
-    sends: bool
-
-
 class _Rewriter:
     """Rewrites programs.
 
@@ -83,7 +69,7 @@ class _Rewriter:
         packs: Mapping[str, Operator],
     ) -> None:
         self._emitter, self._host_of, self._shared, self._packs = emitter, host_of, shared, packs
-        self._cut: dict[tuple[str, str], _Names] = {}
+        self._arrays = RegionArrays(emitter, host_of)
 
     def rewrite(self, program: Program, exchanges: set[str]) -> None:
         """Appends a program's operators. What is shared is published and read as late as somebody asks for it."""
@@ -128,63 +114,8 @@ class _Rewriter:
         emit("host_barrier", rows, key=f"{_key(op)}/barrier", writes=(cell,), host_of=self._host_of, **at)
         self._emitter.add_value(replace(self._emitter.cycle.values[cell], role="cell"))
 
-    def _names(self, op: Operator) -> _Names:
-        key = op.attributes["route"], self._packs[op.reads[0]].attributes["index"]
-        if key not in self._cut:
-            self._cut[key] = self._arrays(*key)
-        return self._cut[key]
-
-    def _arrays(self, route: str, pack: str) -> _Names:
-        """Cuts where the rows of a route lie in the regions, who writes them, and what still travels."""
-        cycle, ranks = self._emitter.cycle, range(len(self._host_of))
-        assert cycle.arrays
-        plain, source = cycle.routes[route], cycle.indexes[pack].source
-        wanted, ids, counts = cycle.arrays.ids[plain.target], cycle.arrays.ids[source], plain.counts
-        owners = [np.repeat(np.arange(len(ranks)), counts[:, rank]) for rank in ranks]
-        rows = self._rows_of_hosts(wanted, owners)
-        tag = f"{plain.target} by host"
-        of_each = {
-            "region": [rows[rank].vertices for rank in ranks],
-            "written": [rows[rank].vertices[rows[rank].places_of(rank)] for rank in ranks],
-            "own": [rows[rank].owned_by(rank) for rank in ranks],
-        }
-        for word, vertices in of_each.items():
-            self._emitter.add_space(Space(f"{word} {tag}", tuple(map(len, vertices))), vertices)
-        self._index("own", tag, source, "own", [positions(*each) for each in zip(ids, of_each["own"], strict=True)])
-        self._index("places", tag, f"region {tag}", "written", [rows[rank].places_of(rank) for rank in ranks], True)
-        found = [positions(rows[rank].vertices, wanted[rank]) for rank in ranks]
-        self._emitter.add_index(Index(f"find {tag}", f"region {tag}", plain.target), found)
-        sends = self._add_route(tag, source, ids, [rows[rank].received_by(rank) for rank in ranks])
-        return _Names(f"pack {tag}", f"route {tag}", f"own {tag}", f"places {tag}", f"find {tag}", sends)
-
-    def _rows_of_hosts(self, wanted: tuple[np.ndarray, ...], owners: list[np.ndarray]) -> list[HostRows]:
-        """By worker, the rows of its host."""
-        found = {}
-        for host in set(self._host_of):
-            ranks = [rank for rank, its in enumerate(self._host_of) if its == host]
-            found[host] = host_rows(ranks, [wanted[rank] for rank in ranks], [owners[rank] for rank in ranks])
-        return [found[host] for host in self._host_of]
-
-    def _index(
-        self, word: str, tag: str, source: str, target: str, rows: list[np.ndarray], is_view: bool = False
-    ) -> None:
-        self._emitter.add_index(Index(f"{word} {tag}", source, f"{target} {tag}", is_view), rows)
-
-    def _add_route(
-        self, tag: str, source: str, ids: tuple[np.ndarray, ...], received: list[tuple[np.ndarray, np.ndarray]]
-    ) -> bool:
-        """The route of rows to their writers, and what is packed for it; whether any row travels."""
-        size = len(received)
-        counts = np.array([np.bincount(owner, minlength=size) for _, owner in received], np.int64).T
-        sent = [np.concatenate([rows[owner == rank] for rows, owner in received]) for rank in range(size)]
-        if not counts.any():
-            return False
-        self._emitter.add_space(Space(f"sent {tag}", tuple(map(len, sent))), sent)
-        self._emitter.add_space(Space(f"received {tag}", tuple(counts.sum(0).tolist())), [rows for rows, _ in received])
-        rows = [positions(*each) for each in zip(ids, sent, strict=True)]
-        self._emitter.add_index(Index(f"pack {tag}", source, f"sent {tag}"), rows)
-        self._emitter.add_route(Route(f"route {tag}", f"sent {tag}", f"received {tag}", counts))
-        return True
+    def _names(self, op: Operator) -> RegionNames:
+        return self._arrays.of(op.attributes["route"], self._packs[op.reads[0]].attributes["index"])
 
 
 def _region(name: str) -> str:

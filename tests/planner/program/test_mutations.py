@@ -21,7 +21,7 @@ from gnnplan.planner.program.sequential.executor import Context
 from gnnplan.planner.program.sequential.meanings import MEANINGS
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.techniques.halo_exchange import cut, layout
-from gnnplan.planner.techniques.host_region import share
+from gnnplan.planner.techniques.host_region import arrays
 from gnnplan.planner.techniques.joint_cache import refresh
 from tests.planner.program.cases import EXACT, MODELS, ORDERS, PASSES, SGD, Case, codes, subset, worst
 from tests.planner.program.random_programs import played, random_cycles
@@ -112,8 +112,8 @@ def keeps_rows_alone(monkeypatch):
 
 def finds_wrong_rows(monkeypatch):
     """Rows of a region are those one below."""
-    positions = share.positions
-    monkeypatch.setattr(share, "positions", lambda ids, wanted: np.roll(positions(ids, wanted), 1))
+    positions = arrays.positions
+    monkeypatch.setattr(arrays, "positions", lambda ids, wanted: np.roll(positions(ids, wanted), 1))
 
 
 def shares_without_keeping(monkeypatch):
