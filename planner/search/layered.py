@@ -1,4 +1,4 @@
-"""Plans that are still decided layer by layer: pruned, replicated, partial, under weather, or with regions."""
+"""Plans that are still decided layer by layer: replicated, partial, under weather, or with regions."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def make_layered_plan(
         loads = loads_of(cycle, placement)
         _check_fits(job, loads)
         schedules = [schedule_of(cycle, name, placement) for name in dict.fromkeys(cycle.order)]
-    partition, made = Partition(decided.part, decided.pruned), decided.replicated
+    partition, made = Partition(decided.part), decided.replicated
     if made:
         partition = replace(partition, cached=made.cached, staged=made.staged)
-    halo = strategy.halo(problem, decided.part, decided.pruned)
+    halo = strategy.halo(problem, decided.part)
     prediction = prediction_of(schedules, loads, strategy.bound(problem), cache.refresh_interval)
     partial = planned_partial_reduce(job, schedules[0], prediction.epoch_s, halo, graph.train_mask)
     if partial is not None:
@@ -73,7 +73,6 @@ def make_layered_plan(
         decision=decided.decision,
         shapes=strategy.shapes(problem, decided),
         send_counts=tuple(tuple(row) for row in halo.send_counts().tolist()),
-        pruned=strategy.pruned(problem, decided),
         replicas=made.replicas if made else None,
         cycle=CycleDocument.of(cycle) if cycle else None,
         prediction=prediction.model_copy(update={"weather": weather}),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import nothing_pruned
 from gnnplan.planner.hybrid.replicated import Replicated
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Candidate, FullBatchDecision, WorkerLoad
@@ -35,14 +34,12 @@ class Decided:
 
     Args:
         part: int32 [N].
-        pruned: int32 [2, P], (worker, halo vertex) pairs done without.
         replicated: what workers make of each other's vertices (None: all halo rows are communicated).
     """
 
     decision: FullBatchDecision
     part: np.ndarray
     considered: tuple[Candidate, ...]
-    pruned: np.ndarray = field(default_factory=nothing_pruned)
     replicated: Replicated | None = None
 
 

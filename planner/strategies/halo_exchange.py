@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.decided import DecidedProgram
-from gnnplan.planner.halo import Halo, build_halo, prune_halo
+from gnnplan.planner.halo import Halo, build_halo, nothing_pruned
 from gnnplan.planner.job import Balance, Partitioner
 from gnnplan.planner.lowering import FullBatchLowering
 from gnnplan.planner.partition import partition
-from gnnplan.planner.plan import Candidate, FullBatchDecision, PrunedHalo, WorkerLoad, has_program
+from gnnplan.planner.plan import Candidate, FullBatchDecision, WorkerLoad, has_program
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.shapes import WorkerShape
@@ -55,13 +55,13 @@ class HaloExchangeStrategy:
         tried.sort(key=epoch_s_of)
         considered = tuple(
             Candidate(summary=_summary(decision), epoch_s=epoch_s, fits=_fits(trial, decision))
-            for epoch_s, trial, decision in _shown(tried)
+            for epoch_s, trial, decision in tried[:_NUM_CONSIDERED]
         )
         for _, trial, decision in tried:
             if _fits(trial, decision):
                 cache = with_break_even(trial, decision.layers, decision.cache)
                 decision = decision.model_copy(update={"cache": cache})
-                return Decided(decision, trial.part, considered, trial.pruned, trial.replicated)
+                return Decided(decision, trial.part, considered, trial.replicated)
         raise NoPlanFitsError(_nearest_miss(tried))
 
     def memory(self, problem: Problem, decided: Decided) -> tuple[WorkerLoad, ...]:
@@ -89,9 +89,9 @@ class HaloExchangeStrategy:
             decided.decision,
             problem.graph,
             self._matrix(problem),
-            self.halo(problem, decided.part, decided.pruned),
+            self.halo(problem, decided.part),
             decided.part,
-            decided.pruned,
+            nothing_pruned(),
             self.shapes(problem, decided),
         ).cycle()
 
@@ -108,45 +108,27 @@ class HaloExchangeStrategy:
         the gradients of halos, at most all their work backward. Measured curves may dip between the shares
         looked at, so it bounds by the profile, not by physics; and it gives every worker rows and
         edges in the graph's own proportion, which devices of opposite strengths could depart from.
-        Where halos may be pruned every edge might be, so only the rows count.
         """
         workers, pin = problem.placement.workers, problem.job.pin
-        keeps_edges = pin.prune == "none"
         first = {worker.profile: rank for rank, worker in reversed([*enumerate(workers)])}
         rate_of = {
-            profile: self._least_rate_s(problem, rank, keeps_edges=keeps_edges, gives_back=pin.refresh_interval == 1)
+            profile: self._least_rate_s(problem, rank, gives_back=pin.refresh_interval == 1)
             for profile, rank in first.items()
         }
         seconds = 1.0 / sum(1.0 / rate_of[worker.profile] for worker in workers)
-        work = "compute" if keeps_edges else "compute on the rows"
-        return Bound(seconds, f"{work} of all workers, perfectly balanced")
+        return Bound(seconds, "compute of all workers, perfectly balanced")
 
     def shapes(self, problem: Problem, decided: Decided) -> tuple[WorkerShape, ...]:
         """The sizes of each worker's share, for the plan file."""
         return self._decided_trial(problem, decided).shapes
 
-    def pruned(self, problem: Problem, decided: Decided) -> tuple[PrunedHalo, ...]:
-        """What each worker does without, for the plan file; nothing where that is so for all."""
-        if not decided.pruned.size:
-            return ()
-        whole, left = self.halo(problem, decided.part), self.halo(problem, decided.part, decided.pruned)
-        return tuple(
-            PrunedHalo(num_vertices=len(before.halo) - len(after.halo), num_edges=before.remote.nnz - after.remote.nnz)
-            for before, after in zip(whole.blocks, left.blocks)
-        )
-
-    def halo(self, problem: Problem, part: np.ndarray, pruned: np.ndarray | None = None) -> Halo:
-        """The halo sets of a partition without the pruned pairs, computed once."""
+    def halo(self, problem: Problem, part: np.ndarray) -> Halo:
+        """The halo sets of a partition, computed once."""
         key = f"{problem.job.model.kind}:{hash(part.tobytes())}"
         if key not in self._halos:
             matrix = self._matrix(problem)
             self._halos[key] = build_halo(matrix, part, int(part.max()) + 1)
-        if pruned is None or not pruned.size:
-            return self._halos[key]
-        pruned_key = f"{key}:{hash(pruned.tobytes())}"
-        if pruned_key not in self._halos:
-            self._halos[pruned_key] = prune_halo(self._halos[key], pruned)
-        return self._halos[pruned_key]
+        return self._halos[key]
 
     def _matrix(self, problem: Problem) -> sp.csr_matrix:
         kind = problem.job.model.kind
@@ -159,11 +141,7 @@ class HaloExchangeStrategy:
 
     def _decided_trial(self, problem: Problem, decided: Decided) -> Trial:
         trial = self._trial(problem, decided.part, decided.decision.sparse_features)
-        trial = self._without(replace(trial, overlap=decided.decision.overlap), decided.pruned)
-        return replace(trial, replicated=decided.replicated)
-
-    def _without(self, trial: Trial, pruned: np.ndarray) -> Trial:
-        return replace(trial, halo=self.halo(trial.problem, trial.part, pruned), pruned=pruned, _caches={})
+        return replace(trial, overlap=decided.decision.overlap, replicated=decided.replicated, _caches={})
 
     def _methods(self, problem: Problem) -> tuple[Partitioner, ...]:
         pinned = problem.job.pin.partitioner
@@ -215,7 +193,7 @@ class HaloExchangeStrategy:
         seconds = {name: self._least_rate_s(problem, names.index(name)) for name in set(names)}
         return shares_by_speed([seconds[name] for name in names])
 
-    def _least_rate_s(self, problem: Problem, rank: int, *, keeps_edges: bool = True, gives_back: bool = True) -> float:
+    def _least_rate_s(self, problem: Problem, rank: int, *, gives_back: bool = True) -> float:
         """Least seconds per whole graph, or per all its rows, at which the worker computes, over shares of it."""
         alone = replace(
             problem,
@@ -229,19 +207,9 @@ class HaloExchangeStrategy:
         for sparse in feature_formats(problem):
             trial = self._trial(alone, everything, sparse)
             for share in shares:
-                part = with_share(trial, share, keeps_edges=keeps_edges, gives_back=gives_back)
+                part = with_share(trial, share, gives_back=gives_back)
                 rates.append(min(part.epoch_s(layers) for layers in part.descend()) / share)
         return min(rates)
-
-
-def _shown(tried: list[Tried]) -> list[Tried]:
-    """The fastest; where halos were pruned too the fastest of either kind is among them."""
-    shown = tried[:_NUM_CONSIDERED]
-    for prune in ("none", "rapa"):
-        first = [entry for entry in tried if entry[2].prune == prune][:1]
-        if first and all(entry[2].prune != prune for entry in shown):
-            shown = [*shown[:-1], *first]
-    return shown
 
 
 def _sent_bytes(lowering: FullBatchLowering) -> list[int]:
@@ -259,7 +227,6 @@ def _summary(decision: FullBatchDecision) -> str:
     balance = "" if decision.balance == "speed" else f", {decision.balance} shares"
     if decision.balance == "concentrated":
         balance += f" ({sum(map(bool, decision.target_weights))} of {len(decision.target_weights)} workers)"
-    pruned = "" if decision.prune == "none" else f", halos pruned by {decision.prune}"
     features = "sparse" if decision.sparse_features else "dense"
     cache = "; halo features once" if decision.cache.keeps_any else ""
     if decision.cache.is_stale:
@@ -267,7 +234,7 @@ def _summary(decision: FullBatchDecision) -> str:
     if decision.cache.region:
         cache += ", hosts share halo rows"
     overlap = "; exchanges overlapped" if decision.overlap else ""
-    words = f"{decision.partitioner}{balance}{pruned}; {features} features; {orders}{cache}{overlap}"
+    words = f"{decision.partitioner}{balance}; {features} features; {orders}{cache}{overlap}"
     return f"{words}{_dependencies(decision)}"
 
 

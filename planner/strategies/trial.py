@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from gnnplan.planner.costs import OperatorCosts
-from gnnplan.planner.halo import Halo, nothing_pruned
+from gnnplan.planner.halo import Halo
 from gnnplan.planner.hybrid.lowering import HybridLowering
 from gnnplan.planner.hybrid.memory import estimate_hybrid_memory
 from gnnplan.planner.hybrid.replicated import Replicated
@@ -32,7 +32,6 @@ class Trial:
     """One partition and feature format, with everything a decision on it needs.
 
     Args:
-        halo: what is left of it where vertices are `pruned`, int32 [2, P].
         scaled: shapes to take instead of the halo's.
         replicated: what workers make of each other's vertices (None: all halo rows are communicated).
         overlap: local rows are aggregated while halo rows travel.
@@ -43,7 +42,6 @@ class Trial:
     halo: Halo
     sparse: bool
     scaled: tuple[WorkerShape, ...] | None = None
-    pruned: np.ndarray = field(default_factory=nothing_pruned)
     replicated: Replicated | None = None
     overlap: bool = False
     _caches: dict[tuple[LayerDecision, ...], CacheDecision] = field(default_factory=dict)
@@ -219,24 +217,21 @@ class Trial:
         return missing[rank], rank
 
 
-def with_share(trial: Trial, share: float, *, keeps_edges: bool = True, gives_back: bool = True) -> Trial:
-    """The same trial on a proportional share of the graph, or of its rows alone, without a halo.
+def with_share(trial: Trial, share: float, *, gives_back: bool = True) -> Trial:
+    """The same trial on a proportional share of the graph, without a halo.
 
     Without `gives_back` all its edges come from elsewhere, and aggregations cost nothing backward.
     """
 
     def scaled(shape: WorkerShape) -> WorkerShape:
-        aggregated = share if keeps_edges else 0.0
-        num_edges = round(shape.local_edges * aggregated)
+        num_edges = round(shape.local_edges * share)
         return shape.model_copy(
             update={
                 "num_local": max(1, round(shape.num_local * share)),
                 "local_edges": num_edges if gives_back else 0,
                 "remote_edges": 0 if gives_back else num_edges,
                 "num_train": round(shape.num_train * share),
-                "hop_entries": tuple(
-                    round(entries * (aggregated if hop else share)) for hop, entries in enumerate(shape.hop_entries)
-                ),
+                "hop_entries": tuple(round(entries * share) for entries in shape.hop_entries),
             }
         )
 

@@ -28,12 +28,9 @@ def test_a_technique_answers_with_what_it_is_asked_for(question):
     assert signature(getattr(HaloExchangeStrategy, question)) == signature(getattr(Strategy, question))
 
 
-def test_nothing_is_pruned_or_replicated_unless_decided():
-    """And no two decisions share the array that says so."""
-    first, second = (Decided(DECISION, np.zeros(3, np.int32), ()) for _ in range(2))
-    assert (first.pruned.shape, first.pruned.dtype) == ((2, 0), np.int32)
-    assert first.replicated is None
-    assert first.pruned is not second.pruned
+def test_nothing_is_replicated_unless_decided():
+    """All halo rows are communicated."""
+    assert Decided(DECISION, np.zeros(3, np.int32), ()).replicated is None
 
 
 def test_what_is_decided_stays():

@@ -32,27 +32,23 @@ def alone():
 
 
 def test_a_share_of_a_graph_has_as_much_of_everything():
-    """Rows alone where no edge is kept; with nothing to give back, edges come from elsewhere."""
+    """With nothing to give back, edges come from elsewhere."""
     trial = alone()
     (whole,), (half,) = trial.shapes, with_share(trial, 0.5).shapes
-    (rows,) = with_share(trial, 0.5, keeps_edges=False).shapes
     (taken,) = with_share(trial, 0.5, gives_back=False).shapes
     assert with_share(trial, 1.0).shapes == trial.shapes
     for name in ("num_local", "local_edges", "num_train"):
         assert getattr(half, name) == round(getattr(whole, name) / 2) > 0
     assert half.hop_entries == tuple(round(entries / 2) for entries in whole.hop_entries)
-    assert (rows.num_local, rows.num_edges) == (half.num_local, 0)
-    assert rows.hop_entries == (half.hop_entries[0], *[0] * (len(half.hop_entries) - 1))
     assert (taken.local_edges, taken.remote_edges) == (0, half.local_edges)
     assert with_share(trial, 1e-9).shapes[0].num_local == 1
 
 
 def test_less_to_do_takes_less_time():
-    """A half, and of that half the rows alone, or without the gradients of what was gathered."""
+    """A half, and that half without the gradients of what was gathered."""
     trial = alone()
     half_s = with_share(trial, 0.5).epoch_s(LAYERS)
     assert half_s < trial.epoch_s(LAYERS)
-    assert with_share(trial, 0.5, keeps_edges=False).epoch_s(LAYERS) < half_s
     assert with_share(trial, 0.5, gives_back=False).epoch_s(LAYERS) < half_s
 
 
