@@ -29,7 +29,7 @@ def _rewritten(cycle: Cycle, program: Program, decision: PartialReduceDecision) 
 
 def _marked(cycle: Cycle, op: Operator, summed: dict[str, Operator], decision: PartialReduceDecision) -> Operator:
     if _brings_rows(cycle, op):
-        is_refresh = len(cycle.order) > 1 and brings(op, Label.KEPT)  # all begin its epoch, and nobody sends it later
+        is_refresh = len(cycle.order) > 1 and brings(op, (Label.KEPT,))  # all begin its epoch, and nobody sends it later
         most = 0 if is_refresh else decision.max_staleness
         return _with(op, late=True, max_staleness=most, copies=_ROW_VERSIONS)
     if op.kind == "all_reduce" and op.writes[0] in summed and decision.is_stale:
