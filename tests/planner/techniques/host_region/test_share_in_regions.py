@@ -172,9 +172,10 @@ def test_who_is_alone_on_a_host_waits_for_nobody():
     case = replace(with_regions(case_of("gcn")), num_workers=3)
     model = case.model
     case = replace(case, labels=codes(model, 3, {Label.SHARED: subset(model, 3, 1, 0.5)}))
-    tasks = schedule_of(case.cycle(), "train", resolve(Cluster(hosts=(host, alone)))).tasks
-    waits = {task.worker: task.seconds for task in tasks if task.key.endswith("/barrier")}
+    schedule = schedule_of(case.cycle(), "train", resolve(Cluster(hosts=(host, alone))))
+    waits = {task.worker: task.seconds for task in schedule.tasks if task.key.endswith("/barrier")}
     assert waits[0] == waits[1] > 0 == waits[2]
+    assert play(compile_schedule(schedule)).makespan_s > waits[0]
 
 
 @pytest.mark.parametrize("name", MODELS)
