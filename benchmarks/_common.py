@@ -42,9 +42,6 @@ def chosen(plan: Plan, name: str) -> dict | None:
 
 def operators_of(plan: Plan) -> tuple:
     """The order of operators and the format of features, which comparisons of anything else hold fixed."""
-    if plan.decision is not None:
-        layers = plan.decision.layers
-        return tuple(layer.op_order for layer in layers), layers[0].precompute, plan.decision.sparse_features
     orders = (chosen(plan, "operator_order") or {"of": {}})["of"]
     once, sparse = (chosen(plan, name) is not None for name in ("first_aggregation", "sparse_features"))
     return tuple(orders.values()), once, sparse

@@ -8,28 +8,25 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks._fluctuation_accuracy import fingerprint as accuracy_fingerprint
-from benchmarks._fluctuation_costs import deciding_share, preprocessing_share
 from benchmarks._fluctuation_runs import (
     Case,
-    adjusts,
     between_epochs,
     counted_s,
     measured_lengths_s,
     simulated_lengths_s,
 )
-from benchmarks._fluctuation_settings import ADJUSTED, CALM, HALF, PARTIAL, STATIC, TOTAL, Row, Scale
+from benchmarks._fluctuation_settings import CALM, HALF, PARTIAL, STATIC, TOTAL, Row, Scale
 from benchmarks._results import about, kept_parts
-from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.trace import Trace
 
 FILE = "fluctuation"
 _LEAST_DELAY = 0.01  # of a calm epoch
-_WORST = ("set_up_share", "deciding_share", "between_epochs", "stolen_share")
+_WORST = ("between_epochs", "stolen_share")
 _NUM_ERRORS = 2.0  # standard errors of its mean that a delay may be chance
 
 
-def row_result(row: Row, scale: Scale, cases: Sequence[Case], left_out: list[str], cluster: Cluster) -> dict:
+def row_result(row: Row, scale: Scale, cases: Sequence[Case], left_out: list[str]) -> dict:
     """Everything measured of a row, all of whose cases have run.
 
     Args:
@@ -40,13 +37,11 @@ def row_result(row: Row, scale: Scale, cases: Sequence[Case], left_out: list[str
         by_weather.setdefault(case.weather.name, []).append(case)
     calm = {case.variant: case for case in by_weather.pop(CALM)}
     in_calm = {variant: figures(case) for variant, case in calm.items()}
-    adjusted = calm[ADJUSTED]
     return {
         "row": row.name,
         "settings": scale.fingerprint(row),
         **about(),
         "left_out": left_out,
-        "preprocessing_share": preprocessing_share(adjusted, cluster, in_calm[ADJUSTED]["mean_epoch_s"]),
         "weathers": [_in_weather(here, in_calm) for here in by_weather.values()],
     }
 
@@ -89,16 +84,12 @@ def figures(case: Case) -> dict:
         "simulated_p95_epoch_s": float(np.percentile(simulated_s, 95)),
         "mean_error": float(simulated_s.mean() / measured_s.mean() - 1),
         "p95_error": float(np.percentile(simulated_s, 95) / np.percentile(measured_s, 95) - 1),
-        "is_simulated_as_run": not adjusts(plan),
         "covered_share": 1.0 if math.isinf(weather.until_s) else min(1.0, float(lengths_s.sum()) / weather.until_s),
         "between_epochs": between_epochs(case, lengths_s),
         "mean_members": float(np.mean(members)) if members else float(plan.num_workers),
         "oldest": max(trace.oldest, default=0),
         "alpha": partial.alpha if partial else None,
         "max_staleness": partial.max_staleness if partial else None,
-        "deciding_share": deciding_share(trace, lengths_s),
-        "set_up_share": sum(each.set_up_s for each in trace.adjustments) / plan.num_workers / float(lengths_s.sum()),
-        "splits_changed": len({each.epoch for each in trace.adjustments if each.changed}),
         "stolen_share": trace.stolen_share,
     }
 
@@ -135,11 +126,10 @@ def summary(rows: Sequence[dict], accuracies: Sequence[dict], missing: Sequence[
     results = [weather for row in rows for weather in row["weathers"]]
     cases = [case for graph in accuracies for case in graph["cases"]]
     return {
-        "delay_cut_adjustment": mean_cut(results, ADJUSTED),
         "delay_cut_total": mean_cut(results, TOTAL),
         "delay_cut_by_half": mean_cut(results, HALF),
         "delay_cut_partial": mean_cut(results, PARTIAL),
-        "of_sums": {variant: cut_of_sums(results, variant) for variant in (ADJUSTED, TOTAL, HALF, PARTIAL)},
+        "of_sums": {variant: cut_of_sums(results, variant) for variant in (TOTAL, HALF, PARTIAL)},
         "least_delays": sum(v["is_least_delay"] for v in _variants(results)),
         "worst_accuracy_gap_pct": _worst_gap(cases, "gap_pct", TOTAL),
         "worst_accuracy_gap_by_half_pct": _worst_gap(cases, "gap_pct", HALF),
@@ -147,7 +137,6 @@ def summary(rows: Sequence[dict], accuracies: Sequence[dict], missing: Sequence[
         "worst_seed_accuracy_gap_by_half_pct": _worst_gap(cases, "worst_seed_gap_pct", HALF),
         **errors(results),
         **{f"worst_{which}": max((v[which] for v in _variants(results)), default=None) for which in _WORST},
-        "worst_preprocessing_share": max((row["preprocessing_share"] for row in rows), default=None),
         "least_covered_share": min((v["covered_share"] for v in _variants(results)), default=None),
         "missing": list(missing),
         "skipped": list(skipped),
@@ -195,14 +184,10 @@ def cut_of_sums(results: Sequence[dict], variant: str) -> float | None:
 
 
 def errors(results: Sequence[dict]) -> dict:
-    """How far simulated means and percentiles under weather are off, in either direction.
-
-    Variants that decide again while they run are simulated as if they did not, so theirs stand apart.
-    """
+    """How far simulated means and percentiles under weather are off, in either direction."""
     found: dict[str, float | None] = {}
     for which in ("mean", "p95"):
-        for as_run, of_whom in ((True, ""), (False, "_of_adjusting")):
-            off = [abs(v[f"{which}_error"]) for v in _variants(results) if v["is_simulated_as_run"] == as_run]
-            found[f"worst_simulated_{which}_error{of_whom}"] = max(off, default=None)
-            found[f"median_simulated_{which}_error{of_whom}"] = float(np.median(off)) if off else None
+        off = [abs(v[f"{which}_error"]) for v in _variants(results)]
+        found[f"worst_simulated_{which}_error"] = max(off, default=None)
+        found[f"median_simulated_{which}_error"] = float(np.median(off)) if off else None
     return found

@@ -149,22 +149,11 @@ def _plan_under(case: Case, calm: Plan, cluster: Cluster, scale: Scale) -> None:
 
 
 def _num_epochs(plan: Plan, weather: RunWeather, scale: Scale) -> int:
-    """So many that a run fills the time that is looked at, by prediction.
-
-    Nobody simulates what workers decide while they run: those that do are taken to lose half of what the weather costs
-    others, so that their runs do not end too early.
-    """
+    """So many that a run fills the time that is looked at, by prediction."""
     fair_s = plan.prediction.epoch_s
     longest = min(math.ceil(weather.until_s / fair_s) + WARM_UP_EPOCHS, scale.most_epochs)
     epoch_s = float(simulated_lengths_s(with_training(plan, epochs=longest), weather).mean())
-    if adjusts(plan):
-        epoch_s = (epoch_s + fair_s) / 2
     return min(math.ceil(_SLACK * weather.until_s / epoch_s) + WARM_UP_EPOCHS, scale.most_epochs)
-
-
-def adjusts(plan: Plan) -> bool:
-    """Whether workers decide again while the plan runs."""
-    return plan.decision is not None and plan.decision.dependencies.adjust == "online"
 
 
 def run_case(case: Case, cluster: Cluster, scale: Scale) -> None:

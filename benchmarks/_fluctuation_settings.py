@@ -21,18 +21,17 @@ from gnnplan.profiles.machine import Link
 CALM, SLEEP_5_S, SLEEP_2_EPOCHS, CHANGES = "calm", "sleep 5 s", "sleep 2 epochs", "links and processors"
 ALL_COMMUNICATED, ALL_CACHED, HYBRID = "all communicated", "all cached", "hybrid"
 STATIC = (ALL_COMMUNICATED, ALL_CACHED, HYBRID)
-ADJUSTED, PARTIAL, TOTAL = "hybrid, online", "all communicated, partial reduce", "hybrid, online, partial reduce"
-HALF = "hybrid, online, partial reduce by half"  # of the hosts, where the paper's groups are majorities
-_ONLINE = {"dependencies": "hybrid", "adjust": "online"}
+PARTIAL, TOTAL = "all communicated, partial reduce", "hybrid, partial reduce"
+HALF = "hybrid, partial reduce by half"  # of the hosts, where the paper's groups are majorities
+_COMMUNICATED = {"dependencies": "communicate"}
 _AVERAGE_EPOCHS = 50  # the last quarter of a run whose accuracy is looked at; how long epochs take it does not change
 VARIANTS: dict[str, dict] = {
-    ALL_COMMUNICATED: {},
+    ALL_COMMUNICATED: _COMMUNICATED,
     ALL_CACHED: {"dependencies": "cache"},
-    HYBRID: {"dependencies": "hybrid"},
-    ADJUSTED: _ONLINE,
-    PARTIAL: {"partial_reduce": PartialReducePin(average_epochs=_AVERAGE_EPOCHS)},
-    TOTAL: {**_ONLINE, "partial_reduce": PartialReducePin(average_epochs=_AVERAGE_EPOCHS)},
-    HALF: {**_ONLINE, "partial_reduce": PartialReducePin(min_group=2, average_epochs=_AVERAGE_EPOCHS)},
+    HYBRID: {},
+    PARTIAL: {**_COMMUNICATED, "partial_reduce": PartialReducePin(average_epochs=_AVERAGE_EPOCHS)},
+    TOTAL: {"partial_reduce": PartialReducePin(average_epochs=_AVERAGE_EPOCHS)},
+    HALF: {"partial_reduce": PartialReducePin(min_group=2, average_epochs=_AVERAGE_EPOCHS)},
 }
 _SEED = 1
 _LINK_SHARES, _CPU_SHARES = (0.1, 0.5), (0.25, 0.5)  # an emulated quota is a tenth of a core at least
@@ -158,7 +157,7 @@ QUICK = Scale(
     link_mbit=20,
     is_profiled=False,
     rows=("gcn small",),
-    variants=(ALL_COMMUNICATED, ADJUSTED),
+    variants=(ALL_COMMUNICATED, TOTAL),
     weathers=(CHANGES,),
     calm_epochs=8,
     sleep_epochs=8,
@@ -197,8 +196,6 @@ def row_of(name: str) -> Row:
         spec = SbmGraph(
             source="sbm", num_nodes=120_000, average_degree=20, num_features=256, num_classes=16, homophily=0.8
         )
-        # Rows of SAGE's halos can be made only where no layer but the last multiplies first
-        # (gnnplan.planner.hybrid.levels).
         model = ModelSpec(kind=kind, num_layers=3, hidden_channels=128)
         return Row(name, spec, model, "aggregate_first", precompute=True)
     real = NpzGraph(source="npz", path=DATASETS / f"{graph}.npz")

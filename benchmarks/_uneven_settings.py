@@ -98,7 +98,9 @@ def _row(kind: ModelKind, name: str, hidden: int) -> Row:
             model=ModelSpec(kind=kind, num_layers=_NUM_LAYERS, hidden_channels=hidden),
             training=TrainingSpec(epochs=WARM_UP + INTERVAL),
             fidelity="approximate" if variant in APPROXIMATE else "exact",
-            pin=PinnedDecisions(**{"partitioner": "metis", "op_order": "multiply_first"} | pins),
+            pin=PinnedDecisions(
+                **{"partitioner": "metis", "op_order": "multiply_first", "dependencies": "communicate"} | pins
+            ),
         )
         for variant, pins in (EXACT | APPROXIMATE | features).items()
     }

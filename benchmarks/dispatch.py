@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from rich.progress import track
 
+from benchmarks.oracles.dispatch import solve
 from gnnplan.planner.minibatch.bound import epoch_bound
 from gnnplan.planner.minibatch.dispatch import dispatch, paper_loop
-from gnnplan.planner.minibatch.exact import solve
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.planner.minibatch.simulate import simulate
 from gnnplan.planner.minibatch.stages import StageTimes

@@ -1,11 +1,10 @@
-"""Fluctuating hosts: what an epoch takes under weather, and how much of the delay adjustment and partial reduce cut.
+"""Fluctuating hosts: what an epoch takes under weather, and how much of the delay partial reduce cuts.
 
 Four equal emulated hosts (0.45 cores, 1 Gbit/s) are profiled where they run. On them caching and communicating take
-about as long; with 200 Mbit/s the best split caches nearly all, and nothing is left to adjust. Every row (graph and
-model) is planned as all communicated, all cached and hybrid, hybrid with online adjustment, all communicated with
-partial reduce, everything together, and everything together in groups of half the hosts, where the paper's are
-majorities; with one partitioner, equal shares and the same order of operators. alpha and K are the planner's choice:
-for the sleeps, and for what changing links and processors are on average. All meet the same weathers (NeutronCloud,
+about as long. Every row (graph and model) is planned as all communicated, all cached and hybrid, all communicated with
+partial reduce, hybrid with partial reduce, and that in groups of half the hosts, where the paper's are majorities;
+with one partitioner, equal shares and the same order of operators. alpha and K are the planner's choice: for the
+sleeps, and for what changing links and processors are on average. All meet the same weathers (NeutronCloud,
 PVLDB 19(1), 2025):
 
 - "sleep 5 s" (section 6.1): 10% of a worker's epochs take 5 s more;
@@ -21,10 +20,7 @@ chance would make of it (two standard errors of the calm mean): of the variant's
 which is the one with the least mean epoch under that weather. A *cut* is the best static's delay over the variant's;
 of the two the smaller one counts, and its geometric mean over rows and weathers is what the JSON has, with the number
 of those that met the least delay. `of_sums` is all delays of the best statics, in calm epochs, over all of the
-variant's: a single large cut counts little in it. Beside them stands what adjusting itself costs: deciding between
-epochs with the reductions by which workers agree, and preprocessing and staging against 100 calm epochs. Simulated
-epochs are of the run's own sleeps and spells. Where workers decide again while they run, nobody simulates that: they
-are simulated as if they did not, and their errors (`_of_adjusting`) stand beside those of the other variants.
+variant's: a single large cut counts little in it. Simulated epochs are of the run's own sleeps and spells.
 Accuracies are means over three seeds; the gap of the worst seed stands beside the worst mean gap.
 
 A row is written to `benchmarks/results/fluctuation.json` when all its runs have ended, and so are the accuracies of a
@@ -93,7 +89,7 @@ class _Results:
         print(f"{row.name}: {len(cases)} runs; those to come take {left_s / 60:.0f} min by their plans", flush=True)
         for case in cases:
             run_case(case, cluster, self._scale)
-        return row_result(row, self._scale, cases, left_out, cluster)
+        return row_result(row, self._scale, cases, left_out)
 
     def _train(self, graphs: Sequence[Row], cluster: Cluster) -> None:
         with inside(cluster) as emulation:

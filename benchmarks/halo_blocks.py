@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import DATASETS, why_absent
+from benchmarks.oracles.halo import build_halo
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partition import partition

@@ -3,7 +3,7 @@
 All parts lie on one host: every worker has its device's tier, and all share the host's region. Both tiers have the
 same capacity, given as a share of the full coverage: the largest halo, so that every device holds all it reads.
 Rates are those of an epoch between two refreshes, after the first ones. FIFO and LRU are played with inclusive tiers
-and with exclusive ones (`planner/joint_cache/hits.py`): what priority finds more than the exclusive ones is its own,
+and with exclusive ones (`benchmarks/oracles/hits.py`): what priority finds more than the exclusive ones is its own,
 the rest is placement.
 
 `at_once` is what a collective exchange does, and what `on_top_everywhere` is about: that priority is never below. It
@@ -23,12 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import DATASETS
+from benchmarks.oracles.halo import build_halo
+from benchmarks.oracles.hits import Lookups, Placement, Policy, play
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import NpzGraph, RmatGraph
-from gnnplan.planner.joint_cache.hits import Lookups, Placement, Policy, play
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partition import partition
 

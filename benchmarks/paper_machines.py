@@ -163,7 +163,13 @@ def _gain(base: Variant, found: Variant) -> float:
 
 def _job(kind: ModelKind, num_workers: int, **pins) -> Job:
     """A job of the paper's model on all workers; its graph is loaded already, so what it names does not matter."""
-    pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", num_workers=num_workers, **pins)
+    pin = PinnedDecisions(
+        partitioner="metis",
+        op_order="multiply_first",
+        num_workers=num_workers,
+        dependencies="communicate",
+        **pins,
+    )
     model = ModelSpec(kind=kind, num_layers=_NUM_LAYERS, hidden_channels=_HIDDEN)
     return Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, fidelity=pin.needs, pin=pin)
 

@@ -33,7 +33,9 @@ from gnnplan.planner.techniques.pruning.technique import choice_of
 from gnnplan.planner.what_if import one_host
 
 _HIDDEN, _NUM_LAYERS = 256, 3
-_PIN = PinnedDecisions(partitioner="metis", balance="equal", op_order="multiply_first", overlap=False)
+_PIN = PinnedDecisions(
+    partitioner="metis", balance="equal", op_order="multiply_first", overlap=False, dependencies="communicate"
+)
 _DEVICES = (("rtx-3090", "gtx-1660ti"), ("rtx-3090", "rtx-3060", "gtx-1660ti"), ("rtx-3090", "a40", "t4", "gtx-1650"))
 _SOLVING_S = 10.0
 

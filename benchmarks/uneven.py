@@ -3,11 +3,11 @@
 Four emulated hosts with 0.8, 0.4, 0.4 and 0.2 cores, two links of 1 Gbit/s and two of 200 Mbit/s, are profiled
 where they run. Every row (graph and model) is planned in each variant with the same partitioner and the same
 orders of operators, so that a gain is the variant's own, and run in rounds, variant after variant: each axis alone,
-all exact ones, all but one, and all. `removed` has what each axis is worth within all: all against all but it. The
-planner may leave slow hosts a vertex each (`balance` "concentrated"), so the exact speed-up stands beside that with all
-hosts at work, `exact_speedup_all_busy`. The cache of features has an axis of its own on two rows: it keeps what only
-travels where features are aggregated anew in every epoch, which no other variant does, so it is compared with equal
-parts under that order and counts in no mean.
+all exact ones, all but one, and all. All rows of other workers are received: replicas would leave nothing to the other
+axes. `removed` has what each axis is worth within all: all against all but it. The exact speed-up stands beside that
+with all hosts at work, `exact_speedup_all_busy`. The cache of features has an axis of its own on two rows: it keeps
+what only travels where features are aggregated anew in every epoch, which no other variant does, so it is compared with
+equal parts under that order and counts in no mean.
 
 A gain is `undecided`, neither of the right sign nor of the wrong one, where both plans are predicted alike, or where
 the range of measured ratios, widened by their noise, has 1 in it (`_uneven_results.py`); `sign_counts` has how many are

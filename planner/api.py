@@ -27,7 +27,7 @@ from gnnplan.planner.run import prepare_run
 from gnnplan.planner.run import run_plan as run
 from gnnplan.planner.search import make_plan, named
 from gnnplan.planner.search import simulate_plan as simulate
-from gnnplan.planner.strategies.base import OnStep
+from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.weather.fit import fit_weather
 from gnnplan.planner.weather.simulate import simulate_weather
 from gnnplan.profiles.contract import check_writable

@@ -27,7 +27,7 @@ from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.mini_batch import mini_batch_table
 from gnnplan.planner.report.picture import write_picture
-from gnnplan.planner.report.program import cycle_of, program_graph, program_tables
+from gnnplan.planner.report.program import program_graph, program_tables
 from gnnplan.planner.report.tables import (
     calibration_table,
     comparison_table,
@@ -105,7 +105,7 @@ def show(arguments: argparse.Namespace) -> None:
     """`gnnplan show`."""
     _check_writable(arguments.dot)
     shown = Plan.load(arguments.plan)
-    cycle = cycle_of(shown)
+    cycle = shown.cycle.cycle()
     if arguments.dot:
         with replacing(arguments.dot) as temporary:
             temporary.write_text(program_graph(cycle, cycle.order[0]), encoding="utf-8")

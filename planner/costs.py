@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gnnplan.planner.attention_costs import attend_backward, attend_forward
-from gnnplan.planner.shapes import WorkerShape
-from gnnplan.planner.steps import Step
 from gnnplan.profiles.curves import Curve, Estimate
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
@@ -109,81 +106,3 @@ class OperatorCosts:
         if self.profile.device_kind == "cuda":
             return self(transfer, num_rows * width * FLOAT_BYTES)
         return self("gather_rows", num_rows, width)
-
-
-def forward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
-    """Seconds of a step's own computation forward (packing and exchange are tasks of their own)."""
-    n, width = shape.num_local, step.in_width
-    match step.op:
-        case "multiply" | "combine":
-            return total(_product_forward(step, k, shape, cost) for k in range(len(step.weights)))
-        case "aggregate":
-            return total(aggregate_forward_costs(step, shape, cost))
-        case "exchange":
-            return cost.copy((n + shape.num_halo) * width)
-        case "attend":
-            return total(attend_forward(step, shape, cost))
-        case "activate":
-            operator = "dropout_forward" if step.dropout else "activation_forward"
-            return cost(operator, n * step.out_widths[0])
-
-
-def backward_cost(step: Step, shape: WorkerShape, cost: OperatorCosts, *, to_halo: bool = True) -> Estimate | None:
-    """Seconds of a step's own computation backward; None where it has no backward task.
-
-    An aggregation computes its halo's gradients only where they are sent (`to_halo`).
-    """
-    n, width = shape.num_local, step.in_width
-    match step.op:
-        case "multiply" | "combine":
-            return total(_product_backward(step, k, shape, cost) for k in range(len(step.weights)))
-        case "aggregate":
-            if step.constant:
-                return None
-            near, far = aggregate_backward_costs(step, shape, cost)
-            return total([near, far]) if to_halo else near
-        case "exchange":
-            return None
-        case "attend":
-            return total(attend_backward(step, shape, cost))
-        case "activate":
-            if not step.relu:
-                return cost.copy(n * width / 2)  # the bias gradient only reads
-            operator = "dropout_backward" if step.dropout else "activation_backward"
-            return cost(operator, n * step.out_widths[0])
-
-
-def aggregate_forward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts) -> tuple[Estimate, Estimate]:
-    """Seconds of an aggregation's parts over local and over halo rows."""
-    n, width = shape.num_local, step.in_width
-    return cost.spmm(n, shape.local_edges, width, n), cost.spmm(n, shape.remote_edges, width, shape.num_halo)
-
-
-def aggregate_backward_costs(step: Step, shape: WorkerShape, cost: OperatorCosts) -> tuple[Estimate, Estimate]:
-    """Seconds of the gradients at local and at halo rows."""
-    n, width = shape.num_local, step.in_width
-    near = cost.spmm_transposed(n, shape.local_edges, width, n)
-    return near, cost.spmm_transposed(shape.num_halo, shape.remote_edges, width, n)
-
-
-def _product_forward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
-    out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
-    if step.sparse:
-        return cost.spmm_features(shape.num_local, input_entries(step, k, shape), out_width)
-    return cost("matmul_forward", shape.num_local, step.in_width, out_width)
-
-
-def _product_backward(step: Step, k: int, shape: WorkerShape, cost: OperatorCosts) -> Estimate:
-    out_width = step.out_widths[min(k, len(step.out_widths) - 1)]
-    if step.sparse:
-        return cost.spmm_transposed(step.in_width, input_entries(step, k, shape), out_width, shape.num_local)
-    weight = cost("matmul_grad_weight", shape.num_local, step.in_width, out_width)
-    if step.constant:
-        return weight
-    return total([weight, cost("matmul_grad_input", shape.num_local, step.in_width, out_width)])
-
-
-def input_entries(step: Step, k: int, shape: WorkerShape) -> int:
-    """Stored entries of the sparse input of a product: `x` and `x0` are hop 0, `x{h}` is hop h."""
-    name = step.inputs[k if step.op == "combine" else 0]
-    return shape.hop_entries[int(name[1:] or 0)]

@@ -16,7 +16,7 @@ RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch
 _MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["metis", "ranges"]
-Balance = Literal["equal", "speed", "refined", "concentrated"]
+Balance = Literal["equal", "speed", "refined"]
 Prune = Literal["none", "rapa"]
 DependencyMode = Literal["communicate", "cache", "hybrid"]
 Fidelity = Literal["exact", "stale", "approximate"]
@@ -241,9 +241,8 @@ class PinnedDecisions(Contract):
     The rest it never does by itself: `prune`, `refresh_interval` and `partial_reduce` are as pinned, or left alone.
 
     Args:
-        balance: `equal` shares of the graph, by `speed` of the devices alone, `refined` until all
-            workers are predicted to be busy alike, or `concentrated` on the fastest ones, where the others'
-            exchanges cost more than their computing saves.
+        balance: `equal` shares of the graph, by `speed` of the devices alone, or `refined` until all workers are
+            predicted to be busy alike.
         prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
             least (drops aggregation edges: asks for fidelity `approximate`); the planner never chooses it by itself.
         refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
@@ -323,12 +322,6 @@ class Job(Document):
                 f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
                 f'write the line fidelity = "{needs}" above the first [section] of the job'
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_overlap(self) -> Self:
-        if self.pin.overlap and self.model.kind == "gat" and self.training.weather:
-            raise ValueError("gat under training.weather attends to local and halo rows at once: leave out pin.overlap")
         return self
 
     def allows(self, needs: Fidelity) -> bool:

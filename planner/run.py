@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import scipy.sparse as sp
-
-from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.decided import DecidedProgram
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.halo import Halo, build_halo, prune_halo
-from gnnplan.planner.hybrid.staging import write_staged
-from gnnplan.planner.joint_cache.region import is_kept_as_decided
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Partition, Plan, load_partition
 from gnnplan.planner.program.cycle import Cycle
@@ -21,7 +13,6 @@ from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
-from gnnplan.planner.shard import cut_shard
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
@@ -96,44 +87,13 @@ def _fill(folder: Path, plan: Plan, plan_path: Path, graph: Graph | None) -> Non
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
-    """Cuts and writes every worker's share as `worker_{rank}.npz`; where it replicates also `staged_{rank}.npz`.
+    """Cuts and writes every worker's share as `worker_{rank}.npz`.
 
-    Raises `UserError` where the plan's cache or pruning is not that of its partition: rows would be missing.
+    Raises `UserError` where the plan's program is not what its choices make on this graph.
     """
-    if plan.choices:
-        _save_shards(plan, cycle_of(plan, graph, partition), graph, folder)
-        return
-    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, plan.job.model.kind)
-    halo = prune_halo(build_halo(matrix, partition.part, plan.num_workers), partition.pruned)
-    planned = [pruned.num_vertices for pruned in plan.pruned] or [0] * plan.num_workers
-    is_pruned_alike = planned == np.bincount(partition.pruned[0], minlength=plan.num_workers).tolist()
-    if not is_pruned_alike or not is_kept_as_decided(halo, plan.layered.cache, plan.placement.host_of):
-        raise UserError(
-            "the plan keeps or prunes other halo rows than its partition has: it was edited, or made by another "
-            "version; make it again"
-        )
-    if plan.cycle is not None:
-        _write_program_shards(plan, graph, matrix, halo, partition, folder)
-        return
+    cycle = cycle_of(plan, graph, partition)
     for rank in range(plan.num_workers):
-        shard = cut_shard(
-            graph,
-            halo,
-            rank,
-            sparse_features=plan.layered.sparse_features,
-            cache=plan.layered.cache,
-            host_of=plan.placement.host_of,
-        )
-        shard.save(folder / f"worker_{rank}.npz")
-    write_staged(plan, graph, matrix, halo, partition, folder)
-
-
-def _write_program_shards(
-    plan: Plan, graph: Graph, matrix: sp.csr_matrix, halo: Halo, partition: Partition, folder: Path
-) -> None:
-    """Cuts the arrays of a plan's program; `UserError` where its decision makes another program than it has."""
-    decided = DecidedProgram(plan.job, plan.layered, graph, matrix, halo, partition.part, partition.pruned, plan.shapes)
-    _save_shards(plan, _checked(decided.cycle(), plan), graph, folder)
+        cut_program_shard(cycle, graph, rank).save(folder / f"worker_{rank}.npz")
 
 
 def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:
@@ -146,21 +106,13 @@ def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:
     for choice in choices:
         if fault := technique(choice.technique).fault(choice, setting):
             raise UserError(f"the plan's partition: {choice.technique}: {fault}; make the plan again")
-    return _checked(compose_candidate(setting, choices).cycle, plan)
-
-
-def _checked(cycle: Cycle, plan: Plan) -> Cycle:
+    cycle = compose_candidate(setting, choices).cycle
     if CycleDocument.of(cycle) != plan.cycle:
         raise UserError(
             "the plan's program is not what its decisions make on this graph: it was edited, or made by another "
             "version; make the plan again"
         )
     return cycle
-
-
-def _save_shards(plan: Plan, cycle: Cycle, graph: Graph, folder: Path) -> None:
-    for rank in range(plan.num_workers):
-        cut_program_shard(cycle, graph, rank).save(folder / f"worker_{rank}.npz")
 
 
 def _check_devices(plan: Plan) -> None:

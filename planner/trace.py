@@ -24,36 +24,6 @@ class Span(Contract):
     unprofiled: bool = False
 
 
-class Adjusted(Contract):
-    """What one worker decided after an epoch about the rows it makes itself.
-
-    Args:
-        num_cached: dependencies cached from the next epoch on.
-        changed: whether they are others than before.
-        saved_s: seconds an epoch by the rates measured, against communicating everything.
-        bound_s: no choice among what is staged saves more.
-        seconds: that deciding took.
-        agreeing_s: that asking the others took, what time it is or whether they want another split (0 in most epochs);
-            waiting until they answer is in it.
-        set_up_s: that setting up another split took (0 where no worker changed).
-    """
-
-    epoch: int = Field(ge=0)
-    worker: int = Field(ge=0)
-    num_cached: int = Field(ge=0)
-    changed: bool
-    saved_s: float
-    bound_s: float
-    seconds: float = Field(ge=0)
-    agreeing_s: float = Field(default=0.0, ge=0)
-    set_up_s: float = Field(default=0.0, ge=0)
-
-    @property
-    def gap(self) -> float:
-        """Share of the bound that is not saved."""
-        return 1 - self.saved_s / self.bound_s if self.bound_s > 0 else 0.0
-
-
 class Percentiles(Contract):
     """Seconds that half of all epochs are within, and 95%, where tasks fluctuate as they were measured to."""
 
@@ -76,7 +46,6 @@ class Trace(Document):
         losses: of every epoch run (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
-        adjustments: what workers decided between epochs (empty where nothing is decided online).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
             machine where it is largest.
         num_members: workers that took part in each epoch's step, under partial reduce.
@@ -98,7 +67,6 @@ class Trace(Document):
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
-    adjustments: tuple[Adjusted, ...] = ()
     stolen_share: float = 0.0
     num_members: tuple[int, ...] = ()
     oldest: tuple[int, ...] = ()

@@ -32,6 +32,7 @@ class Document(Contract):
 
     KIND: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    MADE_BY: ClassVar[str] = ""
 
     kind: str = ""
     schema_version: int = 1
@@ -57,7 +58,7 @@ class Document(Contract):
         if version != cls.VERSION:
             raise UserError(
                 f"{where}: schema_version is {version!r}, this gnnplan reads {cls.VERSION}; "
-                f"make the {cls.KIND} again with this version"
+                f"make the {cls.KIND} again with this version{f': {cls.MADE_BY}' if cls.MADE_BY else ''}"
             )
         try:
             return cls.model_validate(raw)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.trace import Adjusted, Span, Trace
-from gnnplan.runtime.full_batch import EpochRecord
+from gnnplan.planner.trace import Span, Trace
+from gnnplan.runtime.epoch_record import EpochRecord
 
 UNTIMED_EPOCHS = 2
 """First epochs, in which buffers and code are made: no figure counts them."""
@@ -43,7 +43,6 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         stolen_share=max(entry["stolen_share"] for entry in gathered),
         num_members=tuple(record.num_members for record in firsts) if is_partial else (),
         oldest=tuple(max(r.oldest for r in records.values()) for records in by_epoch) if is_partial else (),
-        adjustments=tuple(Adjusted(**r.adjusted) for of in by_worker for r in of.values() if r.adjusted),
     )
 
 

@@ -18,10 +18,10 @@ from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program.project import Projection, attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.planner.weather.planned import planned_sleeps_s
+from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
-from gnnplan.runtime.full_batch import EpochRecord
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import build_pyg_model
 
@@ -40,7 +40,6 @@ class ProgramTrainer:
     def __init__(
         self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, timeout_s: float = 300.0
     ) -> None:
-        assert plan.cycle is not None
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
         self.sleeps_s = planned_sleeps_s(plan, rank)

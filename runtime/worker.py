@@ -15,11 +15,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from gnnplan.planner.hybrid.staging import Staged
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import ProgramShard
-from gnnplan.planner.shard import Shard
-from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
@@ -27,12 +24,8 @@ from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.launch import emit
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
-from gnnplan.runtime.full_batch import EpochRecord, FullBatchTrainer
-from gnnplan.runtime.host_region import HostRegion
-from gnnplan.runtime.hybrid.trainer import HybridTrainer
+from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
-from gnnplan.runtime.model import WorkerModel
-from gnnplan.runtime.partial.hybrid import PartialHybridTrainer
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
@@ -107,34 +100,13 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
             torch.save(trainer.net.cpu().state_dict(), temporary)
 
 
-def _trainer_of(
-    plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float
-) -> FullBatchTrainer | ProgramTrainer:
-    path = folder / f"worker_{rank}.npz"
-    if plan.cycle is not None and plan.partial is not None:
-        return PartialTrainer(plan, ProgramShard.load(path), rank, device, timeout_s=timeout_s)
-    if plan.cycle is not None:
-        return ProgramTrainer(plan, ProgramShard.load(path), rank, device, timeout_s)
-    return _layered_trainer_of(plan, Shard.load(path), folder, device, timeout_s)
+def _trainer_of(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> ProgramTrainer:
+    shard = ProgramShard.load(folder / f"worker_{rank}.npz")
+    kind = ProgramTrainer if plan.partial is None else PartialTrainer
+    return kind(plan, shard, rank, device, timeout_s=timeout_s)
 
 
-def _layered_trainer_of(
-    plan: Plan, shard: Shard, folder: Path, device: torch.device, timeout_s: float
-) -> FullBatchTrainer:
-    program, decision, sleeps_s = plan.program(), plan.layered, planned_sleeps_s(plan, shard.rank)
-    if decision.dependencies.replicates:
-        staged = Staged.load(folder / f"staged_{shard.rank}.npz")
-        if decision.partial:
-            return PartialHybridTrainer.of_plan(plan, shard, staged, device, timeout_s=timeout_s, sleeps_s=sleeps_s)
-        return HybridTrainer.of_plan(plan, shard, staged, device, sleeps_s)
-    region = HostRegion.open(shard, program, decision.cache, device, timeout_s=timeout_s)
-    model = WorkerModel(plan.job, program, shard, device, decision.cache, region, overlap=decision.overlap)
-    return FullBatchTrainer(model, shard, sleeps_s=sleeps_s)
-
-
-def _run_epochs(
-    trainer: FullBatchTrainer | ProgramTrainer, epochs: int, traced: set[int], rank: int
-) -> list[EpochRecord]:
+def _run_epochs(trainer: ProgramTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
     epoch, said_s = 0, 0.0

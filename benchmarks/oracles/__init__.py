@@ -1,1 +1,1 @@
-"""Slow or exact answers that only benchmarks and tests compare with."""
+"""Slow or exact methods that benchmarks compare with."""

@@ -5,14 +5,13 @@ NeutronCloud, section 5.3 (equation 13's n). A vertex contributes to layer l if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.halo import Halo
 from gnnplan.planner.job import ModelSpec
-from gnnplan.planner.steps import num_hops
+from gnnplan.planner.models.forward import num_levels
 
 
 def contributing_vertices(
@@ -29,42 +28,10 @@ def contributing_vertices(
         train_mask: bool [N].
     """
 
-    def gathered_by(reached: np.ndarray) -> np.ndarray:
-        rows = matrix[np.flatnonzero(reached)]
-        return _marked(rows.indices[rows.data != 0], len(reached))  # TAGCN stores zeros where nothing comes in
-
-    return _counted(owned, gathered_by, train_mask, model)
-
-
-def contributing_with_halo(halo: Halo, train_mask: np.ndarray, model: ModelSpec) -> np.ndarray:
-    """As `contributing_vertices`, over what the workers of a halo gather, pruned edges left out."""
-
-    def gathered_by(reached: np.ndarray) -> np.ndarray:
-        gathered = np.zeros_like(reached)
-        for block in halo.blocks:
-            rows = np.flatnonzero(reached[block.vertices])
-            for columns, matrix in ((block.vertices, block.local[rows]), (block.halo, block.remote[rows])):
-                gathered[columns[matrix.indices[matrix.data != 0]]] = True
-        return gathered
-
-    return _counted([block.vertices for block in halo.blocks], gathered_by, train_mask, model)
-
-
-def _counted(
-    owned: Sequence[np.ndarray],
-    gathered_by: Callable[[np.ndarray], np.ndarray],
-    train_mask: np.ndarray,
-    model: ModelSpec,
-) -> np.ndarray:
-    reached, counts = train_mask.copy(), []
+    reached, counts, num_hops = train_mask.copy(), [], num_levels(model) // model.num_layers
     for _ in range(model.num_layers):
         counts.append([int(reached[vertices].sum()) for vertices in owned])
-        for _ in range(num_hops(model)):
-            reached = reached | gathered_by(reached)
+        for _ in range(num_hops):
+            rows = matrix[np.flatnonzero(reached)]
+            reached[rows.indices[rows.data != 0]] = True  # TAGCN stores zeros where nothing comes in
     return np.array(counts[::-1], dtype=np.int64)
-
-
-def _marked(vertices: np.ndarray, num_nodes: int) -> np.ndarray:
-    marked = np.zeros(num_nodes, bool)
-    marked[vertices] = True
-    return marked

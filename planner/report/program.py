@@ -12,22 +12,11 @@ from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.report.units import seconds
-from gnnplan.profiles.errors import UserError
-
-
-def cycle_of(plan: Plan) -> Cycle:
-    """The programs of a plan; `UserError` where it has none."""
-    if plan.cycle is None:
-        raise UserError(
-            f"{plan.job.name}: this plan has no explicit program yet: regions beside pruning are still lowered "
-            f"layer by layer"
-        )
-    return plan.cycle.cycle()
 
 
 def program_tables(plan: Plan) -> Group:
     """Which program each epoch plays, then a table of each: its tasks in order, their results and predicted seconds."""
-    cycle = cycle_of(plan)
+    cycle = plan.cycle.cycle()
     names = sorted(cycle.programs, key=lambda name: (name != SETUP, name not in cycle.order))
     return Group(Text(_order(cycle)), *(_table(plan, cycle, name) for name in names))
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import log
-from statistics import median
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
-from gnnplan.planner.plan import FullBatchDecision, Plan, WorkerLoad
+from gnnplan.planner.plan import Plan, WorkerLoad
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.session import changes_since_profiled
 from gnnplan.planner.techniques.registry import technique
@@ -85,7 +84,7 @@ def plan_table(plan: Plan) -> RenderableType:
     )
     model = plan.job.model
     head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
-    for row in _chosen_rows(plan) if plan.choices else _decided_rows(plan):
+    for row in _technique_rows(plan):
         head.add_row(*row)
     head.add_row(
         "epoch",
@@ -103,82 +102,13 @@ def plan_table(plan: Plan) -> RenderableType:
     return Group(head, _workers_table(plan), _considered_table(plan))
 
 
-def _chosen_rows(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What a plan of choices does, a sentence a technique."""
+def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What a plan does, a sentence a technique."""
     yield "plan", f"{plan.num_workers} worker(s), fidelity {plan.fidelity}"
     for number, chosen in enumerate(plan.choices):
         yield "" if number else "techniques", technique(chosen.technique).words(chosen.choice().decision)
     if layouts := plan.region_layouts():
         yield "regions", ", ".join(f"{host} {size(layout.num_bytes)}" for host, layout in layouts.items())
-
-
-def _decided_rows(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What a plan does that was decided layer by layer."""
-    decision = plan.layered
-    yield (
-        "plan",
-        f"{plan.num_workers} worker(s), {decision.partitioner} partition, {_share_words(decision)}, "
-        f"{'sparse' if decision.sparse_features else 'dense'} features, "
-        f"{'exchanges overlapped, ' if decision.overlap else ''}fidelity {plan.fidelity}",
-    )
-    if plan.pruned:
-        yield "pruned", _pruned_words(plan)
-    yield "layers", "; ".join(_layer_words(i, d) for i, d in enumerate(decision.layers))
-    if decision.cache.keeps_any:
-        yield "cache", _cache_words(plan)
-    if decision.dependencies.replicates:
-        yield "dependencies", _dependency_words(plan)
-    if decision.partial is not None:
-        yield "partial", _partial_words(plan)
-
-
-def _pruned_words(plan: Plan) -> str:
-    num_vertices, num_edges = (sum(getattr(p, key) for p in plan.pruned) for key in ("num_vertices", "num_edges"))
-    share = num_edges / (num_edges + sum(shape.num_edges for shape in plan.shapes))
-    return f"{num_vertices:,} halo vertices, {share:.2%} of the aggregation's edges; accuracy was not tried"
-
-
-def _share_words(decision: FullBatchDecision) -> str:
-    shares = decision.target_weights
-    if decision.balance == "concentrated":
-        return f"shares concentrated on {sum(map(bool, shares))} of {len(shares)} workers"
-    return "shares by speed" if decision.balance == "speed" else f"{decision.balance} shares"
-
-
-def _layer_words(layer: int, decision) -> str:
-    if decision.precompute:
-        return f"{layer}: AX once, before training"
-    return f"{layer}: " + ("A(XW)" if decision.op_order == "multiply_first" else "(AX)W")
-
-
-def _cache_words(plan: Plan) -> str:
-    cache = plan.layered.cache
-    num_halo = sum(shape.num_halo for shape in plan.shapes)
-    kept = (num_halo - sum(map(sum, cache.fresh_counts))) / num_halo
-    what = f"refreshed every {cache.refresh_interval} epochs" if cache.is_stale else "input features sent once"
-    pays = "" if cache.break_even_share is None else f"; pays from {cache.break_even_share:.0%}"
-    return f"{kept:.0%} of the halo rows kept, {what}{pays}{_region_words(plan)}"
-
-
-def _region_words(plan: Plan) -> str:
-    layouts = plan.region_layouts()
-    if not layouts:
-        return ""
-    num_halo, on_devices = sum(shape.num_halo for shape in plan.shapes), sum(plan.layered.cache.num_rows)
-    regions = ", ".join(f"{name} {size(layout.num_bytes)}" for name, layout in layouts.items())
-    return f"; {on_devices / num_halo:.0%} on devices, the others where a host's workers share them: {regions}"
-
-
-def _partial_words(plan: Plan) -> str:
-    partial = plan.layered.partial
-    assert partial is not None
-    if not partial.is_stale:
-        return "all wait for all: max_staleness is 0"
-    return (
-        f"peers are waited for until {1 + partial.alpha:g} times the usual, {partial.min_group} of {plan.num_workers} "
-        f"workers may step, nothing is older than {partial.max_staleness} epochs; all wait for all in the last "
-        f"{partial.closing_epochs}"
-    )
 
 
 def _weather_words(plan: Plan) -> str:
@@ -187,18 +117,6 @@ def _weather_words(plan: Plan) -> str:
     return (
         f"mean epoch {seconds(weather.mean_epoch_s)}, one in twenty above {seconds(weather.p95_epoch_s)}; "
         f"{seconds(max(weather.delay_s, 0.0))} of the mean are delay, {weather.mean_members:.2g} workers a step"
-    )
-
-
-def _dependency_words(plan: Plan) -> str:
-    decided = plan.layered.dependencies
-    saved_s, bound_s = (sum(getattr(worker, key) for worker in decided.workers) for key in ("saved_s", "bound_s"))
-    gap = f", gap {1 - saved_s / bound_s:.0%}" if bound_s > 0 else ""
-    num_staged = sum(worker.num_staged for worker in decided.workers)
-    online = f"; decided again between epochs among {num_staged:,}" if decided.adjust == "online" else ""
-    return (
-        f"{decided.num_cached:,} of {decided.num_dependencies:,} cached, saving {seconds(saved_s)} of work and rows an "
-        f"epoch, at most {seconds(bound_s)}{gap}{online}"
     )
 
 
@@ -242,21 +160,7 @@ def trace_table(trace: Trace) -> RenderableType:
     for category in ("compute", "communicate", "host"):
         value = trace.category_s(category)
         table.add_row(category, seconds(value), f"{value / trace.median_epoch_s:.0%}")
-    if trace.adjustments:
-        table.caption = _adjustment_words(trace)
     return table
-
-
-def _adjustment_words(trace: Trace) -> str:
-    """How often workers changed what they cache, what deciding took, and the gaps of the last decisions."""
-    num_changes = len({adjusted.epoch for adjusted in trace.adjustments if adjusted.changed})
-    last = [adjusted for adjusted in trace.adjustments if adjusted.epoch == trace.adjustments[-1].epoch]
-    taken_s = median(adjusted.seconds for adjusted in trace.adjustments)
-    gaps = ", ".join(f"{adjusted.gap:.0%}" for adjusted in last)
-    return (
-        f"what is cached changed after {num_changes} of {len({a.epoch for a in trace.adjustments})} epochs; deciding "
-        f"took {seconds(taken_s)} (median); gaps of the last decisions: {gaps}"
-    )
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:

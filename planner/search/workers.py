@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
@@ -24,7 +24,20 @@ def subsets(placement: Placement, rates_s: Sequence[float]) -> list[tuple[int, .
     groups = _groups(placement)
     if prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
         return _of_fastest(groups, rates_s)
-    return sorted(_counted(groups), key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks))
+    in_order = sorted(_counted(groups), key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks))
+    distinct: dict[frozenset, tuple[int, ...]] = {}
+    for ranks in in_order:
+        distinct.setdefault(_shape(placement, ranks), ranks)
+    return list(distinct.values())
+
+
+def _shape(placement: Placement, ranks: Sequence[int]) -> frozenset:
+    """Equal for workers that are alike, host by host: how many hosts have how many of each kind."""
+    of_host: dict[int, Counter] = defaultdict(Counter)
+    for rank in ranks:
+        worker = placement.workers[rank]
+        of_host[worker.host_index][_kind(worker)] += 1
+    return frozenset(Counter(frozenset(kinds.items()) for kinds in of_host.values()).items())
 
 
 def _counted(groups: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:

@@ -21,13 +21,12 @@ def fit_weather(trace: Trace) -> MarkovWeather:
     A worker's processor is judged by the seconds of its compute tasks; of the links, that one is taken to be slow
     at which an epoch's slow exchanges ended last, for all that exchange with it are held up too.
 
-    Raises `UserError` where fewer than 20 epochs on end were traced, or workers were missing from epochs or changed the
-    rows that they make.
+    Raises `UserError` where fewer than 20 epochs on end were traced, or workers were missing from epochs.
     """
-    if trace.num_members or trace.adjustments:
+    if trace.num_members:
         raise UserError(
-            "weather is fitted from epochs that are all alike, with all workers; leave out pin.partial_reduce and "
-            "pin.adjust and run the plan again"
+            "weather is fitted from epochs that are all alike, with all workers; leave out pin.partial_reduce and run "
+            "the plan again"
         )
     epochs = sorted({span.epoch for span in trace.spans})
     if trace.origin != "measured" or len(epochs) < LEAST_EPOCHS or epochs[-1] - epochs[0] != len(epochs) - 1:

@@ -14,9 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gnnplan.planner.steps import Program, Step
 from gnnplan.profiles.roll_call import LostWorkerError
-from gnnplan.runtime.comm import HaloExchanger
 from gnnplan.runtime.partial.mesh import Mesh, Message
 
 _FLOAT_BYTES = 4
@@ -53,18 +51,6 @@ class Slot:
     send_counts: Sequence[int]
     width: int
     max_staleness: int = sys.maxsize
-
-
-def slots_of(program: Program, exchanger_of: Callable[[Step], HaloExchanger]) -> list[Slot]:
-    """The exchanges of an epoch; backward the counts change places, and constants have no gradients."""
-    slots = []
-    for step in program.steps:
-        if step.op in ("aggregate", "exchange"):
-            own = exchanger_of(step)
-            slots.append(Slot(f"{step.name}/forward", own.recv_counts, own.send_counts, step.in_width))
-            if not step.constant:
-                slots.append(Slot(f"{step.name}/backward", own.send_counts, own.recv_counts, step.in_width))
-    return slots
 
 
 class Arrival(NamedTuple):

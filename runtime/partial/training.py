@@ -10,8 +10,8 @@ from torch import Tensor
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program_shard import ProgramShard
+from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.full_batch import EpochRecord
 from gnnplan.runtime.partial.averaging import WeightMean
 from gnnplan.runtime.partial.cut_off import naming_who_is_cut_off
 from gnnplan.runtime.partial.party import Party, group_sum

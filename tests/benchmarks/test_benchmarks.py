@@ -172,19 +172,6 @@ def test_quick_hit_rate_has_priority_on_top(benchmark):
         assert row["share_of_coverage"] <= 0.1 or row["overlap"] >= max(row["fifo"], row["lru"])
 
 
-def test_quick_adjustment_is_judged_by_its_bound(benchmark):
-    """What is planned is no worse than what is chosen online, and no gap is negative or above what is printed."""
-    result = benchmark("adjustment", "--quick")
-    assert len(result["growth"]) == len(result["quality"]) == 4
-    assert all(row["adjust_s"] > 0 for row in result["growth"])
-    for row in result["quality"]:
-        assert 0 <= row["decided_gap"] <= row["online_gap"] + 1e-12
-        assert row["online_gap"] <= row["online_printed_gap"] + 1e-12
-        assert row["decided_gap"] <= row["shares_gap"] + 1e-12
-        assert 0 < row["saved_share"] < 1
-    assert result["worst_decided_gap"] < 0.05
-
-
 def test_quick_paper_machines_stand_beside_the_paper(benchmark):
     """Every group has both sides' speed-ups; pruning never leaves the devices less even; equal devices gain nothing."""
     result = benchmark("paper_machines", "--quick")
@@ -236,10 +223,10 @@ def test_quick_fluctuation_runs_in_weather(benchmark):
         "links and processors",
         base["variant"],
     )
-    assert [variant["variant"] for variant in weather["variants"]] == ["all communicated", "hybrid, online"]
+    assert [variant["variant"] for variant in weather["variants"]] == ["all communicated", "hybrid, partial reduce"]
     assert base["least_cut"] == 1.0
-    assert result["delay_cut_adjustment"] == pytest.approx(ours["least_cut"])
-    assert result["delay_cut_total"] is result["worst_accuracy_gap_pct"] is None
+    assert result["delay_cut_total"] == pytest.approx(ours["least_cut"])
+    assert result["delay_cut_partial"] is result["worst_accuracy_gap_pct"] is None
     for variant in (base, ours):
         assert variant["counted"] == variant["epochs"] - 3
         assert min(variant["calm_epoch_s"], variant["mean_epoch_s"], variant["simulated_p95_epoch_s"]) > 0

@@ -11,7 +11,6 @@ from timed_traces import measured
 
 from benchmarks import _fluctuation_accuracy as accuracy
 from benchmarks import _results, fluctuation
-from benchmarks._fluctuation_costs import deciding_share
 from benchmarks._fluctuation_results import cut_of_sums, cuts, errors, mean_cut
 from benchmarks._fluctuation_runs import counted_s, measured_lengths_s, simulated_lengths_s, with_training
 from benchmarks._fluctuation_settings import FULL, RunWeather, drawn_weather, row_of, told_weather, weathers_of
@@ -19,7 +18,6 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.search import make_plan
-from gnnplan.planner.trace import Adjusted
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.planner.weather.sleeps import sleeps_s
 
@@ -54,7 +52,7 @@ def test_a_plan_for_another_training_is_the_one_that_would_be_made():
     """Its program has the seed; length and weather are in none."""
     changes = {"epochs": 30, "seed": 5, "weather": SLEEPS}
     made, changed = planned(**changes), with_training(planned(epochs=10), **changes)
-    assert (changed.job, changed.cycle, changed.decision) == (made.job, made.cycle, made.decision)
+    assert (changed.job, changed.cycle, changed.choices) == (made.job, made.cycle, made.choices)
     assert changed.cycle is not None
     with pytest.raises(AssertionError, match="made anew for other learning_rate"):
         with_training(made, learning_rate=1.0)
@@ -151,28 +149,13 @@ def test_all_variants_of_a_row_meet_the_same_weathers():
     assert changes.until_s == 6.0 + FULL.window_s
 
 
-def test_deciding_is_the_slowest_workers_with_what_it_asks_the_others():
-    """Of each epoch, over all epochs' seconds."""
-    decided = {"num_cached": 0, "changed": False, "saved_s": 0.0, "bound_s": 0.0}
-    rows = ((2, 0, 0.1, 0.2), (2, 1, 0.2, 0.0), (3, 0, 0.1, 0.0))
-    adjustments = tuple(
-        Adjusted(epoch=epoch, worker=worker, seconds=seconds, agreeing_s=agreeing_s, **decided)
-        for epoch, worker, seconds, agreeing_s in rows
-    )
-    trace = measured((2.0, 3.0)).model_copy(update={"adjustments": adjustments})
-    assert deciding_share(trace, np.array([1.0, 3.0])) == pytest.approx((0.3 + 0.1) / 4)
-
-
-def test_errors_of_those_that_adjust_stand_apart():
-    """They are simulated as if they did not."""
-    variants = [
-        {"mean_error": error, "p95_error": 2 * error, "is_simulated_as_run": as_run}
-        for error, as_run in ((-0.1, True), (0.05, True), (0.4, False))
-    ]
+def test_errors_are_the_worst_and_the_median_in_either_direction():
+    """None where nothing ran."""
+    variants = [{"mean_error": error, "p95_error": 2 * error} for error in (-0.1, 0.05, 0.02)]
     found = errors([{"variants": variants}])
     assert found["worst_simulated_mean_error"] == 0.1
-    assert found["worst_simulated_p95_error_of_adjusting"] == 0.8
-    assert errors([{"variants": variants[:2]}])["worst_simulated_mean_error_of_adjusting"] is None
+    assert found["median_simulated_p95_error"] == 0.1
+    assert errors([])["worst_simulated_mean_error"] is None
 
 
 def known(row):
@@ -180,7 +163,6 @@ def known(row):
     return {
         "row": row.name,
         "settings": FULL.fingerprint(row),
-        "preprocessing_share": 0.01,
         "weathers": [],
     }
 

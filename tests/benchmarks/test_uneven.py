@@ -44,11 +44,9 @@ def timed(name, predicted_s, rounds_s, sent_bytes=(8, 4)):
     plan = FakePlan(
         name=name,
         prediction=SimpleNamespace(epoch_s=predicted_s, workers=loads),
-        choices=(),
-        layered=SimpleNamespace(target_weights=(0.5, 0.5), balance="equal", overlap=False),
+        choices=(SimpleNamespace(technique="halo_exchange", decision={"shares": (0.5, 0.5), "balance": "equal"}),),
         is_stale=False,
         fidelity="exact",
-        pruned=(),
         job=SimpleNamespace(training=SimpleNamespace(epochs=6)),
     )
     return Timed(plan, tuple(measured((s,) * 4, sent_bytes) for s in rounds_s), (0.01, 0.03))

@@ -59,15 +59,12 @@ def edited(raw, technique, **decision):
 @pytest.mark.parametrize(
     ("edit", "wanted"),
     [
-        (lambda raw: raw.update(choices=[]), "either choices or a decision"),
-        (lambda raw: raw.update(cycle=None), "a plan of choices has a program"),
         (lambda raw: raw["choices"].pop(), "joint_cache|no technique says|needs"),
         (lambda raw: raw["choices"].append(raw["choices"][0]), "chosen 2 times"),
         (lambda raw: raw["choices"].append({"technique": "magic"}), "'magic' is not known"),
         (lambda raw: edited(raw, "joint_cache", interval=0), "joint_cache: "),
         (lambda raw: edited(raw, "joint_cache", surprise=1), "joint_cache: "),
         (lambda raw: raw["job"].update(fidelity="exact"), "fidelity"),
-        (lambda raw: raw.update(send_counts=[[0, 1], [1, 0]]), "decided layer by layer"),
         (lambda raw: raw["prediction"]["workers"].pop(), "prediction.workers must have 2 workers"),
     ],
 )
@@ -101,7 +98,7 @@ def test_an_edited_document_is_one_line(made, tmp_path, edit, wanted):
 def test_edited_arrays_make_no_shards(made, tmp_path, name, change, wanted):
     """Also where whoever edited them wrote their digest into the plan."""
     plan, partition, _ = made
-    other = Partition.chosen_of({**partition.chosen, name: change(partition.chosen[name])})
+    other = Partition({**partition.chosen, name: change(partition.chosen[name])})
     plan = plan.model_copy(update={"partition_sha256": other.digest()})
     save_plan(plan, other, tmp_path / "plan.json")
     loaded = load_partition(plan, tmp_path / "plan.json")
@@ -112,7 +109,7 @@ def test_edited_arrays_make_no_shards(made, tmp_path, name, change, wanted):
 def test_arrays_of_another_plan_are_refused(made, tmp_path):
     """By their digest; by their names where that was edited too."""
     plan, partition, _ = made
-    fewer = Partition.chosen_of({name: a for name, a in partition.chosen.items() if "joint" not in name})
+    fewer = Partition({name: a for name, a in partition.chosen.items() if "joint" not in name})
     save_plan(plan, fewer, tmp_path / "plan.json")
     with pytest.raises(UserError, match="not the partition this plan was made with"):
         load_partition(plan, tmp_path / "plan.json")

@@ -234,7 +234,7 @@ def test_folder_instead_of_a_file_is_one_line(argv, folder, capsys):
         ({"schema_version": 3}, "schema_version is 3"),
         ({"kind": "job"}, "this is a 'job' file, a 'plan' file is needed"),
         ({"extra": 1}, "extra: unknown key"),
-        ({"choices": []}, "either choices or a decision"),
+        ({"choices": []}, "choices: "),
     ],
 )
 def test_bad_plan_is_one_line(verb, change, wanted, planned, capsys):

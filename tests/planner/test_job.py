@@ -119,17 +119,11 @@ MISTAKES = {
     "fidelity": (f"fidelity = 'bitwise'\n{GRAPH}", "fidelity"),
     "pinned order": (f"{GRAPH}[pin]\nop_order = 'sideways'\n", "pin.op_order"),
     "pinned workers": (f"{GRAPH}[pin]\nnum_workers = 0\n", "pin.num_workers"),
-    "overlapped attention under weather": (
-        f"{GRAPH}[model]\nkind = 'gat'\n[pin]\noverlap = true\n[training.weather]\nkind = 'sleep'\n",
-        "attends to local and halo rows at once: leave out pin.overlap",
-    ),
     "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", 'write the line fidelity = "approximate"'),
     "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
-    "two ways to reuse": (
-        f"fidelity = 'approximate'\n{GRAPH}[pin]\nprune = 'rapa'\nrefresh_interval = 2\n[pin.partial_reduce]\n",
-        "do not go together beside pin.prune",
-    ),
+    "a pin of before": (f"{GRAPH}[pin]\nadjust = 'online'\n", "pin.adjust: unknown key"),
+    "unknown shares": (f"{GRAPH}[pin]\nbalance = 'concentrated'\n", "pin.balance"),
     "impatient": (f"{GRAPH}[pin.partial_reduce]\nalpha = -0.1\n", "pin.partial_reduce.alpha"),
     "unknown weather": (f"{GRAPH}[training.weather]\nkind = 'hail'\n", "training.weather"),
     "weather of mini-batches": (

@@ -9,12 +9,10 @@ import pytest
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
-from gnnplan.planner.plan import GraphFacts, Partition, Plan, load_partition, save_plan
-from gnnplan.planner.search import named, simulate_plan
-from gnnplan.planner.search.make import make_plan as make_chosen_plan
+from gnnplan.planner.plan import GraphFacts, Plan, load_partition, save_plan
+from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
-from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, num_features=10)
 GRAPH = generate_sbm(SPEC)
@@ -24,7 +22,8 @@ GRAPH = generate_sbm(SPEC)
 def made():
     """A plan for two workers and its partition."""
     cluster = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=2),)),))
-    return make_plan(Job(graph=SPEC, model=ModelSpec(hidden_channels=16)), cluster, GRAPH)
+    pin = PinnedDecisions(num_workers=2, dependencies="communicate")
+    return make_plan(Job(graph=SPEC, model=ModelSpec(hidden_channels=16), pin=pin), cluster, GRAPH)
 
 
 @pytest.fixture
@@ -42,11 +41,13 @@ def saved_pruned(tmp_path):
         HostSpec(name=f"h{rate}", devices=(DeviceSpec(catalog="t4"),), link=Link(bytes_per_s=rate))
         for rate in (1e8, 1e6)
     ]
-    pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="ranges", num_workers=2)
+    pin = PinnedDecisions(
+        prune="rapa", balance="equal", partitioner="ranges", num_workers=2, dependencies="communicate"
+    )
     job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="approximate", pin=pin)
     path = tmp_path / "plan.json"
     graph = replace(GRAPH, edge_index=GRAPH.edge_index[:, GRAPH.edge_index[0] < GRAPH.edge_index[1]])
-    plan, partition = make_chosen_plan(job, Cluster(hosts=tuple(hosts)), graph)
+    plan, partition = make_plan(job, Cluster(hosts=tuple(hosts)), graph)
     return save_plan(named(plan, path), partition, path)
 
 
@@ -67,7 +68,7 @@ def test_save_and_load_round_trip(made, saved):
     read = load_partition(loaded, saved)
     np.testing.assert_array_equal(read.part, partition.part)
     assert read.part.dtype == np.int32
-    assert not read.pruned.size
+    assert read.chosen.keys() == partition.chosen.keys()
 
 
 def test_only_plan_and_partition_are_written(saved):
@@ -115,7 +116,7 @@ def test_another_graph_is_a_user_error(made, change):
 
 def other_partition(path, part):
     """Another partition in place of the plan's."""
-    np.savez(path, part=part)
+    np.savez(path, **{"halo_exchange/part": part})
 
 
 DAMAGE = {
@@ -124,8 +125,8 @@ DAMAGE = {
     "cut short": (lambda path: path.write_bytes(path.read_bytes()[:-30]), "not a partition file"),
     "text": (lambda path: path.write_text("part"), "not a partition file"),
     "flipped": (lambda path: path.write_bytes(bytes(b ^ 0xFF for b in path.read_bytes())), "not a partition file"),
-    "other key": (lambda path: np.savez(path, parts=np.zeros(80, np.int32)), "not a partition file"),
-    "pickled": (lambda path: np.savez(path, part=np.array([{}], dtype=object)), "not a partition file"),
+    "other key": (lambda path: np.savez(path, part=np.zeros(80, np.int32)), "not the partition this plan"),
+    "pickled": (lambda path: other_partition(path, np.array([{}], dtype=object)), "not a partition file"),
     "a bare array": (lambda path: np.save(path.open("wb"), np.zeros(80, np.int32)), "not a partition file"),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), "cannot be read as a partition file"),
     "other size": (lambda path: other_partition(path, np.zeros(79, np.int32)), "not the partition this plan"),
@@ -155,14 +156,6 @@ def test_flipped_bytes_inside_the_array_are_found(saved):
     assert str(path) in fault(load_partition, Plan.load(saved), saved)
 
 
-def test_digest_depends_on_owners_and_pruned_pairs_alone():
-    """Not on the integer type or the memory layout."""
-    part = np.arange(12) % 3
-    assert Partition(part).digest() == Partition(part.astype(np.int32)[::-1][::-1]).digest()
-    assert Partition(part).digest() != Partition((part + 1) % 3).digest()
-    assert Partition(part).digest() != Partition(part, np.array([[0], [1]])).digest()
-
-
 def at(raw, *keys):
     """The value deep in a decoded document."""
     for key in keys:
@@ -170,66 +163,23 @@ def at(raw, *keys):
     return raw
 
 
-def partial_of(**changes):
-    """Partial reduce as a plan of two workers and two layers may have it."""
-    return {"min_group": 2, "contributing": [[1, 1], [1, 1]]} | changes
-
-
-def pin_partial(raw, **changes):
-    """Pins partial reduce in a decoded plan, and decides it otherwise than it may be."""
-    at(raw, "job", "pin").update(partial_reduce={})
-    at(raw, "job").update(fidelity="stale")
-    at(raw, "decision").update(partial=partial_of(**changes))
-
-
 EDITS = {
-    "other version": (lambda raw: raw.update(schema_version=2), "schema_version is 2"),
+    "other version": (
+        lambda raw: raw.update(schema_version=1),
+        "version: gnnplan plan JOB CLUSTER -o PLAN",
+    ),
     "no version": (lambda raw: raw.pop("schema_version"), "schema_version is missing"),
     "other kind": (lambda raw: raw.update(kind="trace"), "this is a 'trace' file, a 'plan' file is needed"),
     "unknown key": (lambda raw: raw.update(foo=1), "foo: unknown key"),
-    "deep unknown key": (lambda raw: at(raw, "decision").update(foo=1), "decision.foo: unknown key"),
-    "missing key": (lambda raw: raw.pop("decision"), "either choices or a decision"),
-    "unknown strategy": (lambda raw: at(raw, "decision").update(strategy="magic"), "decision.strategy"),
+    "of an older version": (lambda raw: raw.update(decision={}), "decision: unknown key"),
+    "missing key": (lambda raw: raw.pop("cycle"), "cycle: "),
+    "no choices": (lambda raw: raw.update(choices=[]), "choices: "),
     "no workers": (lambda raw: at(raw, "placement").update(workers=[]), "prediction.workers must have 0 workers"),
-    "one shape": (lambda raw: raw["shapes"].pop(), "must each have 2 workers"),
-    "no shapes": (lambda raw: raw.update(shapes=[]), "shapes, send_counts and"),
-    "a row missing": (lambda raw: raw["send_counts"].pop(), "must each have 2 workers"),
-    "a count missing": (lambda raw: raw["send_counts"][1].pop(), "must each have 2 workers"),
     "a load missing": (lambda raw: at(raw, "prediction", "workers").pop(), "prediction.workers must have 2 workers"),
-    "a layer missing": (lambda raw: at(raw, "decision", "layers").pop(), "decision.layers must have 2 layers"),
-    "a layer more": (lambda raw: at(raw, "job", "model").update(num_layers=1), "decision.layers must have 1 layers"),
     "profile missing": (lambda raw: at(raw, "placement").update(profiles={}), "placement.profiles lacks t4@"),
-    "cache of other workers": (
-        lambda raw: at(raw, "decision", "cache").update(num_rows=[1]),
-        "decision.cache: num_rows and fresh_counts must each have 2 workers",
-    ),
-    "cache of rows nobody receives": (
-        lambda raw: at(raw, "decision", "cache").update(num_rows=[1, 1], fresh_counts=raw["send_counts"]),
-        "decision.cache: send_counts less fresh_counts must be the num_rows",
-    ),
-    "no interval": (
-        lambda raw: at(raw, "decision", "cache").update(refresh_interval=0),
-        "decision.cache.refresh_interval",
-    ),
-    "partial reduce not pinned": (
-        lambda raw: (at(raw, "decision").update(partial=partial_of()), at(raw, "job").update(fidelity="stale")),
-        "decision.partial: the job does not pin partial_reduce",
-    ),
-    "contributing vertices of another model": (
-        lambda raw: pin_partial(raw, contributing=[[1, 1]]),
-        "decision.partial: contributing must have a row a layer, of 2 workers",
-    ),
-    "groups of more than there are": (
-        lambda raw: pin_partial(raw, min_group=3),
-        "decision.partial: min_group is 3, and there are 2 workers",
-    ),
-    "overlap beside partial reduce": (
-        lambda raw: (pin_partial(raw), at(raw, "decision").update(overlap=True)),
-        "decision.overlap: partial reduce waits for each exchange",
-    ),
     "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),
     "negative bytes": (lambda raw: at(raw, "prediction", "workers", 0).update(peak_bytes=-1), "peak_bytes"),
-    "text for a number": (lambda raw: at(raw, "shapes", 0).update(num_local="many"), "shapes.0.num_local"),
+    "text for a number": (lambda raw: at(raw, "graph").update(num_nodes="many"), "graph.num_nodes"),
 }
 
 
@@ -260,13 +210,6 @@ def test_facts_are_the_graphs():
     assert facts.fingerprint == GRAPH.fingerprint
 
 
-def test_program_is_built_from_the_plan_alone(made):
-    """Widths, orders and feature format stand in the plan."""
-    program = made[0].program()
-    assert program.weight_shapes["convs.0.lin.weight"] == (16, 10)
-    assert program.weight_shapes["convs.1.lin.weight"] == (3, 16)
-
-
 def test_a_failed_write_leaves_nothing(made, tmp_path):
     """Where the plan cannot be written there is neither plan nor partition nor temporary file."""
     (tmp_path / "file").write_text("")
@@ -274,13 +217,6 @@ def test_a_failed_write_leaves_nothing(made, tmp_path):
     plan, partition = made
     assert "cannot be written" in fault(save_plan, named(plan, path), partition, path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-
-
-def test_exact_plans_say_so(made):
-    """No pruned pair, none in the file, and `exact`."""
-    plan, partition = made
-    assert (plan.fidelity, plan.pruned, plan.layered.prune) == ("exact", (), "none")
-    assert not partition.pruned.size
 
 
 def test_pruned_plans_say_what_they_prune(saved_pruned):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.oracles.halo import build_halo
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.profiles.errors import NoPlanFitsError, UserError

@@ -43,7 +43,9 @@ def job_of(kind, **changes):
         graph=changes.pop("graph", GRAPH),
         model=ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2, **changes),
         training=TrainingSpec(epochs=EPOCHS, seed=2),
-        pin=PinnedDecisions(num_workers=2, op_order="multiply_first", precompute=False, balance="speed"),
+        pin=PinnedDecisions(
+            dependencies="communicate", num_workers=2, op_order="multiply_first", precompute=False, balance="speed"
+        ),
     )
 
 
@@ -138,7 +140,7 @@ def stale(cluster, tmp_path_factory):
     """A plan that refreshes every third epoch; its two traces. (`benchmarks programs` keeps a part of the rows.)"""
     folder = tmp_path_factory.mktemp("stale")
     slow = cluster.model_copy(update={"device_link": Link(bytes_per_s=1e6)})
-    pin = PinnedDecisions(num_workers=2, refresh_interval=3, balance="speed")
+    pin = PinnedDecisions(dependencies="communicate", num_workers=2, refresh_interval=3, balance="speed")
     job = job_of("gcn").model_copy(update={"fidelity": "stale", "pin": pin})
     plan = api.plan(job, slow, folder / "plan.json")
     with warm.runs():

@@ -37,7 +37,9 @@ def cluster(tmp_path_factory):
 
 def planned(cluster, folder, weather, **pins):
     """A plan of a GCN in a folder."""
-    pin = PinnedDecisions(op_order="multiply_first", precompute=False, balance="speed", **pins)
+    pin = PinnedDecisions(
+        dependencies="communicate", op_order="multiply_first", precompute=False, balance="speed", **pins
+    )
     training = TrainingSpec(epochs=EPOCHS, weather=weather, traced_epochs=EPOCHS)
     job = Job(graph=GRAPH, model=ModelSpec(hidden_channels=8), training=training, fidelity="stale", pin=pin)
     return api.plan(job, cluster, folder / "plan.json")

@@ -16,7 +16,7 @@ from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
 from gnnplan.runtime.reference import build_pyg_model, train_reference
 from tests import warm
-from tests.runtime.test_host_region import no_region_is_left
+from tests.runtime.regions import no_region_is_left
 
 pytestmark = pytest.mark.distributed
 
@@ -36,7 +36,9 @@ def cluster(tmp_path_factory):
 
 
 def job_of(kind, interval):
-    pin = PinnedDecisions(num_workers=2, refresh_interval=interval, balance="speed", feature_cache=False)
+    pin = PinnedDecisions(
+        dependencies="communicate", num_workers=2, refresh_interval=interval, balance="speed", feature_cache=False
+    )
     return Job(
         graph=GRAPH,
         model=ModelSpec(kind=kind, num_layers=2, hidden_channels=8, heads=2, num_hops=2),

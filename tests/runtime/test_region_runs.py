@@ -15,7 +15,7 @@ from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.machine import Link
 from gnnplan.runtime.execution.peers import REGION_NAME
-from tests.runtime.test_host_region import no_region_is_left
+from tests.runtime.regions import no_region_is_left
 
 pytestmark = pytest.mark.distributed
 
@@ -36,7 +36,9 @@ def plan_of(profile, path, *, epochs=5, **host):
     cluster = Cluster(
         hosts=(HostSpec(name="here", devices=(device,), **host),), device_link=Link(bytes_per_s=1e6, latency_s=1e-5)
     )
-    pin = PinnedDecisions(op_order="multiply_first", refresh_interval=3, balance="speed", num_workers=2)
+    pin = PinnedDecisions(
+        dependencies="communicate", op_order="multiply_first", refresh_interval=3, balance="speed", num_workers=2
+    )
     model = ModelSpec(hidden_channels=8)
     job = Job(graph=GRAPH, model=model, training=TrainingSpec(epochs=epochs), fidelity="stale", pin=pin)
     return api.plan(job, cluster, path)

@@ -58,7 +58,6 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
     plan = SimpleNamespace(job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: max(counted))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
-    monkeypatch.setattr(worker.Shard, "load", lambda _: None)
     monkeypatch.setattr(worker, "_trainer_of", lambda *_: trainer)
     monkeypatch.setattr(worker, "_run_epochs", run_epochs)
     monkeypatch.setattr(

@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.halo import select_columns
 from gnnplan.planner.program.labels import Label, Labels
 
 Ids = tuple[np.ndarray, ...]
@@ -142,6 +141,14 @@ class Cutter:
         """int64: where vertices stand among others, all of which are there."""
         order = np.argsort(ids, kind="stable")
         return order[np.searchsorted(ids[order], wanted)].astype(np.int64)
+
+
+def select_columns(rows: sp.csr_matrix, keep: np.ndarray, new_id: np.ndarray, num_columns: int) -> sp.csr_matrix:
+    """The kept entries with renumbered columns; repeated entries stay repeated."""
+    kept_before = np.concatenate([[0], np.cumsum(keep)])
+    indptr = kept_before[rows.indptr].astype(np.int32)
+    indices = new_id[rows.indices[keep]].astype(np.int32)
+    return sp.csr_matrix((rows.data[keep], indices, indptr), shape=(rows.shape[0], num_columns))
 
 
 def _ascending(vertices: np.ndarray, num_nodes: int) -> np.ndarray:

@@ -12,13 +12,9 @@ from gnnplan.planner.emulation.weather import Spell, Weather
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
-from gnnplan.planner.partial.memory import mailbox_bytes, sums_bytes
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search import make_plan, simulate_plan
-from gnnplan.planner.steps import LayerDecision
-from gnnplan.planner.strategies.base import Problem
-from gnnplan.planner.strategies.halo_exchange import HaloExchangeStrategy
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting
 from gnnplan.planner.weather.planned import planned_sleeps_s
@@ -29,7 +25,6 @@ from gnnplan.planner.weather.sleeps import sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import CpuQuota
-from tests.planner import layered
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -44,9 +39,7 @@ def processor(tmp_path_factory):
     return path
 
 
-def plan_of(
-    *, pin=None, weather=None, num_workers=3, memory_bytes=None, profile=None, epochs=60, make=make_plan, **pins
-):
+def plan_of(*, pin=None, weather=None, num_workers=3, memory_bytes=None, profile=None, epochs=60, **pins):
     origin = {"profile": profile} if profile else {"catalog": "t4"}
     device = DeviceSpec(count=num_workers, memory_bytes=memory_bytes, **origin)
     job = Job(
@@ -54,9 +47,16 @@ def plan_of(
         model=ModelSpec(hidden_channels=16),
         training=TrainingSpec(epochs=epochs, weather=weather),
         fidelity="stale" if pin or "refresh_interval" in pins else "exact",
-        pin=PinnedDecisions(partitioner="metis", balance="equal", num_workers=num_workers, partial_reduce=pin, **pins),
+        pin=PinnedDecisions(
+            partitioner="metis",
+            balance="equal",
+            num_workers=num_workers,
+            dependencies="communicate",
+            partial_reduce=pin,
+            **pins,
+        ),
     )
-    return make(job, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
+    return make_plan(job, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
 
 
 def names(plan):
@@ -153,25 +153,10 @@ def test_what_it_keeps_must_fit(processor):
         plan_of(profile=processor, pin=PartialReducePin(), memory_bytes=tight, **pins)
 
 
-@pytest.mark.parametrize("pin", [None, PartialReducePin()])
-def test_mailboxes_count_in_the_choice_of_layers(processor, pin):
-    """What is decided layer by layer has its mailbox in it, so that one with smaller mailboxes may fit."""
-    plan = plan_of(profile=processor, pin=pin, make=layered.make_plan)
-    part = (np.arange(GRAPH.num_nodes) % 3).astype(np.int32)
-    trial = HaloExchangeStrategy()._trial(Problem(GRAPH, plan.job, plan.placement), part, False)
-    layers = (LayerDecision(op_order="multiply_first"),) * 2
-    program = trial.program(layers)
-    sums = sums_bytes(program, 3, plan.job.training.epochs)
-    kept = [mailbox_bytes(program, shape) + sums if pin else 0 for shape in trial.shapes]
-    needs = [estimate.peak_bytes + more for estimate, more in zip(trial.memory(layers), kept, strict=True)]
-    lacks = [need - w.memory_bytes for need, w in zip(needs, plan.placement.workers, strict=True)]
-    assert trial.shortfall(layers) == (max(lacks), int(np.argmax(lacks)))
-
-
 def test_pruned_halos_go_beside_it(tmp_path):
-    """They are still decided layer by layer, but their plan has a program, whose arrays are cut again as planned."""
+    """Its plan's arrays are cut again as planned."""
     pins = {"prune": "rapa", "op_order": "multiply_first", "precompute": False, "num_workers": 3, "balance": "equal"}
-    pin = PinnedDecisions(partial_reduce=PartialReducePin(), partitioner="metis", **pins)
+    pin = PinnedDecisions(partial_reduce=PartialReducePin(), partitioner="metis", dependencies="communicate", **pins)
     job = Job(graph=SPEC, training=TrainingSpec(epochs=9), fidelity="approximate", pin=pin)
     devices = (DeviceSpec(catalog="t4", count=3),)
     plan, partition = make_plan(job, Cluster(hosts=(HostSpec(name="a", devices=devices),)), GRAPH)
@@ -259,15 +244,3 @@ def test_what_is_left_out_is_chosen_for_the_weather():
     pinned = choose_partial_reduce(job_with(PartialReducePin(max_staleness=1)), sections, 2.0, counts)
     assert pinned.max_staleness == 1
     assert p95_s[1, pinned.alpha] <= 1.02 * min(p95_s[1, alpha] for alpha in ALPHAS)
-
-
-def test_what_is_staged_leaves_room_for_the_mailbox(processor, monkeypatch):
-    """With less memory than all that could be staged takes, less is staged; a plan fits."""
-    monkeypatch.setattr("gnnplan.planner.strategies.hybrid.RESERVE_BYTES", 0)
-    pins = {"dependencies": "hybrid", "adjust": "online", "op_order": "multiply_first", "precompute": False}
-    whole = plan_of(pin=PartialReducePin(), profile=processor, **pins)
-    staged = sum(worker.num_staged for worker in whole.decision.dependencies.workers)
-    memory_bytes = max(load.peak_bytes for load in whole.prediction.workers) - 20_000
-    less = plan_of(pin=PartialReducePin(), profile=processor, memory_bytes=memory_bytes, **pins)
-    assert all(load.peak_bytes <= memory_bytes for load in less.prediction.workers)
-    assert 0 < sum(worker.num_staged for worker in less.decision.dependencies.workers) < staged

@@ -21,7 +21,7 @@ from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.edges import edges
-from gnnplan.planner.program.labels import Label, Labels, brings
+from gnnplan.planner.program.labels import KEEPING, Label, Labels, brings
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential import SequentialExecutor
@@ -218,7 +218,7 @@ class Case:
 
     def arrives(self, label: Label, epoch: int, level: int, sender: int, receiver: int, back: bool) -> bool:
         """Whether a message comes in the epoch in which it was sent, or was not sent again."""
-        if label is Label.KEPT and self.interval > 1:
+        if label in KEEPING and self.interval > 1:
             return epoch % self.interval == 0  # whoever refreshes them waits for all
         return not self.is_late or comes(epoch, level, sender, receiver, back)
 
@@ -240,7 +240,7 @@ class Scripted(Policy):
 
     def version(self, operator: Operator, epoch: int, sender: int, receiver: int) -> int:
         level, back = operator.attributes["level"], bool(operator.attributes.get("back"))
-        if brings(operator, Label.KEPT) and self.interval > 1:
+        if brings(operator, KEEPING) and self.interval > 1:
             return epoch
         return next(at for at in range(epoch, -1, -1) if comes(at, level, sender, receiver, back))
 

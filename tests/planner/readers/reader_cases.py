@@ -1,4 +1,4 @@
-"""The same training as a cycle, and as the lowering that programs had before cycles."""
+"""Trainings of a small graph as cycles, and placements to price them on."""
 
 from dataclasses import dataclass, replace
 
@@ -7,19 +7,16 @@ import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.job import ModelSpec, SbmGraph
-from gnnplan.planner.lowering import FullBatchLowering
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
-from gnnplan.planner.shapes import worker_shapes
-from gnnplan.planner.steps import LayerDecision, build_program, num_hops
+from gnnplan.planner.search.entries import with_entries
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
@@ -77,7 +74,7 @@ class Case:
         return np.random.default_rng(self.seed).choice(self.num_workers, NUM_NODES, p=shares / shares.sum())
 
     def cycle(self, *, split=True, labels=None, reuses_storage=True):
-        """The cycle, through every pass that the old path has a counterpart of."""
+        """The cycle, through the passes of plain halo exchange."""
         entries = (GRAPH.x != 0).sum(1) if self.sparse else None
         masks = GRAPH.train_mask, GRAPH.val_mask, GRAPH.test_mask
         task = Task(self.matrix, NUM_FEATURES, NUM_CLASSES, masks, entries)
@@ -93,32 +90,7 @@ class Case:
 
     def _with_entries(self, cycle):
         """Nobody tells a cycle how many entries sparse features have once they are aggregated."""
-        values, shapes = dict(cycle.values), self._shapes()
-        for hop, key in enumerate(["l0/aggregate1", "l0/aggregate2"] if self.kind == "tagcn" else ["l0/aggregate"], 1):
-            values[key] = replace(values[key], num_entries=tuple(shape.hop_entries[hop] for shape in shapes))
-        return replace(cycle, values=values)
-
-    def _halo(self):
-        return build_halo(self.matrix, self.part, self.num_workers)
-
-    def _shapes(self):
-        graph = replace(GRAPH, x=sp.csr_matrix(GRAPH.x)) if self.sparse else GRAPH
-        return worker_shapes(graph, self._halo(), num_hops=num_hops(self.model), sparse_features=self.sparse)
-
-    def old(self, placement):
-        """The same as it was lowered before."""
-        first = LayerDecision(op_order=self.order, precompute=self.precompute)
-        layers = (first, *[LayerDecision(op_order=self.order)] * (self.num_layers - 1))
-        sizes = {"num_features": NUM_FEATURES, "num_classes": NUM_CLASSES}
-        return FullBatchLowering(
-            build_program(self.model, layers, **sizes, sparse_input=self.sparse),
-            placement,
-            self._shapes(),
-            self._halo().send_counts(),
-            {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()},
-            NUM_CLASSES,
-            overlap=self.overlap,
-        )
+        return with_entries(cycle, replace(GRAPH, x=sp.csr_matrix(GRAPH.x)), self.matrix, Memo())
 
 
 def placement_of(num_workers, names=("t4", "rtx-3090"), *, bytes_per_s=None, **changed):

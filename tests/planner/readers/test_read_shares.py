@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.oracles.halo import build_halo
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.halo import build_halo
 from gnnplan.planner.readers.shares import shares_of
 from tests.planner.search.searched import GRAPHS, found
 
@@ -30,7 +30,9 @@ def test_shares_are_those_of_the_partition(pin):
 
 def test_kept_rows_are_received_too():
     """Some of them fresh, some kept: together they are the halo, once."""
-    result = found("sbm", num_workers=3, fidelity="stale", refresh_interval=2, on={"bytes_per_s": 1e7})
+    result = found(
+        "sbm", num_workers=3, fidelity="stale", refresh_interval=2, on={"bytes_per_s": 1e7}, dependencies="communicate"
+    )
     stale = [each for each in result.looked_at if each.choice("joint_cache")]
     exact = [each for each in result.looked_at if not each.choice("joint_cache")]
     by_part = {id(each.choice("halo_exchange").arrays["part"]): shares_of(each.cycle) for each in exact}

@@ -9,7 +9,7 @@ from gnnplan.planner import api, cli
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.report.program import cycle_of, program_graph, program_tables
+from gnnplan.planner.report.program import program_graph, program_tables
 from gnnplan.planner.run import write_shards
 from gnnplan.profiles.errors import UserError
 
@@ -19,7 +19,7 @@ GRAPH = SbmGraph(source="sbm", num_nodes=80, average_degree=6, num_classes=3, nu
 def planned(tmp_path, **pin):
     """A plan of two workers on catalog devices."""
     cluster = Cluster(hosts=(HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=2),)),))
-    pins = PinnedDecisions(num_workers=2, **pin)
+    pins = PinnedDecisions(num_workers=2, dependencies="communicate", **pin)
     api.plan(Job(graph=GRAPH, model=ModelSpec(hidden_channels=8), pin=pins), cluster, tmp_path / "plan.json")
     return Plan.load(tmp_path / "plan.json")
 
@@ -31,13 +31,13 @@ def test_every_task_stands_in_the_table(tmp_path):
     text = out.getvalue()
     assert "epochs play: train" in text
     assert "…" not in text
-    for op in cycle_of(plan).programs["train"]:
+    for op in plan.cycle.cycle().programs["train"]:
         assert op.kind in text
 
 
 def test_the_graph_has_every_operator_and_edge(tmp_path):
     """In Graphviz's language, with exchanges coloured."""
-    cycle = cycle_of(planned(tmp_path))
+    cycle = planned(tmp_path).cycle.cycle()
     text = program_graph(cycle, "train")
     assert text.count("[label=") == len(cycle.programs["train"])
     assert "fillcolor" in text
@@ -52,13 +52,6 @@ def test_show_prints_and_writes(tmp_path, capsys):
     assert (tmp_path / "p.dot").read_text().startswith("digraph")
     assert cli.main(["show", str(tmp_path / "plan.json"), "--json"]) == 0
     assert '"programs"' in capsys.readouterr().out
-
-
-def test_a_plan_without_a_program_says_so(tmp_path, capsys):
-    """Replicas are still lowered layer by layer."""
-    planned(tmp_path, dependencies="cache")
-    assert cli.main(["show", str(tmp_path / "plan.json")]) == 2
-    assert "no explicit program yet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -20,13 +20,14 @@ from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import CollectiveTable, Link, MeasuredHost, OperatorTable, Point
 
 SPEC = SbmGraph(source="sbm", num_nodes=1200, average_degree=5, num_classes=3, num_features=10)
+PINNED = PinnedDecisions(num_workers=2, dependencies="communicate")
 
 
 @pytest.fixture(scope="module")
 def plan():
     """A plan for two devices."""
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),))
-    job = Job(graph=SPEC, model=ModelSpec(kind="sage", hidden_channels=16), pin=PinnedDecisions(num_workers=2))
+    job = Job(graph=SPEC, model=ModelSpec(kind="sage", hidden_channels=16), pin=PINNED)
     return make_plan(job, cluster, generate_sbm(SPEC))[0]
 
 
@@ -35,7 +36,9 @@ def pruned_plan():
     """A plan whose halos are pruned: the slow device alone has one."""
     hosts = (HostSpec(name="fast", devices=(DeviceSpec(catalog="h100-sxm"),)),)
     hosts += (HostSpec(name="slow", devices=(DeviceSpec(catalog="gtx-1650"),), link=Link(bytes_per_s=1e6)),)
-    pin = PinnedDecisions(prune="rapa", balance="equal", partitioner="ranges", num_workers=2)
+    pin = PinnedDecisions(
+        prune="rapa", balance="equal", partitioner="ranges", num_workers=2, dependencies="communicate"
+    )
     job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="approximate", pin=pin)
     graph = generate_sbm(SPEC)
     graph = replace(graph, edge_index=graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]])
@@ -181,7 +184,7 @@ def test_a_plan_with_regions_says_where_rows_are():
     """That hosts hold rows, and how much memory of each they take."""
     link = Link(bytes_per_s=1e6)
     devices = (DeviceSpec(catalog="t4", count=2),)
-    pin = PinnedDecisions(refresh_interval=4, balance="equal", num_workers=2)
+    pin = PinnedDecisions(refresh_interval=4, balance="equal", num_workers=2, dependencies="communicate")
     job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=pin)
     for region_bytes in (2**24, 0):
         cluster = Cluster(hosts=(HostSpec(name="box", devices=devices, region_bytes=region_bytes),), device_link=link)
@@ -197,7 +200,7 @@ def test_a_stale_plan_says_so():
     """Its fidelity, how often halo rows travel, and what is sent in an epoch on average."""
     link = Link(bytes_per_s=1e6)
     cluster = Cluster(hosts=(HostSpec(name="box", devices=(DeviceSpec(catalog="t4", count=2),)),), device_link=link)
-    pin = PinnedDecisions(refresh_interval=4, balance="speed", num_workers=2)
+    pin = PinnedDecisions(refresh_interval=4, balance="speed", num_workers=2, dependencies="communicate")
     job = Job(graph=SPEC, model=ModelSpec(hidden_channels=16), fidelity="stale", pin=pin)
     plan = make_plan(job, cluster, generate_sbm(SPEC))[0]
     text = shown(plan_table(plan))

@@ -34,11 +34,11 @@ def test_equal_hosts_are_counted():
 
 
 def test_devices_of_one_host_are_taken_in_order():
-    """So that the runtime finds those that were planned; which host they are on matters, for it is its link."""
+    """So that the runtime finds those that were planned; whether they share a host's link matters."""
     placement = placement_of(("t4", 2, 1e9), ("t4", 2, 1e9))
-    assert subsets(placement, [1.0] * 4) == [
-        (0, 1, 2, 3), (0, 1, 2), (0, 2, 3), (0, 1), (0, 2), (2, 3), (0,), (2,),
-    ]  # fmt: skip
+    assert subsets(placement, [1.0] * 4) == [(0, 1, 2, 3), (0, 1, 2), (0, 1), (0, 2), (0,)]
+    uneven = placement_of(("t4", 2, 1e9), ("t4", 2, 1e8))
+    assert (2, 3) in subsets(uneven, [1.0] * 4)
 
 
 def test_faster_workers_come_first_among_as_many():

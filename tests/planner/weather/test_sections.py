@@ -1,11 +1,9 @@
 """An epoch cut where workers wait for each other: what each of them does before, and how long the rows take."""
 
 import numpy as np
-import pytest
 
 from gnnplan.planner.schedule import Schedule, Task
 from gnnplan.planner.weather.sections import Sections, sections_of
-from tests.planner.hybrid.shares import AFTER, CASES, Shares
 
 
 def schedule_of(*rows):
@@ -57,28 +55,6 @@ def test_one_worker_has_nothing_to_reduce():
     sections = sections_of(schedule_of(("loss", "compute", (1.0,), -1), ("optimizer", "compute", (2.0,), -1)))
     assert sections.compute_s.tolist() == [[3.0, 0.0]]
     assert (sections.transfer_s.tolist(), sections.backward) == ([0.0], 0)
-
-
-@pytest.mark.parametrize(("kind", "layers"), CASES)
-def test_every_second_of_a_lowered_epoch_is_in_one_section(kind, layers):
-    """One for each exchange, whatever the model; the backward pass begins after the last one forward."""
-    schedule = Shares(kind, layers).lowering().schedule
-    sections = sections_of(schedule)
-    exchanges = [key for key in schedule.keys_of(0) if "/exchange/" in key]
-    assert sections.compute_s.shape == (3, len(exchanges) + 2)
-    assert sections.backward == sum(key.endswith("/forward") for key in exchanges)
-    for worker in range(3):
-        tasks = [task for task in schedule.tasks if task.worker == worker]
-        travelling_s = sum(task.seconds for task in tasks if task.category == "communicate")
-        assert sections.transfer_s.sum() == pytest.approx(travelling_s)
-        assert sections.compute_s[worker].sum() == pytest.approx(sum(task.seconds for task in tasks) - travelling_s)
-
-
-def test_where_all_dependencies_are_cached_only_the_reduction_is_waited_for():
-    """There is no row left to send."""
-    shares = Shares("gcn", (AFTER, AFTER))
-    sections = sections_of(shares.lowering(shares.masks(1.0)).schedule)
-    assert (sections.compute_s.shape, sections.transfer_s.shape, sections.backward) == ((3, 2), (1,), 0)
 
 
 def test_scaled_sections_are_as_much_longer():

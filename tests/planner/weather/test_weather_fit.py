@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gnnplan.planner.trace import Adjusted, Span, Trace
+from gnnplan.planner.trace import Span, Trace
 from gnnplan.planner.weather.fit import fit_weather
 from gnnplan.profiles.errors import UserError
 from tests.planner.weather.test_two_state import series
@@ -60,19 +60,12 @@ def test_a_trace_of_too_few_or_scattered_epochs_is_refused():
         fit_weather(scattered)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_members": (2,) * 60},
-        {"adjustments": (Adjusted(epoch=3, worker=0, num_cached=1, changed=True, saved_s=1, bound_s=1, seconds=0),)},
-    ],
-)
-def test_a_trace_whose_epochs_are_not_alike_is_refused(changes):
-    """Of partial reduce or of splits that change: a missing worker would be taken for one of another speed."""
+def test_a_trace_whose_epochs_are_not_alike_is_refused():
+    """Of partial reduce: a missing worker would be taken for one of another speed."""
     many = trace_of(np.ones((2, 60)), np.ones(60), np.zeros(60))
     fit_weather(many)
-    with pytest.raises(UserError, match=r"leave out pin\.partial_reduce and pin\.adjust"):
-        fit_weather(many.model_copy(update=changes))
+    with pytest.raises(UserError, match=r"leave out pin\.partial_reduce"):
+        fit_weather(many.model_copy(update={"num_members": (2,) * 60}))
 
 
 def test_one_worker_has_a_processor_and_no_link():

@@ -10,6 +10,7 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.search import make_plan
 from gnnplan.planner.simulator.engine import compile_schedule
 from gnnplan.planner.simulator.engine import play as play_tasks
 from gnnplan.planner.weather.conditions import fair
@@ -18,7 +19,6 @@ from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting, align
 from gnnplan.planner.weather.play import figures, replicas_of
 from gnnplan.planner.weather.sections import Sections, sections_of
 from gnnplan.profiles.errors import UserError
-from tests.planner.layered import make_plan
 
 SPEC = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=4, num_features=24)
 GRAPH = generate_sbm(SPEC)
@@ -26,7 +26,8 @@ GRAPH = generate_sbm(SPEC)
 
 def plan_of(kind="gcn", num_workers=3, *, overlap=False, **job):
     device = DeviceSpec(catalog="t4", count=num_workers)
-    pin = PinnedDecisions(partitioner="metis", balance="equal", feature_cache=False, overlap=overlap)
+    alike = {"partitioner": "metis", "balance": "equal", "feature_cache": False, "dependencies": "communicate"}
+    pin = PinnedDecisions(num_workers=num_workers, overlap=overlap, **alike)
     spec = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=16), pin=pin, **job)
     return make_plan(spec, Cluster(hosts=(HostSpec(name="a", devices=(device,)),)), GRAPH)[0]
 

@@ -9,7 +9,7 @@ import torch
 from gnnplan.planner.program.region import RegionLayout
 from gnnplan.runtime.execution.region import HostRegion
 from tests.runtime.launched import launched
-from tests.runtime.test_host_region import no_region_is_left
+from tests.runtime.regions import no_region_is_left
 
 
 def views(num_rows=6, num_workers=2, width=4):

@@ -33,6 +33,7 @@ def plan_on(folder: Path, num_hosts: int, *, partial: bool, epochs: int) -> tupl
     device = DeviceSpec(profile=profile, count=NUM_WORKERS // num_hosts)
     cluster = Cluster(hosts=tuple(HostSpec(name=f"h{index}", devices=(device,)) for index in range(num_hosts)))
     pin = PinnedDecisions(
+        dependencies="communicate",
         partial_reduce=PartialReducePin(alpha=0.5, max_staleness=K) if partial else None,
         op_order="multiply_first",
         precompute=False,

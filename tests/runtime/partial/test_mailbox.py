@@ -6,11 +6,7 @@ import pytest
 import torch
 from meshed import meshed, slots_between
 
-from gnnplan.planner.job import ModelSpec
-from gnnplan.planner.steps import LayerDecision, build_program
-from gnnplan.runtime.comm import HaloExchanger
-from gnnplan.runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of, slots_of
-from gnnplan.runtime.recorder import Recorder
+from gnnplan.runtime.partial.mailbox import Kind, Mailbox, PeerError, bytes_of
 
 COUNTS = [[0, 2, 1], [3, 0, 0], [1, 4, 0]]  # rows from p to q
 
@@ -98,22 +94,6 @@ def test_groups_and_readiness_are_known_by_round():
         assert boxes[1].groups[5] == {"members": [0]}
         boxes[1].forget_groups(6)
         assert not boxes[1].groups
-
-
-@pytest.mark.parametrize("order", ["multiply_first", "aggregate_first"])
-def test_slots_are_the_exchanges_of_an_epoch(order):
-    """Forward for every step that exchanges, backward where it has gradients, with the counts changed over."""
-    model = ModelSpec(kind="gcn", num_layers=2, hidden_channels=8)
-    layers = (LayerDecision(op_order=order),) * 2
-    program = build_program(model, layers, num_features=5, num_classes=3, sparse_input=False)
-    own = HaloExchanger(torch.arange(7), [0, 7], [0, 4], 9, Recorder(torch.device("cpu")))
-    slots = slots_of(program, lambda _: own)
-    widths = {"multiply_first": [8, 8, 3, 3], "aggregate_first": [5, 8, 8]}[order]
-    assert [slot.width for slot in slots] == widths
-    for slot in slots:
-        forward = slot.name.endswith("/forward")
-        assert (slot.recv_counts, slot.send_counts) == (([0, 4], [0, 7]) if forward else ([0, 7], [0, 4]))
-    assert ("l0/aggregate/backward" in [slot.name for slot in slots]) == (order == "multiply_first")
 
 
 def test_rows_of_before_are_forgotten_and_those_on_their_way_are_not_taken():

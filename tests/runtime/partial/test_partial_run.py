@@ -34,6 +34,7 @@ def ran(tmp_path_factory):
         ),
         fidelity="stale",
         pin=PinnedDecisions(
+            dependencies="communicate",
             partial_reduce=PartialReducePin(alpha=0.5, max_staleness=K),
             op_order="multiply_first",
             precompute=False,

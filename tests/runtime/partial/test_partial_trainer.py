@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-from recorded import OfProgram, train_recorded
+from recorded import train_recorded
 
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import ProgramShard
@@ -65,7 +65,7 @@ def train(case):
     dist.barrier()
     with closing(made) as trainer:
         events = {"before": stop, "after": tell} if case.name == "stopped" else {}
-        found = train_recorded(trainer, plan.job.training.epochs, look=OfProgram, **events)
+        found = train_recorded(trainer, plan.job.training.epochs, **events)
         np.savez(case / f"result_{rank}.npz", **found)
 
 
@@ -124,6 +124,7 @@ class Case:
         waiting = {"absent": "reuse"} | {name: job.pop(name) for name in names}
         waiting |= dict(zip(("alpha", "max_staleness"), partial or ()))
         pin = PinnedDecisions(
+            dependencies="communicate",
             num_workers=NUM_WORKERS,
             partitioner="metis",
             balance="equal",

@@ -40,9 +40,7 @@ def placement_of(devices=DEVICES, link=1e9, per_host=1, memory_bytes=None):
 
 def candidate_of(kind="gcn", order=MULTIPLY, *, overlap=False, hidden=32, part=None, graph=GRAPH, **placement):
     """A two-layer model on METIS parts of equal shares, or on given ones."""
-    pin = PinnedDecisions(
-        partitioner="metis", balance="equal", overlap=overlap, dependencies="communicate", **order
-    )
+    pin = PinnedDecisions(partitioner="metis", balance="equal", overlap=overlap, dependencies="communicate", **order)
     job = Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=hidden), pin=pin)
     place = placement_of(**placement)
     beside = [] if part is None else [Choice("halo_exchange", Sharing(shares=_equal(place)), {"part": part})]

@@ -1,1 +1,0 @@
-"""Ways of training, one file a technique, each answering the same five questions (`base.Strategy`)."""

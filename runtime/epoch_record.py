@@ -1,0 +1,29 @@
+"""What a worker says of one epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gnnplan.planner.schedule import Category
+
+
+@dataclass
+class EpochRecord:
+    """One measured epoch of one worker, seconds on its clock.
+
+    Args:
+        epoch: whose step it took part in.
+        begun: the epoch it computed, an earlier one where the others went on without it (None: the same).
+        num_members: workers that took part (0: all).
+        oldest: epochs, age of the oldest halo rows or gradients used.
+    """
+
+    epoch: int
+    start_s: float
+    end_s: float
+    loss: float
+    spans: list[tuple[str, Category, float, float]] = field(default_factory=list)
+    sent_bytes: int = 0
+    begun: int | None = None
+    num_members: int = 0
+    oldest: int = 0

@@ -1,1 +1,0 @@
-"""Training on workers that make some rows of their halos themselves and fetch the others (NeutronCloud, section 4)."""
