@@ -22,12 +22,21 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.techniques.registry import technique
 
 # Under partial reduce nobody is ever gone on without here, so it is exact: rows and sums travel its way all the same.
-EXACT = ("sparse_features", "first_aggregation", "feature_cache", "replicas", "overlap", "partial_reduce")
+EXACT = (
+    "sparse_features",
+    "first_aggregation",
+    "feature_cache",
+    "replicas",
+    "host_region",
+    "overlap",
+    "partial_reduce",
+)
 NOT_EXACT = ("joint_cache", "pruning")
 NUM_STEPS, NUM_LAYERS = 20, 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 INTERVAL = 3  # epochs from refresh to refresh
 PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
+_PACED = ("host_region", "partial_reduce")  # of which a plan has one
 _ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
 
 
@@ -104,8 +113,8 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
 def _composed(model: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
-    together = [name for name in names if name != "feature_cache"]
-    for group in ((), *((name,) for name in names), *combinations(names, 2), tuple(together)):
+    together = [tuple(name for name in names if name not in ("feature_cache", other)) for other in _PACED]
+    for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
         if not is_allowed(group):
             continue
         is_on_sums = bool(set(group) & set(_ON_SUMS)) or model == "gat"
