@@ -60,10 +60,10 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
         if step == 0:
             mine = executor.run(EVALUATE)[name]
             logits = torch.zeros(graph.num_nodes, mine.shape[1]).index_copy_(0, own, mine)
+    if size > 1:
+        torch.distributed.all_reduce(logits)  # nobody closes what others still wait at
     if party:
         party.close()
-    if size > 1:
-        torch.distributed.all_reduce(logits)
     return Trained(logits, losses)
 
 
