@@ -19,12 +19,12 @@ from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec
 from gnnplan.planner.emulation.emulate import WeatherKeeper
 from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.forecast.simulate import player_of, spells_of
 from gnnplan.planner.job import Job, TrainingSpec
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.weather.conditions import Conditions, fair, under_sleeps
-from gnnplan.planner.weather.simulate import player_of, spells_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import RunFailedError

@@ -18,6 +18,7 @@ from pathlib import Path
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
 from gnnplan.planner.compare import compare
+from gnnplan.planner.forecast.simulate import simulate_weather
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
@@ -29,7 +30,6 @@ from gnnplan.planner.search import make_plan, named
 from gnnplan.planner.search import simulate_plan as simulate
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.weather.fit import fit_weather
-from gnnplan.planner.weather.simulate import simulate_weather
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.launch import emulated_hosts

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gnnplan.planner.edges import distinct, edge_keys, edges_from_keys, symmetric_keys
+from gnnplan.planner.finish import Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import RmatGraph, SbmGraph
-from gnnplan.planner.loaders.finish import Parts, finish
 from gnnplan.profiles.errors import UserError
 
 _RMAT_CHUNK = 1 << 19

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
+from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program.project import Projection, attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
-from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers

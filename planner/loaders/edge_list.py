@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gnnplan.planner.finish import Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import EdgeListGraph
-from gnnplan.planner.loaders.finish import Parts, finish
 from gnnplan.planner.loaders.read import read_npy, read_table
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import NpzGraph
-from gnnplan.planner.loaders.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.loaders.read import read_npz
 from gnnplan.profiles.errors import UserError
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from gnnplan.planner.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import OgbGraph
-from gnnplan.planner.loaders.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.loaders.read import read_npz, read_table
 from gnnplan.profiles.errors import UserError
 

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from gnnplan.planner.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import PygGraph
-from gnnplan.planner.loaders.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.loaders.read import reading, require_file
 from gnnplan.profiles.errors import UserError
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
-from gnnplan.planner.partial.decide import check_least_group
 from gnnplan.planner.partial.decision import waiting_among
-from gnnplan.planner.partial.planning import under_weather
 from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
+from gnnplan.planner.search.pins import check_least_group
 from gnnplan.planner.search.predict import loads_of, prediction_of
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError

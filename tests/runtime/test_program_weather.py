@@ -6,6 +6,7 @@ import torch
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import load_partition
@@ -13,7 +14,6 @@ from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.weather.model import SleepWeather
-from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
 from gnnplan.runtime.program_trainer import ProgramTrainer

@@ -10,10 +10,10 @@ from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.models.forward import LABELS
-from gnnplan.planner.partial.contributing import contributing_vertices
-from gnnplan.planner.partial.decide import PAPER_ALPHA, choose_partial_reduce, most_staleness
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.techniques.partial_reduce.contributing import contributing_vertices
+from gnnplan.planner.techniques.partial_reduce.decide import PAPER_ALPHA, choose_partial_reduce, most_staleness
 from gnnplan.planner.techniques.partial_reduce.waiting import go_on_without
 from gnnplan.planner.weather.partial_epochs import aligned_sections
 

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.contracts.technique import Choice
-from gnnplan.planner.partial.contributing import contributing_vertices
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential.going_on import Policy
+from gnnplan.planner.techniques.partial_reduce.contributing import contributing_vertices
 from gnnplan.runtime.reference import dense_features
 from tests.planner.composition.chosen import NUM_WORKERS, Chosen, composed
 from tests.planner.program.cases import Case, Run, comes, initial, watched

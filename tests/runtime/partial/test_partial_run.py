@@ -5,11 +5,11 @@ import pytest
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.weather.model import SleepWeather
-from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from tests import warm
 

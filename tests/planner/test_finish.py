@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnplan.planner.finish import Parts, finish, random_split
 from gnnplan.planner.job import GraphOptions
-from gnnplan.planner.loaders.finish import Parts, finish, random_split
 from gnnplan.profiles.errors import UserError
 
 

@@ -9,18 +9,18 @@ from pydantic import ValidationError
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation.weather import Spell, Weather
+from gnnplan.planner.forecast.simulate import simulate_weather
+from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.partial.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.techniques.partial_reduce.decide import ALPHAS, STALENESSES, choose_partial_reduce
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting
-from gnnplan.planner.weather.planned import planned_sleeps_s
 from gnnplan.planner.weather.play import figures, replicas_of
 from gnnplan.planner.weather.sections import Sections
-from gnnplan.planner.weather.simulate import simulate_weather
 from gnnplan.planner.weather.sleeps import sleeps_s
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import NoPlanFitsError, UserError

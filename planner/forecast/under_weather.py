@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnnplan.planner.forecast.simulate import player
 from gnnplan.planner.job import Job
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.weather.model import WeatherFigures
 from gnnplan.planner.weather.play import figures, replicas_of
-from gnnplan.planner.weather.simulate import player
 
 
 def under_weather(

@@ -10,7 +10,6 @@ from gnnplan.planner.partial.rule import majority
 from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting
 from gnnplan.planner.weather.play import figures, replicas_of
 from gnnplan.planner.weather.sections import Sections
-from gnnplan.profiles.errors import UserError
 
 ALPHAS = (1.0, 0.5, 0.25, 0.1, 0.0)
 STALENESSES = (1, 2, 3, 5)
@@ -26,13 +25,6 @@ def most_staleness(job: Job) -> int:
     if job.pin.partial_reduce.max_staleness is not None:
         most = job.pin.partial_reduce.max_staleness
     return min(most, job.training.epochs)  # nothing is older than the run
-
-
-def check_least_group(job: Job, num_workers: int) -> None:
-    """`UserError` where a job pins more workers as the least group than there are."""
-    least = job.pin.partial_reduce.min_group if job.pin.partial_reduce else None
-    if least and least > num_workers:
-        raise UserError(f"{job.name}: pin.partial_reduce.min_group is {least}, and there are {num_workers} workers")
 
 
 def choose_partial_reduce(

@@ -1,0 +1,1 @@
+"""What weather makes of a plan: figures of its epochs, and who sleeps when."""
