@@ -2,9 +2,8 @@
 
 Sampling threads (1, 2, and 4 where there are more cores than that) make batches while one thread trains them, all on
 the CPU; the linear model takes next to no time, so that it waits for batches. A row's stages are profiled once; then
-epochs run one after another, each predicted before it runs: the first from the profile, the next ones also from the
-stages as those before had them, as `gnnplan.runtime.mini_batch.train` plans. Time that the machine gave to anyone
-else is in the epochs and not in the prediction, so rows tell how much that was.
+epochs run one after another. Time that the machine gave to anyone else is in the epochs and not in the prediction, so
+rows tell how much that was.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ from gnnplan.planner.minibatch.simulate import simulate
 from gnnplan.profiles.profiler import num_usable_cores
 from gnnplan.runtime.mini_batch.executor import run_epoch
 from gnnplan.runtime.mini_batch.profile import profile_stages
-from gnnplan.runtime.mini_batch.train import updated
 from gnnplan.runtime.sampling.loader import NeighborLoader
 
 _CPU = torch.device("cpu")
 _BY_CPU = Buffers(10, 10, 0)
-_PROFILED_BATCHES = 12  # as `gnnplan minibatch` profiles
+_PROFILED_BATCHES = 12  # as `gnnplan plan` profiles
 _REPEATS = 7
 
 
@@ -52,10 +50,9 @@ def main(quick: bool) -> dict:
         "fan_outs": setting.fan_outs,
         "batch_size": setting.batch_size,
         "batches_an_epoch": setting.num_batches,
-        "repeats": len(rows[0]["epochs"]),
+        "repeats": len(rows[0]["epochs_s"]),
         "worst_error": float(errors.max()),
         "mean_error": float(errors.mean()),
-        "mean_replanned_error": float(np.mean([row["replanned_error"] for row in rows])),
         "rows": rows,
     }
 
@@ -70,26 +67,23 @@ def _row(data: Data, setting: Setting, kind: str, num_threads: int, repeats: int
         profile = profile_stages(
             stages, _PROFILED_BATCHES, num_distinct=setting.num_batches, num_cpu_threads=num_threads
         )
-    times, epochs = profile.times, []
+    predicted_s = simulate(profile.times, _BY_CPU, setting.num_batches, num_threads).epoch_s
+    epochs_s = []
     for number in range(repeats):
-        predicted_s = simulate(times, _BY_CPU, setting.num_batches, num_threads).epoch_s
         epoch = run_epoch(stages, _BY_CPU, setting.num_batches, number, num_cpu_threads=num_threads)
-        epochs.append({"predicted_s": predicted_s, "measured_s": max(span.end_s for span in epoch.spans)})
-        times = updated(times, epoch, num_threads)
-    median_s, spread_s = median_and_spread([epoch["measured_s"] for epoch in epochs])
-    replanned = [abs(epoch["predicted_s"] / epoch["measured_s"] - 1) for epoch in epochs[1:]]
+        epochs_s.append(max(span.end_s for span in epoch.spans))
+    median_s, spread_s = median_and_spread(epochs_s)
     return {
         "model": kind,
         "threads": num_threads,
-        "predicted_s": epochs[0]["predicted_s"],
+        "predicted_s": predicted_s,
         "measured_s": median_s,
         "spread_s": spread_s,
-        "error": epochs[0]["predicted_s"] / median_s - 1,
-        "replanned_error": float(np.median(replanned)),
+        "error": predicted_s / median_s - 1,
         "others_share": watch.others_share(),
         "times_s": profile.times.model_dump(exclude_none=True),
         "variation": profile.variation,
-        "epochs": epochs,
+        "epochs_s": epochs_s,
     }
 
 
@@ -118,7 +112,7 @@ class _CpuWatch:
 
 def _show(rows: list[dict]) -> None:
     table = Table(title="one epoch of the CPU's pipeline")
-    for column in ("model", "threads", "predicted", "measured (median ± iqr)", "error", "error, replanned", "others"):
+    for column in ("model", "threads", "predicted", "measured (median ± iqr)", "error", "others"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for row in rows:
         table.add_row(
@@ -127,7 +121,6 @@ def _show(rows: list[dict]) -> None:
             f"{row['predicted_s']:.3f} s",
             f"{row['measured_s']:.3f} ± {row['spread_s']:.3f} s",
             f"{row['error']:+.1%}",
-            f"{row['replanned_error']:.1%}",
             f"{row['others_share']:.0%}",
         )
     Console().print(table)

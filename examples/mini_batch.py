@@ -9,16 +9,18 @@ from torch_geometric.nn.models import GraphSAGE
 
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.minibatch.dispatch import dispatch
+from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.runtime.mini_batch.executor import run_epoch
 from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
 from gnnplan.runtime.mini_batch.profile import profile_stages
-from gnnplan.runtime.mini_batch.train import train
 from gnnplan.runtime.sampling.loader import NeighborLoader
 
 NUM_EPOCHS = 3
 
 
 def main() -> None:
-    """Profiles the stages, plans every epoch, and says what was planned and what it took."""
+    """Profiles the stages, plans an epoch, and says what was planned and what epochs took."""
     spec = SbmGraph(source="sbm", num_nodes=20_000, average_degree=20, num_features=64, num_classes=8, homophily=0.8)
     graph = generate_sbm(spec)
     data = Data(x=torch.as_tensor(graph.x), y=torch.as_tensor(graph.y), edge_index=torch.as_tensor(graph.edge_index))
@@ -27,14 +29,13 @@ def main() -> None:
     stages = LoaderStages(loader, model, torch.optim.Adam(model.parameters(), lr=0.01))
     with stages.undone():
         profile = profile_stages(stages, 8, num_distinct=len(loader))
-    for number, trained in enumerate(train(stages, profile.times, len(loader), NUM_EPOCHS)):
-        plan, epoch = trained.plan, trained.epoch
+    plan = dispatch(profile.times, len(loader), cpu_slots=2, gpu_slots=2)
+    print(f"{plan.num_gpu_made} of {plan.num_batches} batches made in turn, {max(plan.gap, 0):.1%} above the bound")
+    for number in range(NUM_EPOCHS):
+        epoch = run_epoch(stages, plan.buffers or Buffers(0, 1), len(loader), number)
         took_s = max(span.end_s for span in epoch.spans)
-        print(
-            f"epoch {number}: {plan.route}, {plan.num_gpu_made} of {plan.num_batches} batches made in the GPU's turn, "
-            f"{max(plan.gap, 0):.1%} above the bound, took {took_s / plan.epoch_s:.2f} of the predicted time, "
-            f"loss {sum(epoch.losses) / len(epoch.losses):.3f}"
-        )
+        loss = sum(epoch.losses) / len(epoch.losses)
+        print(f"epoch {number}: took {took_s / plan.epoch_s:.2f} of the predicted time, loss {loss:.3f}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ predicted = api.simulate(plan, num_replicas=1000)
 measured = api.run(Path("plan.json"), Path("run"))  # or api.prepare_run, for hosts of your own
 comparison = api.compare(predicted, measured)
 better = api.calibrate([(plan, measured)]).profiles
-record = api.minibatch(mini_batch_job, Path("run"))
+by_batches = api.plan(mini_batch_job, None, Path("batches.json"))  # measured on this machine
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gnnplan.planner.forecast.simulate import simulate_weather
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.minibatch.run import run_mini_batches as minibatch
 from gnnplan.planner.plan import Plan, save_plan
 from gnnplan.planner.run import prepare_run
 from gnnplan.planner.run import run_plan as run
 from gnnplan.planner.search import make_plan, named
 from gnnplan.planner.search import simulate_plan as simulate
 from gnnplan.planner.search.decide import OnStep
+from gnnplan.planner.search.mini_batch import plan_mini_batches
 from gnnplan.planner.weather.fit import fit_weather
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
@@ -41,7 +41,6 @@ __all__ = [
     "compare",
     "fit_weather",
     "load_graph",
-    "minibatch",
     "plan",
     "prepare_run",
     "profile_cluster",
@@ -101,15 +100,23 @@ def _check_limits(hosts: Sequence[tuple[str, HostSpec]]) -> None:
 
 
 def plan(
-    job: Job, cluster: Cluster, path: Path, *, graph: Graph | None = None, on_step: OnStep = lambda _: None
+    job: Job, cluster: Cluster | None, path: Path, *, graph: Graph | None = None, on_step: OnStep = lambda _: None
 ) -> Plan:
     """Makes the best plan that fits and writes it to `path`, its partition beside it.
 
     Args:
+        cluster: of mini-batches, one that is emulated here, for their stages are measured where they run (None: this
+            machine).
         graph: where it is loaded already; else the job's source is loaded.
         on_step: told in words what the planner does.
     """
-    made, partition = make_plan(job, cluster, graph or load_graph(job.graph), on_step)
+    if job.mini_batch is not None:
+        on_step("measuring the stages of a mini-batch")
+        made, partition = plan_mini_batches(job, cluster)
+    elif cluster is None:
+        raise UserError(f"{job.name}: a plan of full batches needs a cluster file; name one")
+    else:
+        made, partition = make_plan(job, cluster, graph or load_graph(job.graph), on_step)
     made = named(made, path)
     save_plan(made, partition, path)
     return made

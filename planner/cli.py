@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in (_add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
-    for add in (_add_minibatch, _add_emulate, _add_demo):
+    for add in (_add_emulate, _add_demo):
         add(verbs)
     return parser
 
@@ -74,7 +74,9 @@ def _add_plan(verbs: _Verbs) -> None:
         "gnnplan plan examples/job.toml examples/cluster.toml -o out/plan.json",
     )
     plan.add_argument("job", type=Path, help="job file: graph, model, training")
-    plan.add_argument("cluster", type=Path, help="cluster file: hosts, devices, links")
+    plan.add_argument(
+        "cluster", type=Path, nargs="?", help="cluster file: hosts, devices, links (mini-batches: this machine without)"
+    )
     plan.add_argument("-o", "--output", type=Path, default=Path("plan.json"), help="plan file to write")
 
 
@@ -152,21 +154,6 @@ def _add_emulate(verbs: _Verbs) -> None:
     emulate.add_argument("cluster", type=Path, help="cluster file; hosts' link and cpu_cores are made real")
     emulate.add_argument("--weather", type=Path, help="weather file: rates that change while the command runs")
     emulate.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
-
-
-def _add_minibatch(verbs: _Verbs) -> None:
-    minibatch = _verb(
-        verbs,
-        "minibatch",
-        "measure, plan and train a job with sampled mini-batches, on this machine or on emulated hosts",
-        "gnnplan minibatch examples/mini_batch.toml -o out/mini_batch",
-    )
-    minibatch.add_argument("job", type=Path, help="job file with a [mini_batch] section")
-    minibatch.add_argument("-o", "--output", type=Path, default=Path("mini_batch"), help="folder for record and model")
-    where = minibatch.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=_count, default=0, help="workers (default: CUDA devices, or 1 on a CPU)")
-    where.add_argument("--cluster", type=Path, help="one on every device of this cluster, inside `gnnplan emulate`")
-    minibatch.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait for a stage, seconds")
 
 
 def _add_demo(verbs: _Verbs) -> None:

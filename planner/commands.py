@@ -21,11 +21,8 @@ from gnnplan.planner.demo import run_demo
 from gnnplan.planner.emulation import emulate as emulation
 from gnnplan.planner.emulation.weather import Weather
 from gnnplan.planner.job import Job
-from gnnplan.planner.minibatch.record import RUN_FILE
-from gnnplan.planner.minibatch.run import check_apart
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.report.mini_batch import mini_batch_table
 from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.report.program import program_graph, program_tables
 from gnnplan.planner.report.tables import (
@@ -76,7 +73,8 @@ def _profile_cluster(arguments: argparse.Namespace) -> None:
 def plan(arguments: argparse.Namespace) -> None:
     """`gnnplan plan`."""
     check_writable(arguments.output)
-    job, cluster = Job.load(arguments.job), Cluster.load(arguments.cluster)
+    job = Job.load(arguments.job)
+    cluster = Cluster.load(arguments.cluster) if arguments.cluster else None
     with _notes.status("loading the graph") as status:
         made = api.plan(job, cluster, arguments.output, on_step=status.update)
     _show(arguments, {"plan": str(arguments.output), **made.prediction.model_dump(mode="json")}, plan_table(made))
@@ -178,24 +176,6 @@ def _stolen_words(shares: dict[str, float]) -> list[Text]:
     words = "of the processor time went to other virtual machines: leave it out, or run it again"
     disturbed = {name: share for name, share in shares.items() if share > TOLERATED_SHARE}
     return [Text(f"{name}: {share:.0%} {words}", style="yellow") for name, share in disturbed.items()]
-
-
-def minibatch(arguments: argparse.Namespace) -> None:
-    """`gnnplan minibatch`."""
-    job = Job.load(arguments.job)
-    check_apart(arguments.job, arguments.output)
-    check_writable(arguments.output / RUN_FILE)
-    with epochs_bar() as on_event:
-        record = api.minibatch(
-            job,
-            arguments.output,
-            num_workers=arguments.workers,
-            cluster=Cluster.load(arguments.cluster) if arguments.cluster else None,
-            timeout_s=arguments.timeout,
-            on_event=on_event,
-        )
-    _show(arguments, _facts(record), mini_batch_table(record))
-    _wrote(arguments, arguments.output / RUN_FILE, arguments.output / "model.pt")
 
 
 def emulate(arguments: argparse.Namespace) -> int:

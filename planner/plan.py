@@ -18,6 +18,7 @@ from gnnplan.planner.contracts.fidelity import EXACT, up_to
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
+from gnnplan.planner.minibatch.decision import MiniBatchDecision, batches_among
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout, region_layout
@@ -52,7 +53,7 @@ class GraphFacts(Contract):
 
 
 def _region_layouts(document: CycleDocument, placement: Placement) -> dict[str, RegionLayout]:
-    if all(value.tier == "device" for value in document.values.values()):
+    if all(value.tier != "region" for value in document.values.values()):
         return {}
     cycle = document.cycle()
     found = {worker.host: region_layout(cycle, rank) for rank, worker in enumerate(placement.workers)}
@@ -175,6 +176,11 @@ class Plan(Document):
         return waiting_among(chosen.choice().decision for chosen in self.choices)
 
     @property
+    def mini_batch(self) -> MiniBatchDecision | None:
+        """How mini-batches are made and trained (None: every epoch is one batch, the whole graph)."""
+        return batches_among(chosen.choice().decision for chosen in self.choices)
+
+    @property
     def is_partial(self) -> bool:
         """Whether workers may go on without those that lag behind."""
         return self.partial is not None and self.partial.is_stale
@@ -223,7 +229,7 @@ class Plan(Document):
             if layout.num_bytes > has:
                 raise ValueError(f"cycle: {needs} and has one of {has:,}")
 
-    def check_graph(self, graph: Graph) -> None:
+    def check_graph(self, graph: Graph | GraphFacts) -> None:
         """`UserError` where the plan was made for another graph."""
         if graph.fingerprint != self.graph.fingerprint:
             raise UserError(

@@ -13,6 +13,7 @@ from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
+from gnnplan.planner.search.mini_batch import cycle_of_choice
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
@@ -76,11 +77,14 @@ def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) ->
 
 
 def _fill(folder: Path, plan: Plan, plan_path: Path, graph: Graph | None) -> None:
-    graph = graph or load_graph(plan.job.graph)
-    plan.check_graph(graph)
     partition = load_partition(plan, plan_path)
     (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
-    write_shards(plan, graph, partition, folder / "shards")
+    if plan.mini_batch is not None:  # the workers of a host load the graph themselves, once for all of them
+        _check_program(plan, cycle_of_choice(plan.job, plan.choices[0].choice(), plan.placement))
+    else:
+        graph = graph or load_graph(plan.job.graph)
+        plan.check_graph(graph)
+        write_shards(plan, graph, partition, folder / "shards")
     for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
         with replacing(folder / name) as temporary:  # together, so that the folder can be run again
             temporary.write_bytes(source.read_bytes())
@@ -107,12 +111,16 @@ def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:
         if fault := technique(choice.technique).fault(choice, setting):
             raise UserError(f"the plan's partition: {choice.technique}: {fault}; make the plan again")
     cycle = compose_candidate(setting, choices).cycle
+    _check_program(plan, cycle)
+    return cycle
+
+
+def _check_program(plan: Plan, cycle: Cycle) -> None:
     if CycleDocument.of(cycle) != plan.cycle:
         raise UserError(
             "the plan's program is not what its decisions make on this graph: it was edited, or made by another "
             "version; make the plan again"
         )
-    return cycle
 
 
 def _check_devices(plan: Plan) -> None:

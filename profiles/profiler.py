@@ -132,7 +132,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
     share = quota.share if quota else 1.0  # as operators are, overheads are sustained seconds
-    label = _device_name(device)
+    label = device_name(device)
     return MachineProfile(
         schema_version=1,
         name=f"{platform.node() or 'host'}-{device.type}-{local_size}x{threads}",
@@ -212,7 +212,8 @@ class _Progress:
             emit({"event": "point", "done": self.done, "of": self.total})
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
+    """What a device calls itself."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +21,14 @@ from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.launch import emit
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
+from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.gather import gather
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
+from gnnplan.runtime.mini_batch.distributed import emptying_frames
+from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 from gnnplan.runtime.partial.training import PartialTrainer
+from gnnplan.runtime.peak import peak_memory_bytes
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 
@@ -42,15 +44,9 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     plan = Plan.load(plan_path)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if plan.num_workers > 1:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
-    try:
-        with naming_lost_workers():
-            _train(plan, folder, rank, device, timeout_s)
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    # Without a name, so that a trainer ends here: a reducer of its that outlives the group may wait for ever.
+    with process_group(device, timeout_s), emptying_frames(), naming_lost_workers():
+        _train(plan, folder, rank, device, timeout_s)
 
 
 def _pick_device(plan: Plan) -> torch.device:
@@ -84,29 +80,41 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         watch = StealWatch.begin()
         records = _run_epochs(trainer, epochs, traced, rank)
         stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
+        if plan.mini_batch is not None:  # evaluation may take more memory than training did
+            _save_model(trainer.net, rank, folder)
+        gathered = gather(
+            {
+                "records": [asdict(r) for r in records],
+                "peak_bytes": peak_bytes,
+                "setup_s": setup_s,
+                "stolen_share": stolen_share,
+            }
+        )
         accuracy = trainer.evaluate()
-    gathered = _gather(
-        {
-            "records": [asdict(r) for r in records],
-            "peak_bytes": peak_bytes,
-            "setup_s": setup_s,
-            "stolen_share": stolen_share,
-        }
-    )
     if rank == 0:
         assert gathered is not None
         measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
+        _save_model(trainer.net, rank, folder)
+
+
+def _save_model(net: torch.nn.Module, rank: int, folder: Path) -> None:
+    """By the first worker."""
+    if rank == 0:
         with replacing(folder / "model.pt") as temporary:
-            torch.save(trainer.net.cpu().state_dict(), temporary)
+            torch.save({name: value.cpu() for name, value in net.state_dict().items()}, temporary)
 
 
-def _trainer_of(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> ProgramTrainer:
+def _trainer_of(
+    plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float
+) -> ProgramTrainer | BatchTrainer:
+    if plan.mini_batch is not None:
+        return BatchTrainer(plan, rank, device, timeout_s)
     shard = ProgramShard.load(folder / f"worker_{rank}.npz")
     kind = ProgramTrainer if plan.partial is None else PartialTrainer
     return kind(plan, shard, rank, device, timeout_s=timeout_s)
 
 
-def _run_epochs(trainer: ProgramTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
+def _run_epochs(trainer: ProgramTrainer | BatchTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
     epoch, said_s = 0, 0.0
@@ -137,41 +145,3 @@ def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED
             if spread.isdisjoint(of_kind):
                 spread.update(of_kind[-1:])
     return sorted(spread)
-
-
-def peak_memory_bytes(device: torch.device) -> int:
-    """Peak bytes so far, the setup's among them: CUDA's own counter, or this process's resident high-water mark.
-
-    Pages that the workers of a host share are none of its own: what there is of them now was there at the peak.
-    """
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - _shared_bytes()
-
-
-def _shared_bytes() -> int:
-    """Resident pages of shared memory, as Linux counts them; elsewhere there is none."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("RssShmem:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _gather(value: dict) -> list[dict] | None:
-    """Every worker's dict at rank 0, as JSON bytes: nothing is unpickled."""
-    if not dist.is_initialized():
-        return [value]
-    rank, size = dist.get_rank(), dist.get_world_size()
-    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
-    data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(device)
-    lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(size)]
-    dist.all_gather(lengths, torch.tensor([len(data)], device=device))
-    width = int(max(lengths))
-    padded = torch.zeros(width, dtype=torch.uint8, device=device)
-    padded[: len(data)] = data
-    rows = [torch.zeros_like(padded) for _ in range(size)]
-    dist.all_gather(rows, padded)
-    if rank != 0:
-        return None
-    return [json.loads(bytes(row[: int(n)].cpu().numpy())) for row, n in zip(rows, lengths)]

@@ -33,7 +33,7 @@ def test_modules_import_under_their_full_names_only():
     """A module that was imported under a short name too would be there twice, each with classes of its own."""
     found = imported_by(
         "import gnnplan.planner.api, gnnplan.planner.commands, gnnplan.profiles.worker\n"
-        "import gnnplan.runtime.worker, gnnplan.runtime.mini_batch.job_worker"
+        "import gnnplan.runtime.worker, gnnplan.runtime.mini_batch.measure"
     )
     assert {"gnnplan", "torch", "pydantic"} <= found
     assert not found & set(_PARTS)

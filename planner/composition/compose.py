@@ -28,7 +28,7 @@ from gnnplan.planner.program.labels import Labels
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
-from gnnplan.planner.techniques.registry import techniques
+from gnnplan.planner.techniques.registry import alone, techniques
 from gnnplan.profiles.errors import UserError
 
 
@@ -63,7 +63,7 @@ class _Chosen:
     def __init__(self, choices: Sequence[Choice], situation: Situation) -> None:
         by_name = {choice.technique: choice for choice in choices}
         self._chosen: list[tuple[AnyTechnique, Choice, Situation]] = []
-        for name, technique in techniques().items():
+        for name, technique in {**techniques(), **alone()}.items():
             if name in by_name:
                 arrays = by_name[name].arrays
                 assert arrays.keys() == technique.arrays, f"{name}: arrays are {set(arrays)}, not {technique.arrays}"

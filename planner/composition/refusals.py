@@ -8,7 +8,7 @@ from itertools import combinations
 
 from gnnplan.planner.contracts.fidelity import Fidelity
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique, Choice
-from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.planner.techniques.registry import alone, technique, techniques
 
 
 def refusals(choices: Sequence[Choice], most: Fidelity) -> tuple[str, ...]:
@@ -18,7 +18,14 @@ def refusals(choices: Sequence[Choice], most: Fidelity) -> tuple[str, ...]:
         most: what the plan may cost in exactness.
     """
     chosen = [technique(choice.technique) for choice in choices]
-    return (*_twice(choices), *_claimed(chosen), *_no_layout(chosen), *_not_offered(chosen), *_beyond(choices, most))
+    return (
+        *_twice(choices),
+        *_alone(chosen),
+        *_claimed(chosen),
+        *_no_layout(chosen),
+        *_not_offered(chosen),
+        *_beyond(choices, most),
+    )
 
 
 def fidelity_of(choice: Choice) -> Fidelity:
@@ -29,6 +36,13 @@ def fidelity_of(choice: Choice) -> Fidelity:
 def _twice(choices: Sequence[Choice]) -> Iterable[str]:
     counts = Counter(choice.technique for choice in choices)
     return (f"{name} is chosen {count} times; choose it once" for name, count in counts.items() if count > 1)
+
+
+def _alone(chosen: Sequence[AnyTechnique]) -> Iterable[str]:
+    others = [each.name for each in chosen if each.name not in alone()]
+    for each in chosen:
+        if others and each.name in alone():
+            yield f"{each.name} stands for a whole epoch; leave {_all(others)} out"
 
 
 def _claimed(chosen: Sequence[AnyTechnique]) -> Iterable[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gnnplan.planner.minibatch.policy import Action, Buffers, DualBufferPolicy
+from gnnplan.planner.minibatch.policy import Buffers, DualBufferPolicy
 from gnnplan.planner.minibatch.stages import StageTimes
 
 _NS = 1e9
@@ -51,18 +52,25 @@ def simulate_within(
     """As `simulate`; None where it shows before the end that the epoch takes longer than `limit_s`."""
     policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
     times = times.where_both_make if buffers.both_make(num_batches) else times
-    return _Player(times, policy, num_cpu_threads).play(limit_s)
+    seconds = {
+        "cpu_batch": times.cpu_batching_s * num_cpu_threads,
+        "gpu_batch": times.gpu_batching_s,
+        "transfer": times.dma_s,
+        "train": times.gpu_only_model_s if _is_gpu_only(policy) else times.model_s,
+    }
+    return Player(seconds, policy, num_cpu_threads).play(limit_s)
 
 
-class _Player:
-    def __init__(self, times: StageTimes, policy: DualBufferPolicy, num_cpu_threads: int) -> None:
+class Player:
+    """Plays an epoch on a virtual clock; what begins next the policy says, as it does to the executor.
+
+    Args:
+        seconds: of a batch in every stage; of `cpu_batch` one thread's.
+    """
+
+    def __init__(self, seconds: Mapping[str, float], policy: DualBufferPolicy, num_cpu_threads: int) -> None:
         self.policy, self.num_cpu_threads = policy, num_cpu_threads
-        self.length_ns: dict[Action | str, int] = {
-            "cpu_batch": round(times.cpu_batching_s * num_cpu_threads * _NS),
-            "gpu_batch": round(times.gpu_batching_s * _NS),
-            "transfer": round(times.dma_s * _NS),
-            "train": round((times.gpu_only_model_s if _is_gpu_only(policy) else times.model_s) * _NS),
-        }
+        self.length_ns = {stage: round(each * _NS) for stage, each in seconds.items()}
         self.idle_threads = list(range(num_cpu_threads))
         self.end_ns: dict[tuple[str, int], int] = {}  # of the stages under way, by stage and thread
         self.busy_ns = dict.fromkeys(self.length_ns, 0)
@@ -71,7 +79,8 @@ class _Player:
         # Stages that have not begun; at least so many.
         self.left = {"cpu_batch": num_cpu, "transfer": num_cpu, "gpu_batch": num_gpu, "train": policy.num_batches}
 
-    def play(self, limit_s: float) -> Played | None:
+    def play(self, limit_s: float = math.inf) -> Played | None:
+        """The epoch; None where it shows before its end that it takes longer than `limit_s`."""
         now_ns = num_events = 0
         while not self.policy.is_over:
             self._begin(now_ns)
@@ -117,15 +126,16 @@ class _Player:
         self._begin_cpu_batches(now_ns)
         for action in self.policy.next_actions():
             getattr(self.policy, f"begin_{action}")()
-            self._run(action, 0, now_ns)
+            self.run(action, 0, now_ns)
         self._begin_cpu_batches(now_ns)  # into the slot that a transfer has freed
 
     def _begin_cpu_batches(self, now_ns: int) -> None:
         while self.idle_threads and self.policy.cpu_may_begin():
             self.policy.begin_cpu_batch()
-            self._run("cpu_batch", self.idle_threads.pop(), now_ns)
+            self.run("cpu_batch", self.idle_threads.pop(), now_ns)
 
-    def _run(self, stage: str, thread: int, now_ns: int) -> None:
+    def run(self, stage: str, thread: int, now_ns: int) -> None:
+        """A stage begins; `thread` is one of those that make the CPU's batches."""
         self.end_ns[stage, thread] = now_ns + self.length_ns[stage]
         self.busy_ns[stage] += self.length_ns[stage]
         self.left[stage] = max(0, self.left[stage] - 1)
@@ -133,9 +143,13 @@ class _Player:
     def _end(self, now_ns: int) -> None:
         for stage, thread in [lane for lane, end_ns in self.end_ns.items() if end_ns == now_ns]:
             del self.end_ns[stage, thread]
-            getattr(self.policy, f"end_{stage}")()
-            if stage == "cpu_batch":
-                self.idle_threads.append(thread)
+            self.end(stage, thread, now_ns)
+
+    def end(self, stage: str, thread: int, now_ns: int) -> None:
+        """A stage has ended."""
+        getattr(self.policy, f"end_{stage}")()
+        if stage == "cpu_batch":
+            self.idle_threads.append(thread)
 
 
 def _split(policy: DualBufferPolicy) -> tuple[int, int]:

@@ -16,7 +16,7 @@ Role = Literal["temporary", "input", "parameter", "cell"]
 Lane = Literal["compute", "network"]
 Dtype = Literal["float32", "int64"]
 Layout = Literal["dense", "csr"]
-Tier = Literal["device", "region"]
+Tier = Literal["device", "host", "region"]
 ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int64": 8}
 
 
@@ -58,7 +58,8 @@ class Value:
         width: its columns, all of them.
         columns: (start, stop) of those that each worker has (None: all).
         num_entries: stored entries by worker, where the layout is `csr`.
-        tier: where it lies: in the worker's own memory, or in the region that the workers of its host share.
+        tier: where it lies: in the worker's own memory, in that of the host where a device has its own, or in the
+            region that the workers of its host share.
     """
 
     name: str

@@ -10,8 +10,8 @@ def outliving_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> int:
     """Bytes on a worker's device, at most.
 
     An operator with `copies` holds so many of all that it reads and writes. They lie in the host's memory, so they are
-    none of a GPU's. A step with `mean` holds the mean of the parameters. Operators of one key in several programs are
-    one operator.
+    none of a GPU's. An operator with `waiting` makes batches, of which so many more may be there. A step with `mean`
+    holds the mean of the parameters. Operators of one key in several programs are one operator.
     """
     operators = {op.key: op for name in cycle.order for op in cycle.programs[name]}
     return sum(_of_operator(cycle, op, worker, on_cuda) for op in operators.values())
@@ -21,4 +21,6 @@ def _of_operator(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> int:
     copies = 0 if on_cuda else op.attributes.get("copies", 0)
     held = copies * sum(cycle.num_bytes(name, worker) for name in (*op.reads, *op.writes)) if copies else 0
     averaged = op.attributes["parameters"] if op.attributes.get("mean") else ()
+    if waiting := op.attributes.get("waiting"):
+        held += waiting[worker] * sum(cycle.num_bytes(name, worker) for name in op.writes)
     return held + sum(cycle.num_bytes(name, worker) for name in averaged)

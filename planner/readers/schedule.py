@@ -13,6 +13,7 @@ from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Lane, Operator
 from gnnplan.planner.readers.cost import COLLECTIVES, COSTS, CostsByProfile, costs_of, with_overhead_s
+from gnnplan.planner.readers.stream import is_streamed, stream_schedule
 from gnnplan.planner.schedule import Quota, Schedule, Task
 from gnnplan.profiles.curves import Estimate
 
@@ -29,6 +30,8 @@ def schedule_of(cycle: Cycle, program_name: str, placement: Placement, costs: Co
         costs: of every profile (None: made here; who reads many programs makes them once).
     """
     assert len(placement.workers) == cycle.num_workers, (len(placement.workers), cycle.num_workers)
+    if is_streamed(cycle.programs[program_name]):
+        return stream_schedule(cycle, cycle.programs[program_name])
     return _Lowering(cycle, cycle.programs[program_name], placement, costs or costs_of(placement)).run()
 
 

@@ -71,7 +71,13 @@ def _publish(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int
     return [own * cycle.values[op.reads[0]].num_columns(worker) * _FLOAT_BYTES] if on_cuda else []
 
 
+def _train_batch(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """As it was measured."""
+    return [op.attributes["step_bytes"][worker]]
+
+
 TEMPORARIES: dict[str, Temporaries] = {
+    "train_batch": _train_batch,
     "multiply": _multiply,
     "gram": _gram,
     "loss": _loss,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
 from gnnplan.planner.plan import Plan, WorkerLoad
+from gnnplan.planner.report.mini_batch import batches_table
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.session import changes_since_profiled
 from gnnplan.planner.techniques.registry import technique
@@ -99,7 +100,8 @@ def plan_table(plan: Plan) -> RenderableType:
         head.add_row("unprofiled", f"{len(prediction.unprofiled)} task(s) outside the profiled shapes: {shown}")
     if changes := changes_since_profiled(plan.placement):
         head.add_row("changed", f"{'; '.join(changes)}: figures of these are guesses")
-    return Group(head, _workers_table(plan), _considered_table(plan))
+    workers = _workers_table(plan) if plan.mini_batch is None else batches_table(plan, plan.mini_batch)
+    return Group(head, workers, _considered_table(plan))
 
 
 def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:

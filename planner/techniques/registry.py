@@ -29,29 +29,38 @@ OURS = (
     "pruning.technique:Pruning",  # last: the search prunes what all others leave uneven
 )
 
+# What stands for a whole epoch of another kind: it combines with nothing, and is searched for by itself.
+ALONE = ("mini_batch.technique:MiniBatch",)
+
 
 @cache
 def techniques() -> Mapping[str, AnyTechnique]:
     """Every technique by name: ours, then those of other packages by their names."""
     elsewhere = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-    return _by_name((*_ours(), *elsewhere))
+    return _by_name((*_points(OURS), *elsewhere))
+
+
+@cache
+def alone() -> Mapping[str, AnyTechnique]:
+    """Those that combine with none of `techniques`, by name."""
+    return _by_name(_points(ALONE))
 
 
 def ours() -> Mapping[str, AnyTechnique]:
-    """The techniques of this package."""
-    return _by_name(_ours())
+    """The techniques of this package that combine."""
+    return _by_name(_points(OURS))
 
 
 def technique(name: str) -> AnyTechnique:
     """A technique by its name."""
-    known = techniques()
+    known = {**techniques(), **alone()}
     if name not in known:
         raise UserError(f"technique {name!r} is not known; choose of {', '.join(known)}, or install the one you mean")
     return known[name]
 
 
-def _ours() -> tuple[EntryPoint, ...]:
-    return tuple(EntryPoint(value, f"gnnplan.planner.techniques.{value}", GROUP) for value in OURS)
+def _points(values: Iterable[str]) -> tuple[EntryPoint, ...]:
+    return tuple(EntryPoint(value, f"gnnplan.planner.techniques.{value}", GROUP) for value in values)
 
 
 def _by_name(points: Iterable[EntryPoint]) -> dict[str, AnyTechnique]:

@@ -1,4 +1,4 @@
-"""`torchrun -m gnnplan.runtime.mini_batch JOB FOLDER`: a worker of a mini-batch job. `gnnplan minibatch` starts it."""
+"""`torchrun -m gnnplan.runtime.mini_batch JOB FOLDER`: measures a job's mini-batches. `gnnplan plan` starts it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def main() -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     with importing():
-        from gnnplan.runtime.mini_batch.job_worker import run_worker
+        from gnnplan.runtime.mini_batch.measure import measure_worker
 
-    run_worker(arguments.job, arguments.folder, timeout_s=arguments.timeout_s)
+    measure_worker(arguments.job, arguments.folder, timeout_s=arguments.timeout_s)
 
 
 if __name__ == "__main__":

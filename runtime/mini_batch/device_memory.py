@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -53,15 +54,30 @@ class CudaMemory:
         return torch.cuda.max_memory_allocated(self._device) - self._before_bytes
 
 
-def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None = None) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Filled:
+    """How a device's memory is used.
+
+    Args:
+        num_slots: batches that may wait there.
+        row_bytes: that rows of the graph and the features may take.
+        step_bytes: that a batch in work takes.
+        kept_bytes: that rows do take.
+    """
+
+    num_slots: int
+    row_bytes: int = 0
+    step_bytes: int = 0
+    kept_bytes: int = 0
+
+
+def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None = None) -> Filled:
     """Gives stages their source for the GPU's batches, keeping as much on the device as fits beside the batches.
 
     Fan-outs and repeated seeds that the GPU's kernels do not take leave all batches to the CPU: there is none then.
 
     Args:
         limit_bytes: the most that batches and what is kept may take.
-    Returns:
-        How many batches may wait on the device, and the bytes kept there.
     Raises:
         NoPlanFitsError, UserError: as `share_out` does; the first one also where not even one step can be taken.
     """
@@ -74,15 +90,27 @@ def fill_device(stages: LoaderStages, memory: Memory, *, limit_bytes: int | None
                 f"batches need more than {memory.peak_bytes()} bytes of the device's memory, {free_bytes} are free; "
                 f"make batch_size or fan_outs smaller"
             ) from error
-    from gnnplan.runtime.sampling.device import can_sample, source_within  # needs Triton
+    num_pools = 2 if _is_sampled_there(stages) else 1  # a stream each
+    room = share_out(free_bytes, needs, limit_bytes=limit_bytes, num_pools=num_pools)
+    kept_bytes = keep_rows(stages, room.row_bytes)
+    return Filled(room.num_slots, room.row_bytes, needs.step_bytes, kept_bytes)
 
-    by_gpu = can_sample(stages.loader.num_neighbors) and not stages.loader.repeats_seeds
-    room = share_out(free_bytes, needs, limit_bytes=limit_bytes, num_pools=2 if by_gpu else 1)  # a stream each
-    if not by_gpu:
-        return room.num_slots, 0
-    kept = source_within(stages.loader, stages.device, room.row_bytes)
+
+def keep_rows(stages: LoaderStages, row_bytes: int) -> int:
+    """Gives stages their source for the GPU's batches, which keeps at most so many bytes of rows; returns how many."""
+    if not _is_sampled_there(stages):
+        return 0
+    from gnnplan.runtime.sampling.device import source_within  # needs Triton
+
+    kept = source_within(stages.loader, stages.device, row_bytes)
     stages.gpu_source = kept.source
-    return room.num_slots, kept.num_bytes
+    return kept.num_bytes
+
+
+def _is_sampled_there(stages: LoaderStages) -> bool:
+    from gnnplan.runtime.sampling.device import can_sample  # needs Triton
+
+    return can_sample(stages.loader.num_neighbors) and not stages.loader.repeats_seeds
 
 
 def measure_needs(stages: Stages, memory: Memory, *, num_distinct: int) -> BatchNeeds:

@@ -78,12 +78,14 @@ class Epoch:
         order: indices of batches as they were trained.
         losses: one each.
         made_by_gpu: indices of those the GPU made.
+        begun_s: on the monotonic clock; spans count from there.
     """
 
     order: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     made_by_gpu: list[int] = field(default_factory=list)
     spans: list[StageSpan] = field(default_factory=list)
+    begun_s: float = 0.0
 
     def mean_s(self, stage: str) -> float | None:
         """Mean seconds of a stage; None where it did not run."""
@@ -99,18 +101,16 @@ def run_epoch(
     *,
     num_cpu_threads: int = 1,
     timeout_s: float = 300.0,
-    begun_s: float | None = None,
 ) -> Epoch:
     """Trains every batch of an epoch once.
 
     Args:
         buffers: of a CPU that makes one batch after another (`Buffers.for_threads`).
-        begun_s: on the monotonic clock, from when on the epoch counts; None: from here.
 
     Raises:
         StageFailedError: a stage raised, or none ended within `timeout_s`; the others are stopped.
     """
-    begun_s = time.monotonic() if begun_s is None else begun_s
+    begun_s = time.monotonic()
     makers = [f"CPU {thread}" for thread in range(num_cpu_threads)]
     with Lanes((*makers, "PCIe", "GPU"), timeout_s) as lanes:
         policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
@@ -132,7 +132,7 @@ class _EpochUnderWay:
         self.maker_of: dict[int, str] = {}
         self.in_host: deque[tuple[int, Any]] = deque()
         self.on_device: deque[tuple[int, Any]] = deque()
-        self.done = Epoch()
+        self.done = Epoch(begun_s=begun_s)
 
     def run(self) -> Epoch:
         while not self.policy.is_over:

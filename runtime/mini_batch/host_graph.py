@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.plan import GraphFacts
 from gnnplan.profiles.kernels.csc import Csc, csc_from_edges
 from gnnplan.runtime.reference import dense_features
 from gnnplan.runtime.sampling.arguments import check_vertices
@@ -44,7 +45,12 @@ class HostGraph:
     train_mask: np.ndarray
     val_mask: np.ndarray
     test_mask: np.ndarray
-    num_classes: int
+    facts: GraphFacts
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return self.facts.num_classes
 
     @property
     def data(self) -> Data:
@@ -71,29 +77,29 @@ def load_host_graph(
     return _graph_of(*_shared(loaded, ranks, group))
 
 
-def _loaded(graph: Graph) -> tuple[dict[str, np.ndarray], int]:
-    """Its arrays by name, and the number of its classes."""
+def _loaded(graph: Graph) -> tuple[dict[str, np.ndarray], str]:
+    """Its arrays by name, and the facts of it as JSON."""
     check_vertices(graph.num_nodes)
     csc = csc_from_edges(graph.edge_index, graph.num_nodes)
     arrays = {"indptr": csc.indptr, "indices": csc.indices, "x": dense_features(graph), "y": graph.y}
     arrays |= {name: getattr(graph, name) for name in ("train_mask", "val_mask", "test_mask")}
     if csc.edge_ids is not None:
         arrays["edge_ids"] = csc.edge_ids
-    return arrays, graph.num_classes
+    return arrays, GraphFacts.of(graph).model_dump_json()
 
 
-def _graph_of(arrays: dict[str, np.ndarray], num_classes: int) -> HostGraph:
+def _graph_of(arrays: dict[str, np.ndarray], facts: str) -> HostGraph:
     csc = Csc(arrays.pop("indptr"), arrays.pop("indices"), arrays.pop("edge_ids", None))
-    return HostGraph(csc=csc, num_classes=num_classes, **arrays)
+    return HostGraph(csc=csc, facts=GraphFacts.model_validate_json(facts), **arrays)
 
 
 def _shared(
-    loaded: tuple[dict[str, np.ndarray], int] | None, ranks: Sequence[int], group: dist.ProcessGroup
-) -> tuple[dict[str, np.ndarray], int]:
+    loaded: tuple[dict[str, np.ndarray], str] | None, ranks: Sequence[int], group: dist.ProcessGroup
+) -> tuple[dict[str, np.ndarray], str]:
     """The same in memory that all workers of the host have; the first one's own is let go array by array."""
-    arrays, num_classes = loaded or ({}, 0)
+    arrays, facts = loaded or ({}, "")
     described = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    described, num_classes = json.loads(_told(json.dumps([described, num_classes]), ranks[0], group))
+    described, facts = json.loads(_told(json.dumps([described, facts]), ranks[0], group))
     sizes = [np.dtype(kind).itemsize * math.prod(shape) for _, kind, shape in described]
     offsets = np.cumsum([0, *(-(-size // _PAGE_BYTES) * _PAGE_BYTES for size in sizes)]).tolist()
     num_bytes = max(offsets[-1], _PAGE_BYTES)
@@ -103,7 +109,7 @@ def _shared(
     for name in list(arrays):
         np.copyto(places[name], arrays.pop(name))
     dist.barrier(group)
-    return places, num_classes
+    return places, facts
 
 
 def _told(text: str, first: int, group: dist.ProcessGroup) -> str:

@@ -45,6 +45,7 @@ class Kind:
         takes_base: a last read may be added to the result.
         inplace: reads whose storage the first write may take.
         is_abstract: a pass must replace it before anything reads the program.
+        streamed: a stage of a mini-batch: a policy says, while a program runs, which batch comes to it and when.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Kind:
     takes_base: bool = False
     inplace: tuple[int, ...] = ()
     is_abstract: bool = False
+    streamed: bool = False
 
     def need(self, read: int) -> Need:
         """What a read is needed for."""

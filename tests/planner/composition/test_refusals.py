@@ -7,7 +7,7 @@ from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.fidelity import ANY, EXACT, Fidelity, up_to
 from gnnplan.planner.contracts.technique import Choice
 from gnnplan.planner.job import ModelSpec
-from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.planner.techniques.registry import alone, technique, techniques
 from gnnplan.profiles.errors import UserError
 from tests.planner.composition.chosen import Chosen, composed
 from tests.planner.program.cases import Case
@@ -105,7 +105,16 @@ def test_one_worker_has_a_layout_too():
     assert not {"exchange", "all_reduce", "place"} & {op.kind for op in cycle.programs["train"]}
 
 
-@pytest.mark.parametrize("name", list(techniques()))
+def test_what_stands_for_a_whole_epoch_stands_alone():
+    """With a technique of full batches it is refused, whatever that one claims."""
+    (found,) = alone()
+    for name in techniques():
+        why = refusals([choice(found), choice(name)], ANY)
+        assert f"{found} stands for a whole epoch; leave {name} out" in why
+    assert refusals([choice(found)], ANY) == ()
+
+
+@pytest.mark.parametrize("name", [*techniques(), *alone()])
 def test_every_technique_says_what_it_is(name):
     """Its decision has a default, and a report and the documentation have a sentence of it."""
     known = technique(name)

@@ -1,4 +1,4 @@
-"""What `gnnplan minibatch` refuses before any worker starts: one line, exit code 2, no file."""
+"""What `gnnplan plan` refuses of a mini-batch job before any worker starts: one line, exit code 2, no file."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def write(folder, *, mini_batch=SECTION, top="", model="", training=""):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mini_batch": ""}, "the job has no [mini_batch] section; give it fan_outs and batch_size"),
+        ({"mini_batch": ""}, "a plan of full batches needs a cluster file; name one"),
         ({"mini_batch": "[mini_batch]\nbatch_size = 10"}, "mini_batch.fan_outs: this key is missing"),
         ({"mini_batch": "[mini_batch]\nfan_outs = []"}, "mini_batch.fan_outs: Tuple should have at least 1 item"),
         ({"mini_batch": "[mini_batch]\nfan_outs = [4, 3, 2]"}, "mini_batch.fan_outs has 3 hops, the model 2 layers"),
@@ -58,13 +58,13 @@ def write(folder, *, mini_batch=SECTION, top="", model="", training=""):
         ({"model": "input_dropout = 0.5"}, "mini-batches have no input_dropout; set it to 0"),
         ({"training": f"seed = {10**20}"}, "training.seed: Input should be less than 9223372036854775808"),
         ({"training": "learning_rate = nan"}, "training.learning_rate: Input should be a finite number (got nan)"),
-        ({"mini_batch": f"{SECTION}[pin]\nnum_workers = 2"}, "pin.num_workers is of full-batch plans"),
+        ({"mini_batch": f"{SECTION}[pin]\noverlap = true"}, "pin.overlap is of full-batch plans"),
     ],
 )
 def test_a_bad_job_is_one_line(folder, capsys, changes, message):
     """It starts with what is wrong and where."""
     write(folder, **changes)
-    assert main(["minibatch", "job.toml", "-o", "out"]) == 2
+    assert main(["plan", "job.toml", "-o", "out/plan.json"]) == 2
     out, err = capsys.readouterr()
     assert err.startswith("gnnplan: job")
     assert (err.count("\n"), out) == (1, "")
@@ -74,17 +74,9 @@ def test_a_bad_job_is_one_line(folder, capsys, changes, message):
 
 def test_more_workers_than_cores_are_refused(folder, capsys):
     """Before anything is started."""
-    write(folder)
-    assert main(["minibatch", "job.toml", "-o", "out", "--workers", "100000"]) == 2
+    write(folder, mini_batch=f"{SECTION}[pin]\nnum_workers = 100000")
+    assert main(["plan", "job.toml", "-o", "plan.json"]) == 2
     assert "gnnplan: 100000 workers asked for, this machine has " in capsys.readouterr().err
-
-
-def test_an_output_that_is_a_file_is_refused(folder, capsys):
-    """The folder could not be made."""
-    write(folder)
-    (folder / "taken").write_text("")
-    assert main(["minibatch", "job.toml", "-o", "taken"]) == 2
-    assert "taken/mini_batch.json: cannot be written" in capsys.readouterr().err
 
 
 def test_the_largest_of_everything_is_taken(folder):
@@ -92,13 +84,3 @@ def test_the_largest_of_everything_is_taken(folder):
     write(folder, mini_batch=f"[mini_batch]\nfan_outs = [-1, {2**31 - 1}]\nbatch_size = {2**31 - 1}\ndevice_bytes = 1")
     spec = Job.load("job.toml").mini_batch
     assert (spec.fan_outs, spec.batch_size, spec.device_bytes) == ((-1, 2**31 - 1), 2**31 - 1, 1)
-
-
-def test_a_job_file_named_as_the_record_is_not_lost(folder, capsys):
-    """It is refused before the run makes room for its own."""
-    write(folder)
-    text = Job.load("job.toml").model_dump_json()
-    (folder / "mini_batch.json").write_text(text)
-    assert main(["minibatch", "mini_batch.json", "-o", "."]) == 2
-    assert "mini_batch.json: the run writes its own mini_batch.json there" in capsys.readouterr().err
-    assert (folder / "mini_batch.json").read_text() == text

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch_geometric.nn.models import GraphSAGE
 
+from gnnplan.planner.minibatch.dispatch import dispatch
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.planner.minibatch.room import BatchNeeds
 from gnnplan.profiles.errors import NoPlanFitsError
 from gnnplan.runtime.mini_batch.device_memory import CudaMemory, bytes_of, fill_device, measure_needs
 from gnnplan.runtime.mini_batch.executor import run_epoch
 from gnnplan.runtime.mini_batch.profile import profile_stages
-from gnnplan.runtime.mini_batch.train import train
 from gnnplan.runtime.sampling.loader import NeighborLoader
 from tests.runtime.mini_batch.test_loader_stages import data, stages_of
 
@@ -71,19 +71,20 @@ def test_measuring_leaves_the_model_as_it_was(stages):
 
 def test_a_device_with_room_keeps_everything_and_trains_from_there(stages):
     """Measured, planned as resident where that is fastest, and trained with the losses of the CPU's batches."""
-    num_slots, kept_bytes = fill_device(stages, FakeMemory(10**8))
-    assert num_slots == 10
+    filled = fill_device(stages, FakeMemory(10**8))
+    kept_bytes = filled.kept_bytes
+    assert filled.num_slots == 10
     assert stages.is_resident
     assert kept_bytes > data().x.nbytes + 3000 * 4
     with stages.undone():
         profile = profile_stages(stages, 2, num_distinct=13, is_resident=stages.is_resident, timeout_s=60)
     assert profile.times.resident_batching_s == profile.times.gpu_batching_s > 0
     slow_cpu = profile.times.model_copy(update={"cpu_batching_s": 100.0})
-    (trained,) = train(stages, slow_cpu, 13, 1, timeout_s=60)
-    assert trained.plan.route == "resident"
+    assert dispatch(slow_cpu, 13).route == "resident"
+    trained = run_epoch(stages, ONE_BY_ONE, 13, 0, timeout_s=60)
     torch.manual_seed(0)
     alone = run_epoch(stages_of(GraphSAGE(12, 16, 2, 4), device=DEVICE), ONE_BY_ONE, 13, 0, timeout_s=60)
-    assert trained.epoch.losses == pytest.approx(alone.losses, rel=1e-4 if ON_CUDA else 1e-5)
+    assert trained.losses == pytest.approx(alone.losses, rel=1e-4 if ON_CUDA else 1e-5)
 
 
 def test_a_tight_device_keeps_a_part(stages):
@@ -91,16 +92,16 @@ def test_a_tight_device_keeps_a_part(stages):
     needs = measure_needs(stages, FakeMemory(0), num_distinct=13)
     for_rows = 30_000  # the whole graph takes 62 thousand
     left = 3 * needs.batch_bytes + for_rows  # one that waits and another in work, held by either stream's pool
-    num_slots, kept_bytes = fill_device(stages, FakeMemory(round((needs.step_bytes + left) / 0.9)))
+    filled = fill_device(stages, FakeMemory(round((needs.step_bytes + left) / 0.9)))
     assert stages.gpu_source is not None
     assert not stages.is_resident
-    assert num_slots == 1
-    assert 0 < kept_bytes <= for_rows + 1
+    assert filled.num_slots == 1
+    assert 0 < filled.kept_bytes <= for_rows + 1
 
 
 def test_a_limit_keeps_the_rest_of_the_device_free(stages):
     """With a hundred megabytes free, a third of one for the job."""
-    _, kept_bytes = fill_device(stages, FakeMemory(10**8), limit_bytes=300_000)
+    kept_bytes = fill_device(stages, FakeMemory(10**8), limit_bytes=300_000).kept_bytes
     assert 0 < kept_bytes < 300_000
 
 
@@ -134,7 +135,8 @@ def test_a_step_that_does_not_fit_is_told_as_that(stages, monkeypatch):
 def test_fan_outs_that_kernels_do_not_take_leave_the_batches_to_the_cpu(stages, fan_out):
     """All neighbours, or very many."""
     stages.loader.num_neighbors = [5, fan_out]
-    assert fill_device(stages, FakeMemory(10**8)) == (10, 0)
+    filled = fill_device(stages, FakeMemory(10**8))
+    assert (filled.num_slots, filled.kept_bytes) == (10, 0)
     assert stages.gpu_source is None
 
 
@@ -142,7 +144,8 @@ def test_repeated_seeds_leave_the_batches_to_the_cpu(stages):
     """The kernels would fail in whichever batch holds one twice; the CPU's take them, and an epoch is trained."""
     seeds = torch.arange(100).repeat(2)
     stages.loader = NeighborLoader(data(), [5, 3], seeds, batch_size=32, shuffle=True)
-    assert fill_device(stages, FakeMemory(10**8)) == (10, 0)
+    filled = fill_device(stages, FakeMemory(10**8))
+    assert (filled.num_slots, filled.kept_bytes) == (10, 0)
     assert stages.gpu_source is None
     assert len(run_epoch(stages, ONE_BY_ONE, len(stages.loader), 0, timeout_s=60).losses) == 7
 

@@ -9,10 +9,8 @@ import torch
 from torch_geometric.nn.models import GraphSAGE
 
 from gnnplan.planner.minibatch.policy import Buffers
-from gnnplan.planner.minibatch.stages import StageTimes
 from gnnplan.runtime.mini_batch.executor import run_epoch
 from gnnplan.runtime.mini_batch.lanes import StageFailedError
-from gnnplan.runtime.mini_batch.train import train
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 
 LANES = {"CPU 0", "CPU 1", "PCIe", "GPU"}
@@ -91,15 +89,4 @@ def test_one_slot_is_enough(stages):
     watched = Watched(stages)
     done = run_epoch(watched, Buffers(1, 1, 0), 13, 0, num_cpu_threads=2, timeout_s=60)
     assert sorted(done.order) == list(range(13))
-    check_nothing_is_left(watched)
-
-
-def test_training_can_be_left_early(stages):
-    """Between two epochs nothing runs; a loop that breaks there has nothing to clean up."""
-    watched = Watched(stages)
-    times = StageTimes(cpu_batching_s=0.01, gpu_batching_s=0.01, dma_s=0.001, model_s=0.01)
-    for trained in train(watched, times, 13, 5, timeout_s=60):
-        assert len(trained.epoch.order) == 13
-        break
-    del trained
     check_nothing_is_left(watched)

@@ -1,0 +1,1 @@
+"""Training by mini-batches, made ahead of training or in its turn."""

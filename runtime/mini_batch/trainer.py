@@ -1,0 +1,97 @@
+"""Mini-batch training by a plan: every epoch asks the policy that its prediction asked."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.readers.stream import stage_categories
+from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.metrics import hits
+from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
+from gnnplan.runtime.mini_batch.device_memory import keep_rows
+from gnnplan.runtime.mini_batch.distributed import joined, split
+from gnnplan.runtime.mini_batch.executor import Epoch, run_epoch
+
+_DROPOUT = 0x64726F706F7574  # sets these keys apart from those of the loader's orders
+
+
+class BatchTrainer:
+    """Trains one worker's batches of a plan, in step with the others."""
+
+    def __init__(self, plan: Plan, rank: int, device: torch.device, timeout_s: float = 300.0) -> None:
+        decision = plan.mini_batch
+        assert decision is not None
+        self.part = decision.workers[rank]
+        buffers = self.part.buffers
+        torch.set_num_threads(self.part.num_training_threads)
+        num_ahead = self.part.num_loaders + buffers.cpu_slots + buffers.gpu_slots
+        self.worker = BatchWorker(plan.job, device, rank, plan.num_workers, timeout_s, self.part.num_loaders, num_ahead)
+        plan.check_graph(self.worker.graph.facts)
+        self.net = self.worker.net
+        if device.type == "cuda":
+            keep_rows(self.worker.stages, self.part.row_bytes)
+        (program,) = plan.cycle.cycle().programs.values()
+        self._ops = {(op.attributes["stage"], op.attributes["way"]): op for op in program}
+        self._stages = split(self.worker.stages, rank, plan.num_workers)
+        # Dropout draws from torch's own stream; every worker drops others.
+        torch.manual_seed(chained_key(_DROPOUT, plan.job.training.seed, rank) >> 1)
+
+    def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
+        """Every batch of this worker's once; who has fewer keeps step with the others."""
+        model, stages = self.worker.stages.model, self.worker.stages
+        with joined(model, stages.optimizer) if isinstance(model, DistributedDataParallel) else nullcontext():
+            done = run_epoch(
+                self._stages,
+                self.part.buffers,
+                self.part.num_batches,
+                epoch,
+                num_cpu_threads=self.part.num_loaders,
+                timeout_s=self.worker.stage_timeout_s,
+            )
+        loss = float(np.mean(done.losses))
+        if not math.isfinite(loss):
+            raise RunFailedError(f"the loss of epoch {epoch} is {loss}: training diverges; lower learning_rate")
+        end_s = done.begun_s + max(span.end_s for span in done.spans)
+        return EpochRecord(epoch, done.begun_s, end_s, loss, self._spans(done) if traced else [])
+
+    def _spans(self, done: Epoch) -> list:
+        """Under the keys of the plan's program, seconds on this worker's clock."""
+        in_turn, found = set(done.made_by_gpu), []
+        for span in done.spans:
+            op = self._ops[span.stage, "in_turn" if span.batch in in_turn else "ahead"]
+            times_s = done.begun_s + span.start_s, done.begun_s + span.end_s
+            found.append((op.key, stage_categories(op), *times_s))
+        return found
+
+    @torch.no_grad()
+    def evaluate(self) -> dict[str, float]:
+        """Share right (micro-F1 for multi-label jobs) of every split, by neighbourhoods with the same fan-outs.
+
+        The first worker does it for all.
+        """
+        if self.worker.rank != 0:
+            return {}
+        self.net.eval()
+        graph = self.worker.graph
+        masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
+        return {name: self._score(mask) for name, mask in masks.items() if mask.any()}
+
+    def _score(self, mask: np.ndarray) -> float:
+        counted = torch.zeros(2, dtype=torch.float64)
+        for batch in self.worker.loader.with_seeds(torch.from_numpy(mask)):
+            moved = batch.to(self.worker.device)
+            logits = self.net(moved.x, moved.edge_index)[: batch.batch_size]
+            counted += hits(logits, moved.y[: batch.batch_size]).cpu()
+        right, total = counted.tolist()
+        return right / total if total else 0.0
+
+    def close(self) -> None:
+        """Nothing outlives an epoch."""
