@@ -160,6 +160,8 @@ def _check_run(plan: Plan, trace: Trace, name: str) -> None:
         )
     if any(span.worker >= plan.num_workers for span in trace.spans):
         raise UserError(f"{name}: the trace has spans of workers the plan does not have; run the plan again")
+    if plan.mini_batch is not None:
+        raise UserError(f"{name}: stages of mini-batches are in no profile; to correct them, plan the job again")
     if plan.job.training.weather or plan.is_partial:
         raise UserError(f"{name}: runs under weather or partial reduce do not show what operators take; leave both out")
     if not trace.spans:

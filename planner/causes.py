@@ -28,7 +28,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class _Side:
-    """A trace by task: (start, end) of every worker in every epoch."""
+    """A trace by task: (start, end) of every worker in every epoch. Of one that runs several times, as long as all."""
 
     edges: Mapping[str, Mapping[int, Mapping[int, tuple[float, float]]]]  # task, epoch, worker
     category: Mapping[str, str]
@@ -37,7 +37,9 @@ class _Side:
     def of(cls, trace: Trace) -> _Side:
         edges: dict[str, dict[int, dict[int, tuple[float, float]]]] = defaultdict(lambda: defaultdict(dict))
         for span in trace.spans:
-            edges[span.task][span.epoch][span.worker] = (span.start_s, span.end_s)
+            of_epoch = edges[span.task][span.epoch]
+            start_s, end_s = of_epoch.get(span.worker, (span.start_s, span.start_s))
+            of_epoch[span.worker] = start_s, end_s + span.end_s - span.start_s
         return cls(edges, {span.task: span.category for span in trace.spans})
 
     def seconds(self, task: str) -> list[float]:

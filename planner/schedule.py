@@ -13,7 +13,8 @@ class Task:
     """One step of one worker.
 
     Args:
-        key: unique within the worker, e.g. `l0/forward/aggregate`; measured traces use the same.
+        key: of its operator, e.g. `l0/forward/aggregate`; measured traces use the same. Unique within the worker, but
+            where batch after batch passes through an operator.
         worker: rank.
         category: what the time is booked under.
         seconds: predicted duration once it runs.

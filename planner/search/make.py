@@ -19,6 +19,7 @@ from gnnplan.planner.search.decide import Found, OnStep, decide
 from gnnplan.planner.search.pins import check_least_group
 from gnnplan.planner.search.predict import loads_of, prediction_of
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.profiles.errors import UserError
 
 _NUM_CONSIDERED = 8
 
@@ -30,6 +31,8 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
         UserError: the job cannot run on the cluster at all.
         NoPlanFitsError: every decision needs more memory than some worker has.
     """
+    if job.mini_batch is not None:
+        raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan plan JOB")
     placement = resolve(cluster)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
     found = decide(job, placement, graph, on_step)

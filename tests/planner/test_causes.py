@@ -74,6 +74,16 @@ def test_contention_is_when_everything_is_slower(others, expected):
     assert cause(predicted, measured) == Reason(expected)
 
 
+def test_a_task_that_runs_again_and_again_counts_as_long_as_all():
+    """As a stage of mini-batches does: it is slower by what all of its batches are."""
+    others = [row for name in ("o0", "o1", "o2") for row in both(name, "compute", 0, 1)]
+    predicted = [*others, *both("t", "compute", 0, 1), *both("t", "compute", 1, 2)]
+    measured = [*others, *both("t", "compute", 0, 3), *both("t", "compute", 3, 4)]
+    assert cause(predicted, measured) == Reason("operator")
+    slow_end = [*others, *both("t", "compute", 0, 1), *both("t", "compute", 3, 4)]
+    assert cause(predicted, slow_end) == Reason("variance")
+
+
 def test_no_miss_is_put_down_to_nothing_special():
     """A task that took exactly what was predicted varies by as much as it misses: not at all."""
     assert cause(both("t", "compute", 0, 1), both("t", "compute", 0, 1)) == Reason("variance")

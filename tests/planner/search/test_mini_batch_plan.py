@@ -3,6 +3,7 @@
 import pytest
 from rich.console import Console
 
+from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import PinnedDecisions
 from gnnplan.planner.minibatch.bound import epoch_bound
@@ -126,3 +127,13 @@ def test_pins_of_full_batch_plans_are_refused(monkeypatch):
         planned(monkeypatch, worker(FAST), job=stale)
     pinned = JOB.model_copy(update={"pin": PinnedDecisions(num_workers=1)})
     assert planned(monkeypatch, worker(FAST), job=pinned)[0].num_workers == 1
+
+
+def test_stages_are_not_calibrated(monkeypatch):
+    """No profile has them: who wants others measures again."""
+    plan, _ = planned(monkeypatch, worker(FAST))
+    measured_trace = simulate_plan(plan).model_copy(update={"origin": "measured"})
+    with pytest.raises(
+        UserError, match="in no profile; to correct them, plan the job again"
+    ):
+        calibrate([(plan, measured_trace)])
