@@ -133,7 +133,5 @@ def test_stages_are_not_calibrated(monkeypatch):
     """No profile has them: who wants others measures again."""
     plan, _ = planned(monkeypatch, worker(FAST))
     measured_trace = simulate_plan(plan).model_copy(update={"origin": "measured"})
-    with pytest.raises(
-        UserError, match="in no profile; to correct them, plan the job again"
-    ):
+    with pytest.raises(UserError, match="in no profile; to correct them, plan the job again"):
         calibrate([(plan, measured_trace)])
