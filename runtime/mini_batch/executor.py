@@ -18,7 +18,12 @@ class Stages(Protocol):
 
     A batch is a pure function of (epoch, index), whoever makes it. Batches of the CPU are made in several
     threads at once where the executor has them.
+
+    Args:
+        is_one_memory: host and device have the same memory, so a transfer moves nothing.
     """
+
+    is_one_memory: bool
 
     def cpu_batch(self, epoch: int, index: int) -> Any:
         """The batch in host memory."""
@@ -39,6 +44,7 @@ class Renumbered:
     def __init__(self, stages: Stages, number_of: Callable[[int], int]) -> None:
         self._stages, self._number_of = stages, number_of
         self.transfer, self.train = stages.transfer, stages.train
+        self.is_one_memory = stages.is_one_memory
 
     def cpu_batch(self, epoch: int, index: int) -> Any:
         """As `Stages`."""
@@ -161,7 +167,10 @@ class _EpochUnderWay:
     def _begin_transfer(self) -> None:
         self.policy.begin_transfer()
         index, batch = self.in_host.popleft()
-        self.lanes.begin("PCIe", "transfer", index, lambda: self.stages.transfer(batch))
+        if self.stages.is_one_memory:
+            self.lanes.at_once("transfer", index, lambda: self.stages.transfer(batch))
+        else:
+            self.lanes.begin("PCIe", "transfer", index, lambda: self.stages.transfer(batch))
 
     def _begin_train(self) -> None:
         self.policy.begin_train()

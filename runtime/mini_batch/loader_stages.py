@@ -43,7 +43,7 @@ class LoaderStages:
         gpu_source: Source | None = None,
     ) -> None:
         self.loader, self.model, self.optimizer, self.loss, self.device = loader, model, optimizer, loss, device
-        self.gpu_source = gpu_source
+        self.gpu_source, self.is_one_memory = gpu_source, device.type == "cpu"
         sliced = [value for value in loader.sliced().values() if isinstance(value, Tensor)]
         self._gathers_on = {value.device for value in sliced if value.is_cuda}
         has_cuda = device.type == "cuda"

@@ -16,7 +16,8 @@ BUFFERS = [Buffers(0, 1), Buffers(2, 2, 0), Buffers(2, 2), Buffers(2, 3, phased=
 class Recorded:
     """Stages that pass a batch's name on, and count how many batches are held at once."""
 
-    def __init__(self, fails_at=None):
+    def __init__(self, fails_at=None, is_one_memory=False):
+        self.is_one_memory = is_one_memory
         self.fails_at, self.lock = fails_at, threading.Lock()
         self.in_host = self.most_in_host = 0
         self.trained = []
@@ -47,10 +48,10 @@ class Recorded:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(BUFFERS), st.integers(1, 12), st.integers(0, 3), st.integers(1, 3))
-def test_every_batch_is_trained_once(buffers, num_batches, epoch, num_cpu_threads):
+@given(st.sampled_from(BUFFERS), st.integers(1, 12), st.integers(0, 3), st.integers(1, 3), st.booleans())
+def test_every_batch_is_trained_once(buffers, num_batches, epoch, num_cpu_threads, is_one_memory):
     """In the recorded order, whoever made it; the CPU holds as many as it has slots and threads."""
-    stages = Recorded()
+    stages = Recorded(is_one_memory=is_one_memory)
     done = run_epoch(stages, buffers, num_batches, epoch, num_cpu_threads=num_cpu_threads, timeout_s=30)
     assert sorted(done.order) == list(range(num_batches))
     assert stages.trained == [("device", epoch, index) for index in done.order]

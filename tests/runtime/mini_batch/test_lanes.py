@@ -41,6 +41,16 @@ def test_handing_over_is_part_of_a_stage():
     assert second.end_s - second.start_s >= 0.1
 
 
+def test_a_stage_may_run_at_once():
+    """It has ended before anybody waits, and one that raises is told of as any other."""
+    with Lanes(("a",), 20) as lanes:
+        lanes.at_once("move", 1, lambda: threading.get_ident())
+        assert lanes.wait().result == threading.get_ident()
+        lanes.at_once("move", 2, lambda: 1 // 0)
+        with pytest.raises(StageFailedError, match="move of batch 2 failed: ZeroDivisionError"):
+            lanes.wait()
+
+
 def run(stage, batch, call, timeout_s):
     """One stage alone on a lane, waited for."""
     with Lanes(("a", "b"), timeout_s) as lanes:

@@ -20,6 +20,7 @@ class Watched:
     """Stages whose batches are remembered weakly, and whose stage `failing` raises at its third call."""
 
     def __init__(self, stages, failing=None, error=None):
+        self.is_one_memory = stages.is_one_memory
         self.stages, self.failing, self.error = stages, failing, error  # the error's type and message
         self.batches, self.calls = [], 0
 
