@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_valid
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.contracts.fidelity import EXACT, up_to
+from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
@@ -220,7 +220,7 @@ class Plan(Document):
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
         choices = [chosen.choice() for chosen in self.choices]
-        if refused := refusals(choices, up_to(self.job.fidelity)):
+        if refused := refusals(choices, self.job.most):
             raise ValueError(f"choices: {refused[0]}")
         self._check_regions()
         return self

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
-from gnnplan.planner.job import Job
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Program
 from gnnplan.planner.program.parts import Operator
@@ -45,7 +44,7 @@ class Least:
         Args:
             alone: by profile, candidates of one such worker that has all of the graph.
         """
-        bare_s = rates_s(base.placement, alone, _left_out(base.job))
+        bare_s = rates_s(base.placement, alone, _left_out(base))
         weights = (name for name, value in base.forward.values.items() if value.role == "parameter")
         return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights))
 
@@ -87,14 +86,14 @@ def rates_s(
     return tuple(rate_of[worker.profile] for worker in placement.workers)
 
 
-def _left_out(job: Job) -> Frees:
-    """Which operators a plan of a job may leave out, at most.
+def _left_out(setting: Setting) -> Frees:
+    """Which operators a plan may leave out, at most.
 
     Where edges may be left out these are all sums over them; where rows are reused, the sums backward.
     """
-    if job.pin.prune != "none":
+    if setting.may_prune:
         return lambda op: "block" in op.attributes or "blocks" in op.attributes
-    if job.pin.refresh_interval > 1:
+    if setting.refresh_interval > 1:
         return lambda op: "block" in op.attributes and bool(op.attributes.get("back"))
     return lambda _: False
 

@@ -206,6 +206,22 @@ def test_rows_are_kept_where_the_job_allows_it():
     assert exact.choice("joint_cache") is None
 
 
+@pytest.mark.parametrize(
+    ("fidelity", "pins", "interval"),
+    [
+        ("stale(3)", {}, 3),
+        ("stale(3)", {"refresh_interval": 2}, 2),
+        ("stale(3)", {"refresh_interval": 1}, 1),
+        ("stale", {}, 1),
+    ],
+)
+def test_rows_are_kept_as_long_as_allowed_unless_pinned(fidelity, pins, interval):
+    """Nothing has to be pinned; without a number in the fidelity nothing is kept unasked."""
+    on, pins = {"bytes_per_s": 1e7}, {"num_workers": 3, "dependencies": "communicate", **pins}
+    best = found(model=ModelSpec(hidden_channels=32, num_layers=3), fidelity=fidelity, on=on, **pins).best
+    assert len(best.cycle.order) == interval
+
+
 def test_features_are_sent_once_where_they_would_travel():
     """A job that may not aggregate once keeps them instead, unless it may not do that either."""
     pins = {"precompute": False, "op_order": "aggregate_first", "num_workers": 3, "dependencies": "communicate"}
