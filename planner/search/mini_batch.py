@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gnnplan.planner.cluster import Cluster, Placement
@@ -21,12 +21,12 @@ from gnnplan.planner.plan import Candidate, Chosen, Partition, Plan, WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.optimizer import Optimizer
+from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.memory import estimate_memory
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.search.batch_placement import placement_of
 from gnnplan.planner.search.predict import prediction_of
-from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.planner.techniques.registry import alone, technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
@@ -43,7 +43,8 @@ class BatchCandidate:
         cycle, schedule: of an epoch.
         epoch_s: simulated.
         loads: of every worker its peak bytes.
-        bound: no split of the batches is faster.
+        bound: no way to share out threads and batches is faster.
+        schedule_bound: with threads shared out as they are, no way to share out batches is.
         considered: every worker's threads shared out otherwise, fastest first.
     """
 
@@ -53,6 +54,7 @@ class BatchCandidate:
     epoch_s: float
     loads: tuple[WorkerLoad, ...]
     bound: Bound
+    schedule_bound: Bound
     considered: tuple[Candidate, ...]
 
     @property
@@ -84,7 +86,7 @@ def plan_mini_batches(
         graph=measured.graph,
         choices=(Chosen.of(best.choice),),
         cycle=CycleDocument.of(best.cycle),
-        prediction=prediction_of([best.schedule], best.loads, best.bound, 1),
+        prediction=prediction_of([best.schedule], best.loads, best.bound, best.schedule_bound, 1),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=best.considered,
@@ -113,14 +115,14 @@ def best_mini_batch(job: Job, placement: Placement, measured: MeasuredBatches) -
     choice = choice_of(decision)
     cycle = cycle_of_choice(job, choice, placement)
     schedule = schedule_of(cycle, cycle.order[0], placement)
-    bound = max((of_worker[0].bound for of_worker in tried), key=lambda each: each.seconds)
     return BatchCandidate(
         choice,
         cycle,
         schedule,
         play_epochs(schedule).median_epoch_s,
         tuple(_load(cycle, rank, placement, worker) for rank, worker in enumerate(measured.workers)),
-        Bound(bound.seconds, _SET_BY[bound.set_by]),
+        _slowest(min((each.bound for each in of_worker), key=_bound_s) for of_worker in tried),
+        _slowest(of_worker[0].bound for of_worker in tried),
         tuple(_considered(max(tried, key=lambda of_worker: of_worker[0].epoch_s), choice)),
     )
 
@@ -149,6 +151,16 @@ class _Tried:
 
 def _seconds(tried: _Tried) -> float:
     return tried.epoch_s
+
+
+def _slowest(bounds: Iterable[EpochBound]) -> Bound:
+    """Of all workers, for an epoch is over when the last one's is."""
+    bound = max(bounds, key=_bound_s)
+    return Bound(bound.seconds, _SET_BY[bound.set_by])
+
+
+def _bound_s(bound: EpochBound) -> float:
+    return bound.seconds
 
 
 def _dispatched(worker: MeasuredWorker, device_kind: str) -> Iterator[_Tried]:
