@@ -24,7 +24,7 @@ from gnnplan.runtime.peak import held_memory_bytes, peak_memory_bytes
 
 _PROFILED_BATCHES = 12
 _ROUNDS = 2  # in which splits are measured in turns: what disturbs the machine is not put down to one of them
-_CPU_SLOTS = 2  # more batches than these only push each other out of the processor's caches
+_CPU_SLOTS = 2  # more batches than these need memory that is new each time, and nothing is gained
 _Split = tuple[int, int]
 
 
