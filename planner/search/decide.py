@@ -39,11 +39,13 @@ class Found:
     Args:
         best: of all that fit.
         looked_at: every candidate, of all settings.
+        alone: every candidate of one worker that has the whole graph, of each profile.
         bound: no plan of all the workers is faster.
     """
 
     best: Candidate
     looked_at: Sequence[Candidate]
+    alone: Sequence[Candidate]
     bound: Bound
 
 
@@ -104,7 +106,7 @@ class _Search:
         if not best.fits:
             raise NoPlanFitsError(_nearest_miss(best))
         bound = Bound(_together_s(bounds_s), "compute of all workers, perfectly balanced")
-        return Found(_settled(best), self._looked_at, bound)
+        return Found(_settled(best), self._looked_at, [each for of in alone.values() for each in of], bound)
 
     def _rates_s(self, alone: Mapping[str, Sequence[Candidate]], *, bare: bool) -> list[float]:
         """Of every worker the least seconds per whole graph.
