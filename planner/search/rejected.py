@@ -8,9 +8,8 @@ from typing import Literal
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.plan import Rejected
-from gnnplan.planner.search.predict import loads_of, prediction_of
+from gnnplan.planner.search.predict import loads_of, trace_of
 from gnnplan.planner.search.summary import summary
-from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.techniques.registry import techniques
 
 Kind = Literal["alone", "workers", "without", "with", "decided", "memory"]
@@ -56,16 +55,16 @@ def _kept(kind: Kind, technique: str, candidate: Candidate) -> Rejected:
     """What a plan keeps of a candidate."""
     schedules, placement = [*candidate.schedules.values()], candidate.setting.placement
     loads = loads_of(candidate.cycle, placement, candidate.memory)
-    predicted = prediction_of(schedules, loads, Bound(0.0, ""), len(candidate.cycle.order))
+    trace = trace_of(schedules, "", loads, len(candidate.cycle.order))
     lacking = int(candidate.missing_bytes.argmax())
     return Rejected(
         kind=kind,
         technique=technique,
         summary=summary(candidate),
         epoch_s=candidate.epoch_s,
-        compute_s=predicted.compute_s,
-        communicate_s=predicted.communicate_s,
-        host_s=predicted.host_s,
+        compute_s=trace.category_s("compute"),
+        communicate_s=trace.category_s("communicate"),
+        host_s=trace.category_s("host"),
         missing_bytes=max(int(candidate.missing_bytes[lacking]), 0),
         missing_on="" if candidate.fits else placement.workers[lacking].host,
     )
