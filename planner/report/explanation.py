@@ -15,7 +15,7 @@ from gnnplan.planner.report.units import seconds, size
 _NOTHING = 5e-4  # of an epoch: as a share it would be printed as 0.0%
 _AS_FAST = 1e-3  # of an epoch: the search takes no round for less
 _MOST_PARTS = 8
-_CATEGORIES = {"compute_s": "computing", "communicate_s": "communication", "host_s": "the hosts' own work"}
+_CATEGORIES = {"compute_s": "computing", "communicate_s": "communication and waiting", "host_s": "the hosts' own work"}
 
 
 def explanation_tables(explanation: Explanation) -> RenderableType:
@@ -137,7 +137,7 @@ def _why(each: Rejected, explanation: Explanation) -> str:
         return "nothing but the job's pins"
     more = {name: getattr(each, name) - getattr(explanation, name) for name in _CATEGORIES}
     largest = max(more, key=lambda name: more[name])
-    if more[largest] <= 0:
+    if more[largest] < (each.epoch_s - explanation.epoch_s) / 2:
         return f"{share:+.1%}: less runs side by side"
     return f"{share:+.1%}: {seconds(more[largest])} more {_CATEGORIES[largest]}"
 
