@@ -162,7 +162,7 @@ def _keys(tensors) -> list[int]:
 def _written(func: Any, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
     """Arguments that an operation writes to, by its schema."""
     if not hasattr(func, "_schema"):
-        return [args[0]] if getattr(func, "__name__", "") == "__setitem__" else []
+        return [args[0]] if func in (Tensor.__setitem__, Tensor.copy_) else []
     found = []
     for number, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -207,7 +207,7 @@ class _Functions(TorchFunctionMode):
 
 
 _HOST = {Tensor.item, Tensor.tolist, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__index__}
-_GUARDED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.contiguous}
+_GUARDED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.contiguous, Tensor.copy_}
 
 
 def _binary_cross_entropy_with_logits(x: Tensor, y: Tensor, weight=None, pos_weight=None, reduction: int = 1):
