@@ -41,7 +41,8 @@ class Event:
 
     def elapsed_time(self, other: Event) -> float:
         """Milliseconds to another event."""
-        assert self._enable_timing and other._enable_timing
+        assert self._enable_timing
+        assert other._enable_timing
         return (other._at_s - self._at_s) * 1e3
 
     def synchronize(self) -> None:

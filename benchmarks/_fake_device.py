@@ -1,14 +1,16 @@
 """Tensors that say they lie on a GPU, and operations on them.
 
 A `FakeTensor` has `device="cuda:N"`, and its numbers are those of a CPU tensor within. So code takes the ways that it
-takes on a GPU, operator by operator, and what it computes can be compared. (Torch's own `FakeTensorMode` has no numbers,
-and without them neither sparse matrices nor anything that depends on a value can be followed.) What is watched: tensors
-of different devices in one operation, host and device waiting for each other, bytes, and the order of streams.
+takes on a GPU, operator by operator, and what it computes can be compared. Torch's own `FakeTensorMode` has no numbers,
+and without them neither sparse matrices nor what depends on a value can be followed; it also needs an extension in C++,
+for some calls look for a driver first. Those calls are taken over here (`_GUARDED`). What is watched: tensors of
+different devices in one operation, host and device waiting for each other, bytes, and the order of streams.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from benchmarks._fake_memory import Memory, storages
 from benchmarks._fake_streams import Order
@@ -44,23 +45,28 @@ class FakeTensor(Tensor):
     """A tensor on a device that is not there.
 
     Args:
-        inner: its numbers.
+        numbers: of the same shape, on the CPU.
     """
 
-    inner: Tensor
+    numbers: Tensor
 
     @staticmethod
-    def __new__(cls, inner: Tensor, device: torch.device):
-        lies = inner.layout == torch.strided
-        at = {"strides": inner.stride(), "storage_offset": inner.storage_offset()} if lies else {}
-        return Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=device, **at)
+    def __new__(cls, numbers: Tensor, device: torch.device):
+        lies = numbers.layout == torch.strided
+        at = {"strides": numbers.stride(), "storage_offset": numbers.storage_offset()} if lies else {}
+        return Tensor._make_wrapper_subclass(cls, numbers.shape, dtype=numbers.dtype, device=device, **at)
 
-    def __init__(self, inner: Tensor, device: torch.device) -> None:
-        self.inner = inner
+    def __init__(self, numbers: Tensor, device: torch.device) -> None:
+        self.numbers = numbers
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         raise AssertionError(f"{func} on a fake tensor outside of its device")
+
+
+def numbers_of(tensor: Tensor) -> Tensor:
+    """Those of a fake tensor, or the tensor itself."""
+    return tensor.numbers if isinstance(tensor, FakeTensor) else tensor
 
 
 class FakeDevice:
@@ -68,10 +74,16 @@ class FakeDevice:
 
     Args:
         device: with its index.
+
+    Attributes:
+        operator: which one runs (empty: none), and `is_crossing`: whether the program has it go between tiers.
+        kinds: of operators that ran.
+        wrong, unordered: what was wrong, in words; waits: (operator, what) that host and device waited for.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.operator, self.is_crossing = device, "", False
+        self.kinds: set[str] = set()
         self.wrong: list[str] = []
         self.unordered: list[str] = []
         self.waits: Counter[tuple[str, str]] = Counter()
@@ -87,10 +99,10 @@ class FakeDevice:
     def __exit__(self, *exc_info: object) -> None:
         self._modes.close()
 
-    def put(self, inner: Tensor) -> FakeTensor:
+    def put(self, numbers: Tensor) -> FakeTensor:
         """A tensor on the device with these numbers, whose memory it takes over."""
-        self.memory.hold(inner)
-        return FakeTensor(inner, self.device)
+        self.memory.hold(numbers)
+        return FakeTensor(numbers, self.device)
 
     def host_waits(self, what: str) -> None:
         """Counts that host and device wait for each other, but for an operator that is planned to."""
@@ -99,7 +111,7 @@ class FakeDevice:
 
     def operate(self, name: str, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """An operation with any of its tensors on the device, or that makes one there."""
-        leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        leaves = list(_leaves((args, kwargs)))
         fakes = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
         asked = kwargs.get("device")
         if not fakes and (asked is None or torch.device(asked).type != "cuda"):
@@ -107,15 +119,15 @@ class FakeDevice:
         target = torch.device(asked) if asked is not None else self.device
         self._check(name, leaves, target)
         self._count_waits(name, fakes, args, kwargs, target)
-        inner_args, inner_kwargs = tree_map_only(FakeTensor, lambda fake: fake.inner, (args, kwargs))
+        own_args, own_kwargs = _mapped(numbers_of, (args, kwargs))
         if asked is not None:
-            inner_kwargs["device"] = CPU
-        out = func(*inner_args, **inner_kwargs)
+            own_kwargs["device"] = CPU
+        out = func(*own_args, **own_kwargs)
         self._note_order(name, func, args, kwargs, out)
-        given = {id(fake.inner): fake for fake in fakes} | {
+        given = {id(fake.numbers): fake for fake in fakes} | {
             id(leaf): leaf for leaf in leaves if not isinstance(leaf, FakeTensor)
         }
-        return tree_map_only(Tensor, lambda tensor: self._given_or_new(tensor, given, target), out)
+        return _mapped(lambda tensor: self._given_or_new(tensor, given, target), out)
 
     def _given_or_new(self, tensor: Tensor, given: dict[int, Tensor], target: torch.device) -> Tensor:
         if id(tensor) in given:
@@ -147,12 +159,30 @@ class FakeDevice:
             self.host_waits("index by a mask")
 
     def _note_order(self, name: str, func: Any, args: tuple, kwargs: dict[str, Any], out: Any) -> None:
-        written = [leaf for leaf in tree_leaves(_written(func, args, kwargs)) if isinstance(leaf, FakeTensor)]
-        read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
-        before = set(_keys(fake.inner for fake in read))
-        new = [key for key in _keys(leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)) if key not in before]
+        written = [leaf for leaf in _leaves(_written(func, args, kwargs)) if isinstance(leaf, FakeTensor)]
+        read = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, FakeTensor)]
+        before = set(_keys(fake.numbers for fake in read))
+        new = [key for key in _keys(_leaves(out)) if key not in before]
         if new or written or name in _WAITING | _COPIES:  # else it is a view
-            self.order.operate(name, list(before), [*new, *_keys(fake.inner for fake in written)])
+            self.order.operate(name, list(before), [*new, *_keys(fake.numbers for fake in written)])
+
+
+def _leaves(value: Any) -> Iterator[Tensor]:
+    """The tensors in tuples, lists and dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+
+
+def _mapped(change: Callable[[Tensor], Any], value: Any) -> Any:
+    """The same with every tensor changed."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple | list):
+        return type(value)(_mapped(change, part) for part in value)
+    return {name: _mapped(change, part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def _keys(tensors) -> list[int]:
@@ -198,7 +228,7 @@ class _Functions(TorchFunctionMode):
             return func(*args, **kwargs).to(device)
         if args and func in _HOST and isinstance(args[0], FakeTensor):
             self._of.host_waits("aten::_local_scalar_dense")
-            return func(args[0].inner)
+            return func(args[0].numbers)
         if func in _GUARDED:
             return self._of.operate(f"aten::{func.__name__}", func, args, kwargs)
         if func is Tensor.numpy and isinstance(args[0], FakeTensor):
@@ -207,12 +237,12 @@ class _Functions(TorchFunctionMode):
 
 
 _HOST = {Tensor.item, Tensor.tolist, Tensor.__float__, Tensor.__int__, Tensor.__bool__, Tensor.__index__}
-_GUARDED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.contiguous, Tensor.copy_}
+_GUARDED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.contiguous, Tensor.copy_, Tensor.nonzero}
 
 
 def _binary_cross_entropy_with_logits(x: Tensor, y: Tensor, weight=None, pos_weight=None, reduction: int = 1):
     """As torch has it, in the operations of which it consists on a GPU."""
-    assert weight is None and pos_weight is None
+    assert weight is pos_weight is None
     below = torch.nn.functional.softplus(x.neg())
     loss = (1 - y).mul_(x).add_(below)
     return (loss, loss.mean() if reduction == 1 else None, loss.sum())[reduction]

@@ -17,8 +17,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from benchmarks._fake_cuda_calls import current_device
-from benchmarks._fake_device import FakeTensor
+from benchmarks._fake_device import FakeTensor, numbers_of
 from benchmarks._fake_memory import storages
+from benchmarks._fake_streams import Clock
 
 TIMEOUT_S = 60.0
 
@@ -44,15 +45,19 @@ class Members:
 
 
 class Work:
-    """A collective that was begun on a stream of its own."""
+    """A collective that was begun on the stream of all collectives.
 
-    def __init__(self, stream: int) -> None:
-        self._stream = stream
+    Args:
+        clock: of that stream, with it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
 
     def wait(self) -> None:
         """The current stream waits for it; the host does not."""
         order = current_device().order
-        order.wait(order.current, order.clocks[self._stream])
+        order.wait(order.current, self._clock)
 
 
 class FakeGroup:
@@ -115,12 +120,12 @@ class FakeGroup:
         rank = self.get_rank()
         self._check(out, source)
         assert (len(out), len(source)) == (sum(recv_counts), sum(send_counts)), "counts are not those of the rows"
-        assert out.shape[1:] == source.shape[1:] and out.dtype == source.dtype
+        assert (out.shape[1:], out.dtype) == (source.shape[1:], source.dtype)
         work = self._begun("all_to_all", [source], [out])
-        everyone = self.world.all(rank, inner(source).split(send_counts))
+        everyone = self.world.all(rank, numbers_of(source).split(send_counts))
         rows = [parts[rank] for parts in everyone]
         assert [len(each) for each in rows] == recv_counts, "a worker sends other counts than this one expects"
-        torch.cat(rows, out=inner(out))
+        torch.cat(rows, out=numbers_of(out))
         del everyone, rows
         self.world.done(rank)
         return self._ended(work, async_op=async_op)
@@ -129,9 +134,9 @@ class FakeGroup:
         """The sum over all workers, in place."""
         self._check(tensor)
         work = self._begun("all_reduce", [tensor], [tensor])
-        everyone = self.world.all(self.get_rank(), inner(tensor).clone())
+        everyone = self.world.all(self.get_rank(), numbers_of(tensor).clone())
         assert len({part.shape for part in everyone}) == 1, "workers sum tensors of different shapes"
-        inner(tensor).copy_(sum(everyone[1:], everyone[0].clone()))
+        numbers_of(tensor).copy_(sum(everyone[1:], everyone[0].clone()))
         del everyone
         self.world.done(self.get_rank())
         return self._ended(work, async_op=async_op)
@@ -140,20 +145,18 @@ class FakeGroup:
         for tensor in tensors:
             assert tensor.is_contiguous(), "NCCL takes contiguous tensors alone"
             if self._is_cuda:
-                assert isinstance(tensor, FakeTensor) and tensor.device == current_device().device, (
-                    "NCCL takes tensors of the worker's own GPU alone"
-                )
+                where = tensor.device if isinstance(tensor, FakeTensor) else None
+                assert where == current_device().device, "NCCL takes tensors of the worker's own GPU alone"
 
     def _begun(self, name: str, reads: list[Tensor], writes: list[Tensor]) -> Work | None:
         if not self._is_cuda:
             return None
         order = current_device().order
-        stream, before = order.add(), order.current
-        order.wait(stream, order.clocks[before])
-        order.current = stream
+        before, order.current = order.current, order.of_collectives
+        order.wait(order.current, order.clocks[before])
         order.operate(name, *([_key(tensor) for tensor in tensors] for tensors in (reads, writes)))
         order.current = before
-        return Work(stream)
+        return Work(dict(order.clocks[order.of_collectives]))
 
     def _ended(self, work: Work | None, *, async_op: bool) -> Any:
         if work is not None and not async_op:
@@ -167,13 +170,8 @@ class _Ended:
 
 
 def _key(tensor: Tensor) -> int:
-    (storage,) = storages(inner(tensor))
+    (storage,) = storages(numbers_of(tensor))
     return storage._cdata
-
-
-def inner(tensor: Tensor) -> Tensor:
-    """The numbers of a tensor."""
-    return tensor.inner if isinstance(tensor, FakeTensor) else tensor
 
 
 _CALLS = (

@@ -33,8 +33,8 @@ class Order:
         self._report = report
         self._uses: dict[int, _Uses] = {}
         self.clocks: list[Clock] = []
-        self.main = self.add()
-        self.current = self.main
+        self.current = self.add()
+        self.of_collectives = self.add()
 
     def add(self) -> int:
         """A new stream's number."""
@@ -78,6 +78,6 @@ class Order:
 
     def synchronise(self) -> None:
         """The host has waited for all of them, so whatever comes next does."""
-        for clock in list(self.clocks):
-            for stream in range(len(self.clocks)):
-                self.wait(stream, clock)
+        numbers = {stream: clock.get(stream, 0) for stream, clock in enumerate(self.clocks)}
+        for clock in self.clocks:
+            clock.update(numbers)

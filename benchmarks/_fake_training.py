@@ -36,12 +36,14 @@ class Seen:
     """What was seen of one worker.
 
     Args:
+        kinds: of operators that ran.
         losses: of every epoch.
         wrong_device, unordered: what was wrong, in words.
         synchronisations: of epochs whose kind was played before, (operator, what) that no plan asks for.
         peak_bytes: most that were alive until the last epoch's end; of the later epochs alone: `epoch_peak_bytes`.
     """
 
+    kinds: set[str] = field(default_factory=set)
     losses: list[float] = field(default_factory=list)
     wrong_device: list[str] = field(default_factory=list)
     unordered: list[str] = field(default_factory=list)
@@ -65,7 +67,7 @@ def _train_on_fake(planned: Planned, rank: int) -> Seen:
     place = planned.plan.placement.workers[rank]
     with on_device(FakeDevice(torch.device("cuda", place.device_index))) as device:
         seen = _train(planned, rank, device.device, device)
-    seen.wrong_device, seen.unordered = device.wrong, device.unordered
+    seen.wrong_device, seen.unordered, seen.kinds = device.wrong, device.unordered, device.kinds
     return seen
 
 
@@ -138,6 +140,7 @@ def _watched(bind: Bind) -> Bind:
         def go(*reads):
             device = current_device()
             device.operator, device.is_crossing = op.key, is_crossing
+            device.kinds.add(op.kind)
             written = run(*reads)
             made = written if isinstance(written, tuple) else (written,)
             for name, value in zip((*op.reads, *op.writes), (*reads, *made), strict=True):

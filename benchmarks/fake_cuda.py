@@ -14,6 +14,7 @@ from rich.table import Table
 
 from benchmarks._fake_plans import Planned, cases, planned
 from benchmarks._fake_training import Seen, train_on_cpu, train_on_fakes
+from gnnplan.runtime.execution.table import EXECUTIONS
 
 DEVICE = "v100"
 
@@ -21,9 +22,16 @@ DEVICE = "v100"
 def main(quick: bool) -> dict:
     """Every model and technique, on 1 to 4 workers."""
     torch.set_num_threads(1)
-    rows = [row_of(planned(case, size, DEVICE)) for case, size in cases(quick)]
+    kinds: set[str] = set()
+    rows = []
+    for case, size in cases(quick):
+        plan = planned(case, size, DEVICE)
+        fake = train_on_fakes(plan)
+        kinds |= {kind for seen in fake for kind in seen.kinds}
+        rows.append(row_of(plan, fake, train_on_cpu(plan)))
     _show(rows)
     return {
+        "kinds_not_played": sorted(set(EXECUTIONS) - kinds),
         "programs": sum(row["programs"] for row in rows),
         **{name: sum(row[name] for row in rows) for name in ("wrong_device", "synchronisations", "unordered")},
         "worst_memory_error": max((row["memory_error"] for row in rows), key=abs),
@@ -32,9 +40,8 @@ def main(quick: bool) -> dict:
     }
 
 
-def row_of(plan: Planned) -> dict:
-    """What was seen of a plan's workers; of errors the worst worker's."""
-    fake, right = train_on_fakes(plan), train_on_cpu(plan)
+def row_of(plan: Planned, fake: list[Seen], right: list[Seen]) -> dict:
+    """What was seen of a plan's workers, and of those on the CPU; of errors the worst worker's."""
     epoch_bytes = [_epoch_peak_bytes(plan, rank) for rank in range(len(fake))]
     pairs = zip(
         [memory.peak_bytes for memory in plan.memory] + epoch_bytes,

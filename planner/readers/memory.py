@@ -88,7 +88,9 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
         sum(_matrix_bytes(cycle, name, worker, back=back) for name, back in blocks)
         + sum(_edges_bytes(cycle, name, worker) for name in edges)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
-        + max((_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0)
+        + max(
+            (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0
+        )
     )
 
 
