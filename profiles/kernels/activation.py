@@ -89,7 +89,7 @@ def activate_(
 
 
 def _drop(z: Tensor, vertices: Tensor, key: int, probability: float) -> None:
-    """Some rows at a time, so that the int64 hashes of large tensors take no more memory than those of middling ones."""
+    """Some rows at a time, so that int64 hashes of large tensors take no more memory than those of middling ones."""
     columns, num_rows = torch.arange(z.shape[1], device=z.device), rows_at_once(z.shape[1])
     for start in range(0, len(z), num_rows):
         part = slice(start, start + num_rows)

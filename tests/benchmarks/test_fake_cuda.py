@@ -83,7 +83,7 @@ def test_collectives_take_their_own_gpu_alone(plan):
 
 def test_a_stream_that_does_not_wait_is_noticed(plan):
     """Rows are read, or freed, though nothing says that they have come."""
-    with mock.patch.object(Stream, "wait_stream", lambda *_: None):
+    with mock.patch.object(Stream, "wait_stream", return_value=None):
         seen = train_on_fakes(plan)
     assert all(worker.unordered for worker in seen)
     assert any("may still write" in words for worker in seen for words in worker.unordered)
