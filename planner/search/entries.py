@@ -65,4 +65,4 @@ def _entries(ids: np.ndarray, hop: int, graph: Graph, matrix: sp.csr_matrix) -> 
     if not 0 < first < dense or second >= dense:
         return min(dense, second)
     num_summed = math.log1p(-second / dense) / math.log1p(-first / dense)
-    return int(dense * (1 - (1 - second / dense) ** num_summed ** (hop - 1)))
+    return round(dense * (1 - (1 - second / dense) ** num_summed ** (hop - 1)))
