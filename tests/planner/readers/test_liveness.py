@@ -87,10 +87,11 @@ class Watched:
                 return self.setdefault(size, Freed(size))
 
         monkeypatch.setattr(pool, "_free", Free())
-        monkeypatch.setattr(pool, "_block", self._block)
+        self._new_block = pool.new_block
+        monkeypatch.setattr(pool, "new_block", self._block)
 
     def _block(self, size: int):
-        block, thread = pool.new_block(size), threading.get_ident()
+        block, thread = self._new_block(size), threading.get_ident()
         if thread in self._live:
             self._owner[id(block)] = thread
             self._live[thread][size] += 1
