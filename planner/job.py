@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from gnnplan.planner.job_in_short import in_full
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract, Document
@@ -136,8 +137,14 @@ class EdgeListGraph(GraphOptions):
     num_nodes: NonNegativeInt = 0
 
 
+class MemoryGraph(GraphOptions):
+    """A graph that a Python program has in memory and passes beside the job; nothing can load it again."""
+
+    source: Literal["memory"] = "memory"
+
+
 GraphSpec = Annotated[
-    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph, Field(discriminator="source")
+    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph, Field(discriminator="source")
 ]
 
 
@@ -328,6 +335,11 @@ class Job(Document):
         """Whether a plan that does as much as `needs` may be made."""
         order = get_args(Fidelity)
         return order.index(needs) <= order.index(self.fidelity)
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any], *, where: str) -> Self:
+        """Validates a decoded job, also one in short form (`gnnplan.planner.job_in_short`)."""
+        return super().parse(in_full(raw, where), where=where)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -22,8 +22,10 @@ def trace_of(by_worker, *, partial=None, interval=1):
         refresh_interval=interval,
         fingerprint=lambda: "f" * 16,
     )
+    quiet = {"machine": "m", "elapsed_s": 9.0, "busy_s": 8.0, "own_s": 4.0, "num_cores": 2}
     gathered = [
-        {"records": r, "peak_bytes": 7, "setup_s": float(i), "stolen_share": i / 100} for i, r in enumerate(by_worker)
+        {"records": r, "peak_bytes": 7, "setup_s": float(i), "stolen_share": i / 100, "load": quiet}
+        for i, r in enumerate(by_worker)
     ]
     return measured_trace(plan, gathered, {"test": 0.5})
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import worker
-from gnnplan.runtime.worker import MAX_TRACED_EPOCHS, peak_memory_bytes, traced_epochs
+from gnnplan.runtime.evaluations import peak_memory_bytes
+from gnnplan.runtime.worker import MAX_TRACED_EPOCHS, traced_epochs
 
 CPU = torch.device("cpu")
 
