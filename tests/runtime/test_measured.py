@@ -91,3 +91,17 @@ def test_bytes_of_both_kinds_of_epochs():
     trace = trace_of(workers, interval=3)
     assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((103, 203), (104, 204), 3)
     assert trace_of(workers).reuse_sent_bytes == ()
+
+
+def test_time_that_evaluations_take_is_in_no_epoch():
+    """Three seconds before the fourth epoch, and in the wall time of all after it."""
+    records = [record(e, float(e), e + 1.0) for e in range(3)]
+    records += [record(e, e + 3.0, e + 4.0) | {"paused_s": 3.0} for e in range(3, 6)]
+    assert trace_of([records]).epoch_s == pytest.approx((1.0,) * (6 - UNTIMED_EPOCHS))
+
+
+def test_what_others_used_is_told():
+    """Of two cores' eighteen seconds no worker knows of what both did not use."""
+    workers = [[record(e, float(e), e + 1.0) for e in range(3)]]
+    assert trace_of(workers).others_share == pytest.approx((8.0 - 4.0) / 18.0, abs=0.01)
+    assert trace_of(workers * 2).others_share == 0.0
