@@ -8,7 +8,7 @@ The verbs are those of the command line; each takes files or objects. They are i
 is `gnnplan.profiles`.
 """
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from gnnplan.planner.trace import Trace
     from gnnplan.profiles.machine import MachineProfile
 
-try:
-    __version__ = metadata.version("gnnplan")
-except metadata.PackageNotFoundError:  # a checkout on the path that nobody installed
-    __version__ = "unknown"
+    __version__: str
 
 __all__ = [
     "Cluster",
@@ -65,11 +62,22 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in __all__:
         raise AttributeError(f"module 'gnnplan' has no attribute {name!r}")
     module = import_module(_ELSEWHERE.get(name, "gnnplan.planner.api"))
     return getattr(module, "profile_machine" if name == "profile" else name)
 
 
+def _version() -> str:
+    from importlib import metadata  # takes longer than all else here
+
+    try:
+        return metadata.version("gnnplan")
+    except metadata.PackageNotFoundError:  # a checkout on the path that nobody installed
+        return "unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

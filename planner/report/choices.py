@@ -11,7 +11,7 @@ from rich.text import Text
 from gnnplan.planner.money import Choice, cost_of, headroom
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.layout import new_table
-from gnnplan.planner.report.units import seconds
+from gnnplan.planner.report.units import dollars, seconds
 
 
 def choices_table(choices: Iterable[Choice]) -> RenderableType:
@@ -55,10 +55,10 @@ def _epoch_s(choice: Choice) -> float:
 def _figures(plan: Plan) -> list[str]:
     cost, prediction = cost_of(plan), plan.prediction
     slow_s = prediction.fluctuating.p95_s if prediction.fluctuating else prediction.epoch_s
-    dollars = f"{cost.dollars:,.4g}" if plan.placement.price_per_hour else "-"
+    price = dollars(cost.dollars) if plan.placement.price_per_hour else "-"
     hours = f"{cost.hours:.3g} h" if cost.hours >= 1 else seconds(cost.seconds)
     epoch = seconds(prediction.expected_epoch_s)
-    return [str(plan.num_workers), epoch, seconds(slow_s), hours, dollars, f"{headroom(plan):.0%}"]
+    return [str(plan.num_workers), epoch, seconds(slow_s), hours, price, f"{headroom(plan):.0%}"]
 
 
 def _no_price(planned: Iterable[Choice]) -> list[Text]:

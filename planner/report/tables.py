@@ -14,7 +14,7 @@ from gnnplan.planner.money import cost_of
 from gnnplan.planner.plan import Plan, Prediction, WorkerLoad
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
-from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.report.units import dollars, seconds, size
 from gnnplan.planner.session import changes_since_profiled
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
@@ -122,7 +122,7 @@ def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
     )
     cost = cost_of(plan)
-    price = f", {cost.dollars:,.2f} dollars at {plan.placement.price_per_hour:g} an hour" if cost.dollars else ""
+    price = f", {dollars(cost.dollars)} dollars at {plan.placement.price_per_hour:g} an hour" if cost.dollars else ""
     yield "job", f"{plan.job.training.epochs:,} epochs in {seconds(cost.seconds)}{price}"
 
 

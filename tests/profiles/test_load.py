@@ -1,6 +1,9 @@
 """Load that is not ours: what a machine's processors did, less what our workers did."""
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -48,3 +51,15 @@ def test_our_own_work_is_not_others():
         pass
     assert now.own_s >= 0.05
     assert now.machine == LoadWatch.begin().end().machine
+
+
+def test_a_busy_program_beside_us_is_seen():
+    """Another process burns processor time, and it is not ours."""
+    watch, deadline_s = LoadWatch.begin(), time.monotonic() + 60.0
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            while others_share([watch.end()]) * watch.end().elapsed_s <= 0.2:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.05)
+        finally:
+            busy.kill()
