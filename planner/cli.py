@@ -1,4 +1,4 @@
-"""The `gnnplan` command: measure, plan, simulate, run, compare, calibrate."""
+"""The `gnnplan` command: train, or step by step measure, plan, simulate, run, compare, calibrate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TypeAlias
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_JOB_HELP = 'job file: graph, model, training; three lines will do: graph = "FILE", model = "gcn", epochs = 100'
+_CLUSTER_HELP = "cluster file (hosts, devices, links, prices), or a profile file (default: this machine)"
 _EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
 
 
@@ -43,19 +45,37 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gnnplan",
         description="Measures machines, predicts how a GNN would train on them, picks the best plan, runs it.",
-        epilog="example: gnnplan demo",
+        epilog="example: gnnplan train examples/short.toml",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for add in (_add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
+    for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
     for add in (_add_explain, _add_diff, _add_minibatch, _add_emulate, _add_demo):
         add(verbs)
     return parser
 
 
+def _add_train(verbs: _Verbs) -> None:
+    train = _verb(
+        verbs,
+        "train",
+        "plan a job for this machine, run it, and lay what was measured over what was predicted",
+        "gnnplan train examples/short.toml",
+    )
+    train.add_argument("job", type=Path, help=_JOB_HELP)
+    train.add_argument("cluster", type=Path, nargs="?", help=_CLUSTER_HELP)
+    train.add_argument("-o", "--output", type=Path, help="folder for everything it makes (default: out/JOBNAME)")
+    train.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
+    train.add_argument(
+        "--workers", type=_count, default=0, help="workers to profile for (default: devices, or min(2, cores))"
+    )
+
+
 def _add_profile(verbs: _Verbs) -> None:
     profile = _verb(verbs, "profile", "measure this machine", "gnnplan profile --quick -o out/here.json")
-    profile.add_argument("-o", "--output", type=Path, default=Path("profile.json"), help="profile file to write")
+    profile.add_argument(
+        "-o", "--output", type=Path, help="profile file to write (default: out/profile.json; a cluster's: out/CLUSTER)"
+    )
     profile.add_argument(
         "--workers", type=_count, default=0, help="workers side by side (default: devices, or min(2, cores))"
     )
@@ -70,12 +90,18 @@ def _add_plan(verbs: _Verbs) -> None:
     plan = _verb(
         verbs,
         "plan",
-        "choose the best plan that fits",
+        "choose the best plan that fits; of several clusters, show the job on each side by side",
         "gnnplan plan examples/job.toml examples/cluster.toml -o out/plan.json",
     )
-    plan.add_argument("job", type=Path, help="job file: graph, model, training")
-    plan.add_argument("cluster", type=Path, help="cluster file: hosts, devices, links")
-    plan.add_argument("-o", "--output", type=Path, default=Path("plan.json"), help="plan file to write")
+    plan.add_argument("job", type=Path, help=_JOB_HELP)
+    plan.add_argument("clusters", type=Path, nargs="*", metavar="cluster", help=_CLUSTER_HELP)
+    plan.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        help="plan file to write (default: out/JOBNAME/plan.json); of several clusters a folder for NAME.json of each",
+    )
+    plan.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
 
 
 def _add_show(verbs: _Verbs) -> None:
@@ -107,7 +133,9 @@ def _add_simulate(verbs: _Verbs) -> None:
         verbs, "simulate", "play a plan on the virtual clock", "gnnplan simulate out/plan.json -o out/predicted.json"
     )
     simulate.add_argument("plan", type=Path)
-    simulate.add_argument("-o", "--output", type=Path, default=Path("predicted.json"), help="trace file to write")
+    simulate.add_argument(
+        "-o", "--output", type=Path, help="trace file to write (default: predicted.json beside the plan)"
+    )
     simulate.add_argument("--perfetto", type=Path, help="also write a trace for ui.perfetto.dev")
     simulate.add_argument("--replicas", type=_count, default=1000, help="epochs played for p50 and p95")
 
@@ -115,7 +143,9 @@ def _add_simulate(verbs: _Verbs) -> None:
 def _add_run(verbs: _Verbs) -> None:
     run = _verb(verbs, "run", "execute a plan on this machine", "gnnplan run out/demo/plan.json -o out/run")
     run.add_argument("plan", type=Path)
-    run.add_argument("-o", "--output", type=Path, default=Path("run"), help="folder for the trace and the model")
+    run.add_argument(
+        "-o", "--output", type=Path, help="folder for the trace and the model (default: run beside the plan)"
+    )
     run.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait in a collective, seconds")
     run.add_argument(
         "--prepare", action="store_true", help="do not run: write a folder with a torchrun script for every host"
@@ -148,8 +178,8 @@ def _add_calibrate(verbs: _Verbs) -> None:
         "-o",
         "--output",
         type=Path,
-        default=Path("calibrated.json"),
-        help="profile file to write; where the runs have several profiles, a folder for NAME.json of each",
+        default=Path("out/calibrated.json"),
+        help="profile file to write (default: out/calibrated.json); where runs have several, a folder for NAME.json",
     )
     calibrate.add_argument(
         "--cluster",
@@ -178,7 +208,7 @@ def _add_minibatch(verbs: _Verbs) -> None:
         "gnnplan minibatch examples/mini_batch.toml -o out/mini_batch",
     )
     minibatch.add_argument("job", type=Path, help="job file with a [mini_batch] section")
-    minibatch.add_argument("-o", "--output", type=Path, default=Path("mini_batch"), help="folder for record and model")
+    minibatch.add_argument("-o", "--output", type=Path, help="folder for record and model (default: out/JOBNAME)")
     where = minibatch.add_mutually_exclusive_group()
     where.add_argument("--workers", type=_count, default=0, help="workers (default: CUDA devices, or 1 on a CPU)")
     where.add_argument("--cluster", type=Path, help="one on every device of this cluster, inside `gnnplan emulate`")

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from gnnplan.planner.device_link import default_device_link
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
@@ -42,7 +43,7 @@ class HostSpec(Contract):
 
     Args:
         link: its network interface; hosts without one use the cluster's `network`.
-        price_per_hour: in any one currency.
+        price_per_hour: dollars.
         cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate`, which can give 0.1 or more,
             and in all what the machine has (None: no limit).
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
@@ -63,7 +64,8 @@ class Cluster(Document):
     Args:
         network: the link of every host that names none of its own (None: 10 Gbit/s Ethernet, and no limit where
             hosts are emulated).
-        device_link: between two devices of one host, where their profiles hold no collective.
+        device_link: between two devices of one host, where their profiles hold no collective (None: PCIe 3.0 x16, or
+            the slowest of the devices' own slots where that is slower).
     """
 
     KIND: ClassVar[str] = "cluster"
@@ -71,7 +73,7 @@ class Cluster(Document):
     name: str = "cluster"
     hosts: Annotated[tuple[HostSpec, ...], Field(min_length=1)]
     network: Link | None = None
-    device_link: Link = Link(bytes_per_s=PositiveFloat(12e9), latency_s=20e-6)  # PCIe 3.0 x16
+    device_link: Link | None = None
 
     @model_validator(mode="after")
     def _hosts_are_distinct(self) -> Self:
@@ -102,6 +104,7 @@ class WorkerPlace(Contract):
         memory_bytes: of the device.
         region_bytes: of the host's memory, for the halo rows that all its workers keep together.
         cpu_cores: the host's limit (None: the cluster names none).
+        price_per_hour: dollars, of the whole host.
     """
 
     host: str
@@ -112,14 +115,21 @@ class WorkerPlace(Contract):
     memory_bytes: PositiveInt
     region_bytes: NonNegativeInt = 0
     cpu_cores: PositiveFloat | None = None
+    price_per_hour: Annotated[float, Field(ge=0)] = 0.0
 
 
 class Placement(Contract):
-    """A cluster resolved into workers and the distinct profiles they use, by name."""
+    """A cluster resolved into workers and the distinct profiles they use, by name.
+
+    Args:
+        device_link: between two devices of one host.
+        is_default_link: whether no cluster file named that link.
+    """
 
     workers: tuple[WorkerPlace, ...]
     profiles: dict[str, MachineProfile]
     device_link: Link
+    is_default_link: bool = False
 
     @property
     def host_of(self) -> tuple[int, ...]:
@@ -136,6 +146,11 @@ class Placement(Contract):
         """Hosts, by their index, that give memory to rows that several workers of theirs hold together."""
         giving, count = {worker.host_index for worker in self.workers if worker.region_bytes}, Counter(self.host_of)
         return tuple(host for host in sorted(giving) if count[host] > 1)
+
+    @property
+    def price_per_hour(self) -> float:
+        """Dollars an hour of all hosts that have a worker."""
+        return sum({worker.host_index: worker.price_per_hour for worker in self.workers}.values())
 
     @property
     def workers_by_host(self) -> dict[str, int]:
@@ -209,10 +224,13 @@ def resolve(cluster: Cluster) -> Placement:
                         memory_bytes=device.memory_bytes or profile.memory_bytes,
                         region_bytes=host.region_bytes,
                         cpu_cores=host.cpu_cores,
+                        price_per_hour=host.price_per_hour,
                     )
                 )
                 device_index += 1
-    return Placement(workers=tuple(workers), profiles=profiles, device_link=cluster.device_link)
+    link = cluster.device_link or default_device_link(profiles.values())
+    is_default = cluster.device_link is None
+    return Placement(workers=tuple(workers), profiles=profiles, device_link=link, is_default_link=is_default)
 
 
 def _anchor(device: DeviceSpec, base: Path) -> DeviceSpec:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
+from gnnplan.planner.job_in_short import in_full
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract, Document
@@ -135,8 +136,14 @@ class EdgeListGraph(GraphOptions):
     num_nodes: NonNegativeInt = 0
 
 
+class MemoryGraph(GraphOptions):
+    """A graph that a Python program has in memory and passes beside the job; nothing can load it again."""
+
+    source: Literal["memory"] = "memory"
+
+
 GraphSpec = Annotated[
-    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph, Field(discriminator="source")
+    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph, Field(discriminator="source")
 ]
 
 
@@ -329,6 +336,11 @@ class Job(Document):
     def most(self) -> Fidelity:
         """The most that a plan may do."""
         return up_to(self.fidelity)
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any], *, where: str) -> Self:
+        """Validates a decoded job, also one in short form (`gnnplan.planner.job_in_short`)."""
+        return super().parse(in_full(raw, where), where=where)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

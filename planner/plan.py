@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_validator
+from pydantic import Field, JsonValue, PositiveInt, PrivateAttr, ValidationError, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
@@ -23,6 +24,7 @@ from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout, region_layout
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.trace import Percentiles
 from gnnplan.planner.weather.model import WeatherFigures
 from gnnplan.profiles.contract import Contract, Document, replacing
 from gnnplan.profiles.errors import UserError
@@ -110,6 +112,7 @@ class Prediction(Contract):
             `schedule_bound_resource` says what sets it.
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
+        fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
     """
 
     epoch_s: float = Field(gt=0)
@@ -123,6 +126,12 @@ class Prediction(Contract):
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
     weather: WeatherFigures | None = None
+    fluctuating: Percentiles | None = None
+
+    @property
+    def expected_epoch_s(self) -> float:
+        """The median of the epochs that fluctuate where these were simulated: what a run is compared with."""
+        return self.fluctuating.p50_s if self.fluctuating else self.epoch_s
 
     @property
     def gap(self) -> float:
@@ -166,6 +175,13 @@ class Rejected(Contract):
     missing_on: str = ""
 
 
+@dataclass(frozen=True)
+class _At:
+    """The file of a plan, which says nothing of what the plan is: plans are equal wherever they lie."""
+
+    path: Path | None = field(default=None, compare=False)
+
+
 class Plan(Document):
     """A plan is complete: with the graph and the devices at hand it runs as it is.
 
@@ -192,6 +208,36 @@ class Plan(Document):
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    _at: _At = PrivateAttr(default_factory=lambda: _At())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads the plan, which knows its file from then on."""
+        return super().load(path).lying_at(Path(path))
+
+    def lying_at(self, path: Path) -> Self:
+        """The plan, which knows its file from now on: what runs it finds its arrays there."""
+        self._at = _At(path)
+        return self
+
+    @property
+    def file(self) -> Path | None:
+        """Where it was read from or written to; None where it never was."""
+        return self._at.path
+
+    def __repr__(self) -> str:
+        hosts = ", ".join(f"{count} on {host}" for host, count in self.placement.workers_by_host.items())
+        rows = [
+            f"Plan {self.job.name!r} ({self.fidelity}): {self.job.model.kind} on {self.graph.name}",
+            f"graph: {self.graph.num_nodes:,} vertices, {self.graph.num_edges:,} edges",
+            f"{self.num_workers} worker(s): {hosts}",
+            f"techniques: {', '.join(chosen.technique for chosen in self.choices)}",
+            f"epoch: {self.prediction.expected_epoch_s:.4g} s predicted, gap to the bound {self.prediction.gap:.0%}",
+            f"file: {self.file or 'none'}",
+        ]
+        return "\n  ".join(textwrap.shorten(row, 110, placeholder=" ...") for row in rows)
+
+    __str__ = __repr__
 
     @property
     def num_workers(self) -> int:

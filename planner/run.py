@@ -29,6 +29,7 @@ def run_plan(
     *,
     graph: Graph | None = None,
     timeout_s: float = 300.0,
+    num_evaluations: int = 0,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trace:
     """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
@@ -39,8 +40,11 @@ def run_plan(
             earlier run stays until this one has ended well.
         graph: where it is loaded already; else the job's source is loaded again.
         timeout_s: longest wait in one collective before the run fails.
-        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` a few times a second, and
-            after the last epoch.
+        num_evaluations: how often accuracies are told on the way, in epochs spread over the run; that time is in no
+            epoch's. Where workers may go on without each other they are told at the end alone.
+        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss", "epoch_s", "accuracy"}` a few times a
+            second, and after the last epoch. `epoch_s` is the mean of the epochs since the event before, and
+            `accuracy` the last one known, by `train`, `val` and `test`.
 
     Raises:
         UserError: the plan does not belong to this graph or cannot run here.
@@ -52,7 +56,7 @@ def run_plan(
     _fill(folder, plan, plan_path, graph)
     launch(
         "gnnplan.runtime",
-        [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
+        [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"],
         hosts=hosts,
         folder=folder,
         on_event=on_event,

@@ -48,6 +48,8 @@ class Trace(Document):
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
             machine where it is largest.
+        others_share: of the processor time of the machines meanwhile, used by other programs: of the machine where it
+            is largest.
         num_members: workers that took part in each epoch's step, under partial reduce.
         oldest: epochs, age of the oldest halo rows or gradients used in each epoch, under partial reduce.
     """
@@ -68,6 +70,7 @@ class Trace(Document):
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
     stolen_share: float = 0.0
+    others_share: float = 0.0
     num_members: tuple[int, ...] = ()
     oldest: tuple[int, ...] = ()
 
@@ -100,6 +103,12 @@ class Trace(Document):
         """Interquartile range of what the median is taken of."""
         low, high = np.percentile(self._interval_means_s, [25, 75])
         return float(high - low)
+
+    @property
+    def epoch_range_s(self) -> tuple[float, float]:
+        """Seconds that one in twenty epochs is shorter than, and one in twenty longer."""
+        low, high = np.percentile(self._interval_means_s, [5, 95])
+        return float(low), float(high)
 
     @property
     def _interval_means_s(self) -> np.ndarray:

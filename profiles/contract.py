@@ -7,14 +7,28 @@ import json
 import os
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gnnplan.profiles.errors import UserError
+
+_SHOWN_CHARACTERS = 120
+_Kind = TypeVar("_Kind", bound="Document")
+
+
+class _Short:
+    """Stands for a value that is too long to print."""
+
+    def __init__(self, value: Any) -> None:
+        count = f" of {len(value)}" if hasattr(value, "__len__") else ""
+        self._words = f"<{type(value).__name__}{count}>"
+
+    def __repr__(self) -> str:
+        return self._words
 
 
 class Contract(BaseModel):
@@ -39,6 +53,16 @@ class Document(Contract):
 
     def model_post_init(self, _context: Any) -> None:
         object.__setattr__(self, "kind", self.KIND)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows, where somebody said how (`show_as_html`); else its repr."""
+        shown = _AS_HTML.get(type(self))
+        return shown(self) if shown else None
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What a repr shows: of long values only what they are."""
+        for name, value in super().__repr_args__():
+            yield name, value if len(repr(value)) <= _SHOWN_CHARACTERS else _Short(value)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -137,3 +161,11 @@ def _first_fault(error: ValidationError) -> str:
     more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
     message = {"missing": "this key is missing", "extra_forbidden": "unknown key"}.get(first["type"], first["msg"])
     return f"{key}: {message}{got}{more}"
+
+
+_AS_HTML: dict[type, Callable[[Any], str]] = {}
+
+
+def show_as_html(kind: type[_Kind], shown: Callable[[_Kind], str]) -> None:
+    """Documents of a kind are shown so in notebooks; tables are made on a floor above this one."""
+    _AS_HTML[kind] = shown

@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from gnnplan.profiles.contract import Contract, Document
 
+_DRIFT = 4 / 3
 Provenance = Literal["measured", "published", "scaled"]
 
 
@@ -133,6 +134,21 @@ class Correction(Contract):
     error_after: float = Field(ge=0)
 
 
+class Anchor(Contract):
+    """A point that was timed twice, where it stands in the profile and once more at its end."""
+
+    operator: str
+    shape: tuple[float, ...]
+    first_s: float = Field(ge=0)
+    again_s: float = Field(ge=0)
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether one of the two took a third longer than the other."""
+        low, high = sorted((self.first_s, self.again_s))
+        return high > _DRIFT * low
+
+
 class MachineProfile(Document):
     """What one device can do, as one worker of a run sees it.
 
@@ -154,6 +170,8 @@ class MachineProfile(Document):
             on its own, or a profile of a version that did not tell).
         host: the one of them that this is.
         operators: name to table; the names are those of `gnnplan.profiles.operators.OPERATORS`.
+        others_share: of the processor time while it was measured, used by other programs.
+        anchors: a few points timed again at the end.
         corrections: what the last calibration changed (none: as profiled).
         based_on: fingerprint of the profile that was calibrated.
     """
@@ -176,6 +194,8 @@ class MachineProfile(Document):
     session: str = ""
     members: tuple[MeasuredHost, ...] = ()
     host: str = ""
+    others_share: float = Field(default=0.0, ge=0, le=1)
+    anchors: tuple[Anchor, ...] = ()
     corrections: tuple[Correction, ...] = ()
     based_on: str = ""
     software: dict[str, str] = Field(default_factory=dict)
@@ -187,6 +207,11 @@ class MachineProfile(Document):
         if self.host not in ([member.name for member in self.members] or [""]):
             raise ValueError("host: must be one of members, and empty where there are none")
         return self
+
+    @property
+    def drifted(self) -> tuple[Anchor, ...]:
+        """Anchors that took another time at the end: the machine was not the same throughout."""
+        return tuple(anchor for anchor in self.anchors if anchor.has_drifted)
 
     @property
     def own_host(self) -> MeasuredHost | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import time
-from contextlib import closing, suppress
-from dataclasses import asdict
+from contextlib import closing
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,9 +21,11 @@ from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.launch import emit
+from gnnplan.profiles.load import LoadWatch
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
 from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
@@ -34,8 +35,11 @@ MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
 
 
-def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
+def run_worker(plan_path: Path, folder: Path, *, timeout_s: float, num_evaluations: int = 0) -> None:
     """Trains this process's share of a plan; torchrun's environment says which.
+
+    Args:
+        num_evaluations: how often accuracies are told on the way.
 
     Reads `folder/shards/worker_{rank}.npz`; rank 0 writes `folder/measured.json` and `folder/model.pt`.
     """
@@ -47,7 +51,7 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
     try:
         with naming_lost_workers():
-            _train(plan, folder, rank, device, timeout_s)
+            _train(plan, folder, rank, device, timeout_s, num_evaluations)
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -70,7 +74,7 @@ def _pick_device(plan: Plan) -> torch.device:
     return torch.device("cpu")
 
 
-def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> None:
+def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float, num_evaluations: int) -> None:
     setup_start_s = time.monotonic()
     trainer = _trainer_of(plan, folder / "shards", rank, device, timeout_s)
     with closing(trainer):
@@ -81,9 +85,10 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
-        watch = StealWatch.begin()
-        records = _run_epochs(trainer, epochs, traced, rank)
-        stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
+        evaluations = Evaluations(trainer, device, evaluated_epochs(plan, num_evaluations))
+        watch, load = StealWatch.begin(), LoadWatch.begin()
+        records = _run_epochs(trainer, epochs, traced, rank, evaluations)
+        stolen_share, machine_load, peak_bytes = watch.share(), load.end(), evaluations.peak_bytes()
         accuracy = trainer.evaluate()
     gathered = _gather(
         {
@@ -91,6 +96,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
             "peak_bytes": peak_bytes,
             "setup_s": setup_s,
             "stolen_share": stolen_share,
+            "load": asdict(machine_load),
         }
     )
     if rank == 0:
@@ -106,17 +112,25 @@ def _trainer_of(plan: Plan, folder: Path, rank: int, device: torch.device, timeo
     return kind(plan, shard, rank, device, timeout_s=timeout_s)
 
 
-def _run_epochs(trainer: ProgramTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
+def _run_epochs(
+    trainer: ProgramTrainer, epochs: int, traced: set[int], rank: int, evaluations: Evaluations
+) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
-    epoch, said_s = 0, 0.0
+    epoch, said_s, said_epoch = 0, 0.0, 0
     while epoch < epochs:
-        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
-        epoch = records[-1].epoch + 1
+        paused_s = evaluations.spent_s
+        record = trainer.train_epoch(epoch, traced=epoch in traced)
+        records.append(replace(record, paused_s=paused_s))
+        epoch = record.epoch + 1
+        evaluations.after(record.epoch)
+        working_s = record.end_s - paused_s
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
-        if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs):
-            said_s = records[-1].end_s
-            emit({"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": records[-1].loss})
+        if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs):
+            event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
+            epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
+            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy})
+            said_s, said_epoch = working_s, epoch
     return records
 
 
@@ -137,25 +151,6 @@ def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED
             if spread.isdisjoint(of_kind):
                 spread.update(of_kind[-1:])
     return sorted(spread)
-
-
-def peak_memory_bytes(device: torch.device) -> int:
-    """Peak bytes so far, the setup's among them: CUDA's own counter, or this process's resident high-water mark.
-
-    Pages that the workers of a host share are none of its own: what there is of them now was there at the peak.
-    """
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - _shared_bytes()
-
-
-def _shared_bytes() -> int:
-    """Resident pages of shared memory, as Linux counts them; elsewhere there is none."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("RssShmem:"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 def _gather(value: dict) -> list[dict] | None:

@@ -16,7 +16,7 @@ import torch
 
 from gnnplan.planner.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import PygGraph
+from gnnplan.planner.job import GraphOptions, PygGraph
 from gnnplan.planner.loaders.read import reading, require_file
 from gnnplan.profiles.errors import UserError
 
@@ -33,6 +33,18 @@ def load_pyg(spec: PygGraph) -> Graph:
     else:
         values, name = _read_dataset(spec), spec.dataset_name or spec.dataset
     return finish(_parts(values, str(spec.root), name), spec)
+
+
+def graph_of_data(data: Any, options: GraphOptions) -> Graph:
+    """The graph of a PyG `Data` in memory.
+
+    Raises:
+        UserError: it lacks edges, features or labels, or is heterogeneous.
+    """
+    name = type(data).__name__
+    if not hasattr(data, "edge_index"):
+        raise UserError(f"graph: a PyG Data with one edge_index is needed, found {name}")
+    return finish(_parts(data.to_dict(), name, name), options)
 
 
 def _read_pt(path: Path) -> Mapping[str, Any]:
