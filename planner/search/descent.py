@@ -10,7 +10,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
 from gnnplan.planner.search.evaluate import Evaluator
-from gnnplan.planner.search.pins import options_of
+from gnnplan.planner.search.pins import no_plan_under, options_of
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
 
@@ -81,10 +81,7 @@ class Descent:
                 found = candidate if candidate and is_better(candidate, found) else found
             if found:
                 return found
-        raise UserError(
-            f"{self.setting.job.name}: pin.op_order and pin.precompute ask for what {self.setting.job.model.kind} on "
-            f"these features cannot do exactly; leave one of them out"
-        )
+        raise UserError(no_plan_under(self.setting.job))
 
     def _proposed(self, of: AnyTechnique) -> list[Choice | None]:
         return options_of(of, self.setting, None)

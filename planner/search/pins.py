@@ -32,6 +32,20 @@ def _is_crowded_out(each: AnyTechnique, pinned: Mapping[str, bool]) -> bool:
     return any(technique(name).claims & each.claims for name, is_on in pinned.items() if is_on)
 
 
+def no_plan_under(job: Job) -> str:
+    """Why nothing can be composed, which only pins bring about."""
+    if job.pin.techniques:
+        names = ", ".join(f"{name} = {str(is_on).lower()}" for name, is_on in job.pin.techniques.items())
+        return (
+            f"{job.name}: no plan keeps pin.techniques ({names}) beside the job's other pins; docs/techniques.md says "
+            f"what combines with what, so leave one of them out"
+        )
+    return (
+        f"{job.name}: pin.op_order and pin.precompute ask for what {job.model.kind} on these features cannot do "
+        f"exactly; leave one of them out"
+    )
+
+
 def check_techniques(job: Job) -> None:
     """`UserError` where a job pins a technique that is not known."""
     for name in job.pin.techniques:
