@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY
 from gnnplan.planner.contracts.technique import Choice, Situation
+from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
@@ -138,10 +138,14 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
     forward = replace(forward, results=forward.results | {logits_of(forward)})
     training = job.training
     optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    return compose(forward, choices_of(case, part, size), Situation(job.model, size, (0,) * size), optimizer)
+
+
+def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
+    """What a case chooses of every technique, where worker `part[v]` owns vertex v."""
     chosen = [_choice("halo_exchange", {"part": part.astype(np.int32)})]
     chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
-    chosen += [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
-    return compose(forward, chosen, Situation(job.model, size, (0,) * size), optimizer)
+    return chosen + [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
 
 
 def logits_of(cycle: Cycle) -> str:

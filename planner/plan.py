@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_validator
@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_valid
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.contracts.fidelity import EXACT, up_to
+from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
@@ -105,7 +105,9 @@ class Prediction(Contract):
         epoch_s: simulated makespan of one epoch (mean over a refresh interval).
         compute_s, communicate_s, host_s: mean seconds a worker spends on each; waiting for a
             peer counts as communication.
-        bound_s: no schedule of this decision is faster; `bound_resource` sets it.
+        bound_s: no plan of any set of these workers has shorter epochs; `bound_resource` says what sets it.
+        schedule_bound_s: no order and no lanes of this plan's operators have shorter epochs;
+            `schedule_bound_resource` says what sets it.
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
     """
@@ -116,14 +118,21 @@ class Prediction(Contract):
     host_s: float = Field(ge=0)
     bound_s: float = Field(ge=0)
     bound_resource: str
+    schedule_bound_s: float = Field(ge=0)
+    schedule_bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
     weather: WeatherFigures | None = None
 
     @property
     def gap(self) -> float:
-        """How far the plan is from its bound: simulated / bound - 1."""
+        """How far the plan is from the bound of all plans: simulated / bound - 1."""
         return self.epoch_s / self.bound_s - 1 if self.bound_s else 0.0
+
+    @property
+    def schedule_gap(self) -> float:
+        """How far the plan is from the bound of its own operators: simulated / bound - 1."""
+        return self.epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
 
 
 class Candidate(Contract):
@@ -132,6 +141,29 @@ class Candidate(Contract):
     summary: str
     epoch_s: float
     fits: bool = True
+
+
+class Rejected(Contract):
+    """The best candidate of a kind that the search looked at and did not choose.
+
+    Args:
+        kind: one worker `alone`; some other set of `workers`; on the same workers `without` a technique that the plan
+            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`.
+        technique: that it is without, or with.
+        compute_s, communicate_s, host_s: as `Prediction` has them.
+        missing_bytes: of the worker that lacks most (0: it fits).
+        missing_on: that worker's host.
+    """
+
+    kind: Literal["alone", "workers", "without", "with", "decided", "memory"]
+    technique: str = ""
+    summary: str
+    epoch_s: float = Field(gt=0)
+    compute_s: float = Field(ge=0)
+    communicate_s: float = Field(ge=0)
+    host_s: float = Field(ge=0)
+    missing_bytes: int = Field(default=0, ge=0)
+    missing_on: str = ""
 
 
 class Plan(Document):
@@ -143,6 +175,7 @@ class Plan(Document):
         partition_file: `.npz` beside the plan, with the arrays of `Partition`.
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
+        rejected: the best alternative of every kind.
     """
 
     KIND: ClassVar[str] = "plan"
@@ -158,6 +191,7 @@ class Plan(Document):
     partition_file: str
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
     @property
     def num_workers(self) -> int:
@@ -211,7 +245,7 @@ class Plan(Document):
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
         choices = [chosen.choice() for chosen in self.choices]
-        if refused := refusals(choices, up_to(self.job.fidelity)):
+        if refused := refusals(choices, self.job.most):
             raise ValueError(f"choices: {refused[0]}")
         self._check_regions()
         return self

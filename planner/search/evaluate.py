@@ -9,7 +9,6 @@ from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.contracts.fidelity import up_to
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, Situation
 from gnnplan.planner.program.cycle import Cycle
@@ -37,7 +36,7 @@ class Evaluator:
         key = frozenset(choice.key for choice in choices)
         if key in self._made:
             return self._made[key]
-        found = None if refusals(choices, up_to(self.setting.job.fidelity)) else self._composed(choices)
+        found = None if refusals(choices, self.setting.job.most) else self._composed(choices)
         self._made[key] = found.without_arrays() if found else None
         return found
 
@@ -56,10 +55,10 @@ class Evaluator:
             self._layouts = set()
         self._layouts |= layouts
         found = compose_candidate(self.setting, choices)
-        return found if _is_played(found.cycle) else None
+        return found if is_played(found.cycle) else None
 
 
-def _is_played(cycle: Cycle) -> bool:
+def is_played(cycle: Cycle) -> bool:
     """Whether there are kernels for all that epochs do: sparse rows are summed over edges in the setup alone."""
     ops = (op for name in cycle.order for op in cycle.programs[name] if op.kind == "aggregate")
     return not any(cycle.values[op.reads[0]].layout == "csr" for op in ops)

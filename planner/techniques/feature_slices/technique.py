@@ -69,7 +69,7 @@ def _asks_for_halos(job: Job) -> bool:
     """Whether a job pins what only workers have that own vertices with all their columns."""
     pin = job.pin
     is_about_rows = pin.partitioner or pin.dependencies != "hybrid" or pin.partial_reduce
-    return bool(is_about_rows or job.pin.prune != "none" or job.pin.refresh_interval > 1)
+    return bool(is_about_rows or pin.prune == "rapa" or (pin.refresh_interval or 1) > 1)
 
 
 def _share(cycle: Cycle, decision: Slices, situation: Situation, labels: Labels) -> Cycle:
