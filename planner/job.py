@@ -259,6 +259,8 @@ class PinnedDecisions(Contract):
         dependencies: how workers come by the rows of their halos: they `communicate` them, or `cache` what the rows
             are made of and make all of them, or `hybrid`: every row as it is faster. None of that changes any number.
         overlap: whether local rows are aggregated while halo rows travel.
+        techniques: by name, whether a technique takes part (docs/techniques.md lists them). Who claims the same as one
+            that does is left out. What is not named is the planner's to choose.
         partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
             with it the plan is `stale`, unless max_staleness is 0).
     """
@@ -274,6 +276,7 @@ class PinnedDecisions(Contract):
     feature_cache: bool = True
     dependencies: DependencyMode = "hybrid"
     overlap: bool | None = None
+    techniques: dict[str, bool] = Field(default_factory=dict)
     partial_reduce: PartialReducePin | None = None
 
     @property

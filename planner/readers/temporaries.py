@@ -80,7 +80,7 @@ def _over_edges(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[
     if not on_cuda:
         return []
     edges = cycle.blocks[op.attributes["block"]].num_edges[worker]
-    width = cycle.values[op.reads[1]].width
+    width = cycle.values[op.reads[1]].num_columns(worker)
     num_rows = 2 if op.kind in ("score_grad", "weigh_grad") else 1
     return [edges * width * _FLOAT_BYTES] * num_rows
 

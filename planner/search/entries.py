@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.parts import Operator, Value
 
 _SAMPLED_ROWS = 2000
 
@@ -31,8 +31,13 @@ def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) 
         ids = cycle.arrays.ids[values[name].space]  # type: ignore[union-attr]
         key = ("entries", hop, *(each.tobytes() for each in ids))
         sizes = memo.lasting(key, partial(_entries_of_each, ids, hop, graph, matrix))
-        values[name] = replace(values[name], num_entries=sizes)
+        values[name] = replace(values[name], num_entries=_in_columns(values[name], sizes))
     return replace(cycle, values=values)
+
+
+def _in_columns(value: Value, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Of the entries of whole rows those in each worker's columns, taken to be as many in every column."""
+    return tuple(size * value.num_columns(worker) // max(value.width, 1) for worker, size in enumerate(sizes))
 
 
 def _hops(cycle: Cycle) -> dict[str, int]:

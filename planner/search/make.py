@@ -15,7 +15,7 @@ from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
-from gnnplan.planner.search.pins import check_least_group
+from gnnplan.planner.search.pins import check_least_group, check_techniques
 from gnnplan.planner.search.predict import loads_of, prediction_of
 from gnnplan.planner.search.rejected import rejected
 from gnnplan.planner.search.summary import summary
@@ -34,6 +34,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan minibatch")
     placement = resolve(cluster)
+    check_techniques(job)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
     found = decide(job, placement, graph, on_step)
     on_step("simulating the chosen plan")

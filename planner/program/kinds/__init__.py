@@ -9,4 +9,4 @@ from gnnplan.planner.program.kinds.kind import KINDS, Kind, Need
 
 __all__ = ["KINDS", "Kind", "Need"]
 
-from gnnplan.planner.program.kinds import attention, dense, elementwise, reduce, region, sparse, travel  # noqa: F401  (register)
+from gnnplan.planner.program.kinds import attention, columns, dense, elementwise, reduce, region, sparse, travel  # noqa: F401  (register)

@@ -28,6 +28,7 @@ class PartialReduce(Technique[PartialReduceDecision]):
     name = "partial_reduce"
     Decision = PartialReduceDecision
     claims = frozenset({"step rule", "pace"})
+    needs = frozenset({"halo rows"})
     costs = "stale(K + 1)"
 
     def fidelity(self, decision: PartialReduceDecision) -> Fidelity:
