@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint install clean
+.PHONY: demo test lint wheel install clean
 
 demo: $(STAMP)
 	$(BIN)/gnnplan demo -o out/demo
@@ -17,6 +17,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+wheel:
+	PYTHON=$(PYTHON) .ci/wheel
 
 install: $(STAMP)
 
