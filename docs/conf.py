@@ -15,6 +15,7 @@ version = release = gnnplan.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "contracts", "verbs"]
 myst_enable_extensions = ["deflist", "colon_fence"]
 myst_heading_anchors = 3
+highlight_language = "none"  # blocks without a language are output and drawings
 default_role = "code"  # docstrings mark code with single backticks
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"

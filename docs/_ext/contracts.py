@@ -40,9 +40,18 @@ class ContractDirective(SphinxDirective):
 def _schemas(path: str) -> dict[str, Any]:
     """JSON schemas by name: the model's own first, then those of what it is made of."""
     module, _, name = path.rpartition(".")
-    schema = getattr(importlib.import_module(module), name).model_json_schema()
+    model = getattr(importlib.import_module(module), name)
+    schema = model.model_json_schema()
     own = {key: value for key, value in schema.items() if key != "$defs"}
+    _say_version(own, getattr(model, "VERSION", None))
     return {name: own, **{each: found for each, found in schema.get("$defs", {}).items() if "properties" in found}}
+
+
+def _say_version(schema: dict[str, Any], version: int | None) -> None:
+    """A file has to say its version, and there is one that is read."""
+    if version is not None:
+        schema["properties"] = {**schema["properties"], "schema_version": {"const": version}}
+        schema["required"] = ["schema_version", *schema.get("required", ())]
 
 
 def _section(name: str, schema: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
@@ -53,7 +62,8 @@ def _section(name: str, schema: Mapping[str, Any], known: Mapping[str, Any]) -> 
         if key in _INTERNAL:
             continue
         default = "needed" if key in required else _default(value)
-        yield f"| `{key}` | {_words(value, known)} | {default} | {keys.get(key, '')} |"
+        meaning = keys.get(key) or _of_reference(value, known)
+        yield f"| `{key}` | {_words(value, known)} | {default} | {meaning} |"
     yield ""
 
 
@@ -69,6 +79,13 @@ def _described(docstring: str) -> tuple[str, dict[str, str]]:
         elif line.strip() and names:
             keys.update({name: f"{keys[name]} {line.strip()}" for name in names})
     return " ".join(about.split()), {name: text.replace("|", "\\|") for name, text in keys.items()}
+
+
+def _of_reference(value: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """What a model says of itself, where the key has nothing but that model."""
+    found = [each["$ref"].rsplit("/", 1)[-1] for each in (value, *value.get("anyOf", ())) if "$ref" in each]
+    about = _described(known[found[0]].get("description", ""))[0] if found and found[0] in known else ""
+    return about.split(". ")[0]
 
 
 def _default(value: Mapping[str, Any]) -> str:
