@@ -10,6 +10,7 @@ Args of a class's docstring describe its keys. Models that those of `elsewhere` 
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -92,7 +93,7 @@ def _default(value: Mapping[str, Any]) -> str:
     default = value.get("default")
     if isinstance(default, dict):
         return "its defaults"
-    return "" if default in (None, "", [], ()) else f"`{default}`"
+    return "" if default in (None, "", [], ()) else f"`{default if isinstance(default, str) else json.dumps(default)}`"
 
 
 def _words(value: Mapping[str, Any], known: Mapping[str, Any]) -> str:

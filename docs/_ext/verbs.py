@@ -12,6 +12,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from gnnplan.planner.cli import _parser
 
+_OF_ALL = ("help", "json")  # the page says these once
+
 
 class VerbsDirective(SphinxDirective):
     """A section for each verb, with its example and a table of its options."""
@@ -32,10 +34,13 @@ def _section(name: str, verb: argparse.ArgumentParser) -> Iterator[str]:
     yield from (f"## {name}", "", verb.description or "", "", "```", example, "```", "")
     yield from ("| argument | meaning | default |", "| --- | --- | --- |")
     for action in verb._actions:
+        if action.dest in _OF_ALL:
+            continue
         shown = ", ".join(action.option_strings) or str(action.metavar or action.dest)
         default = action.default
         default = "" if default in (None, False, argparse.SUPPRESS) or not action.option_strings else f"`{default}`"
-        yield f"| `{shown}` | {(action.help or '').replace('|', chr(92) + '|')} | {default} |"
+        meaning = (action.help or f"{action.dest} file to read").replace("|", "\\|")
+        yield f"| `{shown}` | {meaning} | {default} |"
     yield ""
 
 
