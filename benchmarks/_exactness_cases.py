@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY
 from gnnplan.planner.contracts.technique import Choice, Situation
+from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels

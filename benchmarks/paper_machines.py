@@ -171,7 +171,7 @@ def _job(kind: ModelKind, num_workers: int, **pins) -> Job:
         **pins,
     )
     model = ModelSpec(kind=kind, num_layers=_NUM_LAYERS, hidden_channels=_HIDDEN)
-    return Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, fidelity=pin.needs, pin=pin)
+    return Job(schema_version=1, graph=SbmGraph(source="sbm"), model=model, fidelity=str(pin.needs[0]), pin=pin)
 
 
 def _rank_correlation(rows: Sequence[dict]) -> float | None:

@@ -1,8 +1,4 @@
-"""The pool of CPU buffers against torch's own allocation: epoch time and page faults, with the same losses.
-
-Then what it is worth to reserve blocks where sizes change between epochs, as they do when a worker decides to make
-other rows: the first use of every size, in new blocks or in those reserved for all sizes.
-"""
+"""The pool of CPU buffers against torch's own allocation: epoch time and page faults, with the same losses."""
 
 from __future__ import annotations
 
@@ -24,7 +20,6 @@ from gnnplan.profiles.profiler import num_usable_cores
 from gnnplan.runtime.program_trainer import ProgramTrainer
 
 KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
-_WIDTH, _NUM_TENSORS = 256, 8
 
 
 def main(quick: bool) -> dict:
@@ -37,9 +32,8 @@ def main(quick: bool) -> dict:
         model = ModelSpec(kind=kind, num_layers=3, hidden_channels=256, heads=4)
         job = Job(schema_version=1, graph=spec, model=model, training=TrainingSpec(epochs=rounds))
         rows.append({"model": kind, **_compare(job, rounds)})
-    changing = _changing(num_nodes, rounds)
-    _show(rows, changing)
-    return {"rows": rows, "changing_sizes": changing}
+    _show(rows)
+    return {"rows": rows}
 
 
 def _compare(job: Job, rounds: int) -> dict:
@@ -71,34 +65,7 @@ def _compare(job: Job, rounds: int) -> dict:
     }
 
 
-def _changing(num_rows: int, rounds: int) -> dict:
-    """Tensors of half as many rows, then of all, filled once; both ways in turn."""
-    times: dict[str, list[float]] = {"released": [], "reserved": []}
-    faults: dict[str, int] = {}
-    most = {pool.block_bytes(4 * num_rows * _WIDTH): _NUM_TENSORS}
-    for _ in range(rounds):
-        for way in times:
-            pool.reserve(most if way == "reserved" else {})
-            pool.release()
-            before, start_s = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
-            for rows in (num_rows // 2, num_rows):
-                pool.release()
-                tensors = [pool.empty(torch.device("cpu"), rows, _WIDTH).zero_() for _ in range(_NUM_TENSORS)]
-                del tensors
-            times[way].append(time.perf_counter() - start_s)
-            faults[way] = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-    pool.reserve({})
-    pool.release()
-    medians = {way: median_and_spread(samples) for way, samples in times.items()}
-    return {
-        "speedup": medians["released"][0] / medians["reserved"][0],
-        **{f"{way}_s": median for way, (median, _) in medians.items()},
-        **{f"{way}_spread_s": spread for way, (_, spread) in medians.items()},
-        **{f"{way}_page_faults": count for way, count in faults.items()},
-    }
-
-
-def _show(rows: list[dict], changing: dict) -> None:
+def _show(rows: list[dict]) -> None:
     table = Table(title="one epoch with pooled buffers and with torch's own")
     for column in ("model", "pool", "torch", "torch / pool", "page faults", "with torch", "same loss"):
         table.add_column(column, justify="left" if column == "model" else "right")
@@ -113,6 +80,3 @@ def _show(rows: list[dict], changing: dict) -> None:
             "yes" if row["losses_equal"] else "no",
         )
     Console().print(table)
-    new_ms, reserved_ms = (1e3 * changing[f"{way}_s"] for way in ("released", "reserved"))
-    ratio = f"{changing['speedup']:.1f}x"
-    Console().print(f"sizes that change: {reserved_ms:.1f} ms in reserved blocks, {new_ms:.1f} in new ones ({ratio})")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract, Document
@@ -19,8 +20,6 @@ Partitioner = Literal["metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
 Prune = Literal["none", "rapa"]
 DependencyMode = Literal["communicate", "cache", "hybrid"]
-Fidelity = Literal["exact", "stale", "approximate"]
-"""The most a plan may do, each what stands before it too: one device's numbers, reused rows, dropped edges."""
 OpOrder = Literal["aggregate_first", "multiply_first"]
 
 
@@ -238,15 +237,17 @@ class PartialReducePin(Contract):
 class PinnedDecisions(Contract):
     """Decisions the user takes from the planner. What has no value when left out is the planner's to choose.
 
-    The rest it never does by itself: `prune`, `refresh_interval` and `partial_reduce` are as pinned, or left alone.
+    `partial_reduce` it never does by itself.
 
     Args:
         balance: `equal` shares of the graph, by `speed` of the devices alone, or `refined` until all workers are
             predicted to be busy alike.
         prune: `rapa` lets workers that are busier than the mean do without the halo vertices that matter
-            least (drops aggregation edges: asks for fidelity `approximate`); the planner never chooses it by itself.
-        refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent
-            (1: exact; above it asks for fidelity `stale`, and the plan is `stale(r)` where that is faster).
+            least. That drops aggregation edges, so it asks for fidelity `approximate`; left out, the planner prunes
+            where the job's fidelity is that.
+        refresh_interval: r. Halo embeddings may be reused for r - 1 epochs after one in which they are sent. 1 is
+            exact, more asks for fidelity `stale`; left out it is the r of a fidelity `stale(r)`, else 1. The plan is
+            `stale(r)` only where that is faster.
         feature_cache: whether workers may keep the input features of their halos.
         dependencies: how workers come by the rows of their halos: they `communicate` them, or `cache` what the rows
             are made of and make all of them, or `hybrid`: every row as it is faster. None of that changes any number.
@@ -258,31 +259,36 @@ class PinnedDecisions(Contract):
     num_workers: PositiveInt | None = None
     partitioner: Partitioner | None = None
     balance: Balance | None = None
-    prune: Prune = "none"
+    prune: Prune | None = None
     op_order: OpOrder | None = None
     precompute: bool | None = None
     sparse_features: bool | None = None
-    refresh_interval: RefreshInterval = 1
+    refresh_interval: RefreshInterval | None = None
     feature_cache: bool = True
     dependencies: DependencyMode = "hybrid"
     overlap: bool | None = None
     partial_reduce: PartialReducePin | None = None
 
     @property
-    def needs(self) -> Fidelity:
-        """The least fidelity that allows what is pinned."""
-        if self.prune != "none":
-            return "approximate"
-        goes_on = self.partial_reduce is not None and self.partial_reduce.max_staleness != 0
-        return "stale" if self.refresh_interval > 1 or goes_on else "exact"
+    def needs(self) -> tuple[Fidelity, str]:
+        """The least fidelity that allows what is pinned, and which pin needs it."""
+        if self.prune == "rapa":
+            return up_to("approximate"), "prune 'rapa' drops edges"
+        interval, most = self.refresh_interval or 1, self.partial_reduce.max_staleness if self.partial_reduce else 0
+        if interval > 1:
+            return Fidelity("stale", interval), f"refresh_interval {interval} reuses rows of earlier epochs"
+        # Where nothing is said of the oldest rows, it is chosen within what is allowed.
+        oldest = Fidelity("stale", 2 if most is None else most + 1) if most != 0 else EXACT
+        return oldest, "partial_reduce goes on with rows of earlier epochs"
 
 
 class Job(Document):
     """What to train.
 
     Args:
-        fidelity: the most that a plan may do. `exact` gives the numbers of one device up to rounding, `stale` also
-            allows rows and gradients of earlier epochs, `approximate` these and what drops edges.
+        fidelity: the most that a plan may do. `exact` gives the numbers of one device up to rounding. `stale(r)` also
+            allows rows and gradients of the last r epochs, `stale` those that are pinned, of any. `approximate`
+            allows these too, and what drops edges.
         mini_batch: None: full batch.
     """
 
@@ -292,7 +298,7 @@ class Job(Document):
     graph: GraphSpec
     model: ModelSpec = ModelSpec()
     training: TrainingSpec = TrainingSpec()
-    fidelity: Fidelity = "exact"
+    fidelity: Annotated[str, AfterValidator(lambda words: up_to(words) and words)] = "exact"
     pin: PinnedDecisions = PinnedDecisions()
     mini_batch: MiniBatchSpec | None = None
 
@@ -311,23 +317,18 @@ class Job(Document):
 
     @model_validator(mode="after")
     def _pins_are_allowed(self) -> Self:
-        pin, needs = self.pin, self.pin.needs
-        if not self.allows(needs):
-            what = f"prune {pin.prune!r} drops edges"
-            if needs == "stale":
-                what = f"refresh_interval {pin.refresh_interval} reuses rows of earlier epochs"
-                if pin.refresh_interval == 1:
-                    what = "partial_reduce goes on with rows of earlier epochs"
+        needs, what = self.pin.needs
+        if needs > self.most:
             raise ValueError(
                 f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
                 f'write the line fidelity = "{needs}" above the first [section] of the job'
             )
         return self
 
-    def allows(self, needs: Fidelity) -> bool:
-        """Whether a plan that does as much as `needs` may be made."""
-        order = get_args(Fidelity)
-        return order.index(needs) <= order.index(self.fidelity)
+    @property
+    def most(self) -> Fidelity:
+        """The most that a plan may do."""
+        return up_to(self.fidelity)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

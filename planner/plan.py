@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_valid
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.contracts.fidelity import EXACT, up_to
+from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
@@ -105,7 +105,9 @@ class Prediction(Contract):
         epoch_s: simulated makespan of one epoch (mean over a refresh interval).
         compute_s, communicate_s, host_s: mean seconds a worker spends on each; waiting for a
             peer counts as communication.
-        bound_s: no schedule of this decision is faster; `bound_resource` sets it.
+        bound_s: no plan of any set of these workers has shorter epochs; `bound_resource` says what sets it.
+        schedule_bound_s: no order and no lanes of this plan's operators have shorter epochs;
+            `schedule_bound_resource` says what sets it.
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
     """
@@ -116,14 +118,21 @@ class Prediction(Contract):
     host_s: float = Field(ge=0)
     bound_s: float = Field(ge=0)
     bound_resource: str
+    schedule_bound_s: float = Field(ge=0)
+    schedule_bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
     weather: WeatherFigures | None = None
 
     @property
     def gap(self) -> float:
-        """How far the plan is from its bound: simulated / bound - 1."""
+        """How far the plan is from the bound of all plans: simulated / bound - 1."""
         return self.epoch_s / self.bound_s - 1 if self.bound_s else 0.0
+
+    @property
+    def schedule_gap(self) -> float:
+        """How far the plan is from the bound of its own operators: simulated / bound - 1."""
+        return self.epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
 
 
 class Candidate(Contract):
@@ -211,7 +220,7 @@ class Plan(Document):
         if missing:
             raise ValueError(f"placement.profiles lacks {', '.join(sorted(missing))}")
         choices = [chosen.choice() for chosen in self.choices]
-        if refused := refusals(choices, up_to(self.job.fidelity)):
+        if refused := refusals(choices, self.job.most):
             raise ValueError(f"choices: {refused[0]}")
         self._check_regions()
         return self

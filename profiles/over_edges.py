@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.edges import (
     edge_scores,
     edge_scores_backward,

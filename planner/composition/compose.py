@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY
 from gnnplan.planner.contracts.technique import (
     AnyTechnique,
     Choice,
@@ -21,6 +20,7 @@ from gnnplan.planner.contracts.technique import (
     Situation,
     Stage,
 )
+from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.kinds import KINDS

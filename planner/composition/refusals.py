@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from gnnplan.planner.contracts.fidelity import Fidelity
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique, Choice
+from gnnplan.planner.fidelity import Fidelity
 from gnnplan.planner.techniques.registry import technique, techniques
 
 

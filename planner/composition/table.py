@@ -12,8 +12,8 @@ from itertools import combinations
 from pathlib import Path
 
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique, Choice
+from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.techniques.registry import ours
 from gnnplan.profiles.errors import UserError
 

@@ -79,6 +79,16 @@ class Setting:
         """Workers that take part."""
         return len(self.placement.workers)
 
+    @property
+    def refresh_interval(self) -> int:
+        """Epochs from one in which rows that may be reused are sent to the next: pinned, else the most allowed."""
+        return self.job.pin.refresh_interval or self.job.most.limit or 1
+
+    @property
+    def may_prune(self) -> bool:
+        """Whether edges may be left out."""
+        return self.job.most.kind == "approximate" and self.job.pin.prune != "none"
+
     @cached_property
     def num_levels(self) -> int:
         """Aggregations between the input features and the logits."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
 from gnnplan.planner.contracts.setting import Memo, Setting
+from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels

@@ -18,7 +18,7 @@ from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Block, Index, Space, Value
 
-FEATURES, LABELS, LOGITS = "x", "y", "logits"
+FEATURES, LABELS = "x", "y"
 MASKS = ("train", "val", "test")
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
 

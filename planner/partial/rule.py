@@ -18,22 +18,15 @@ def majority(num_workers: int) -> int:
     return num_workers // 2 + 1
 
 
-def changed_until(epoch: int) -> int:
-    """Until when all wait for all where workers exchange other rows from `epoch` on: no older ones are of use."""
-    return epoch + 1
-
-
-def staleness_of(epoch: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS) -> int:
+def staleness_of(epoch: int, closing_from: int, max_staleness: int) -> int:
     """Epochs that rows and gradients may be old in an epoch: none while all wait for all, nor once the closing began.
 
     A worker may come to the closing's first step from an earlier epoch, so rows may be old there as in any other.
     """
-    return 0 if epoch < warm_until or epoch > closing_from else max_staleness
+    return 0 if epoch < WARM_UP_EPOCHS or epoch > closing_from else max_staleness
 
 
-def absence_of(
-    number: int, closing_from: int, max_staleness: int, warm_until: int = WARM_UP_EPOCHS, interval: int = 1
-) -> int:
+def absence_of(number: int, closing_from: int, max_staleness: int, interval: int = 1) -> int:
     """Rounds on end that a worker may be missing from, with this one: none while all wait for all and in the closing.
 
     Args:
@@ -42,7 +35,7 @@ def absence_of(
             not would never send the rows; so the round before it is everybody's.
     """
     is_before_refresh = interval > 1 and number % interval == interval - 1
-    return 0 if number < warm_until or number >= closing_from or is_before_refresh else max_staleness
+    return 0 if number < WARM_UP_EPOCHS or number >= closing_from or is_before_refresh else max_staleness
 
 
 def deadline_s(begin_s: float, usual_s: float, alpha: float) -> float:

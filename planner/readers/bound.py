@@ -14,9 +14,16 @@ from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import COLLECTIVES, CostsByProfile, is_exchange
 from gnnplan.planner.readers.schedule import schedule_of, waits
-from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.simulator.engine import compile_schedule
 from gnnplan.planner.simulator.event_loop import Ints
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Nothing that it is a bound of takes fewer than `seconds`; `set_by` says in words why."""
+
+    seconds: float
+    set_by: str
 
 
 def bound_of(

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
-from gnnplan.planner.plan import Plan, WorkerLoad
+from gnnplan.planner.plan import Plan, Prediction, WorkerLoad
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.session import changes_since_profiled
 from gnnplan.planner.techniques.registry import technique
@@ -93,13 +93,21 @@ def plan_table(plan: Plan) -> RenderableType:
     )
     if prediction.weather is not None:
         head.add_row("weather", _weather_words(plan))
-    head.add_row("bound", f"{seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}")
+    for row in _bound_rows(prediction):
+        head.add_row(*row)
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
         head.add_row("unprofiled", f"{len(prediction.unprofiled)} task(s) outside the profiled shapes: {shown}")
     if changes := changes_since_profiled(plan.placement):
         head.add_row("changed", f"{'; '.join(changes)}: figures of these are guesses")
     return Group(head, _workers_table(plan), _considered_table(plan))
+
+
+def _bound_rows(prediction: Prediction) -> Iterator[tuple[str, str]]:
+    """How far the plan is from what cannot be beaten, and what binds."""
+    every, own = prediction.bound_resource, prediction.schedule_bound_resource
+    yield "bounds", f"of any plan here: {seconds(prediction.bound_s)} by {every}; gap {prediction.gap:.0%}"
+    yield "", f"of this plan's work: {seconds(prediction.schedule_bound_s)} by {own}; gap {prediction.schedule_gap:.0%}"
 
 
 def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,17 +15,13 @@ from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.models.forward import Task, forward_cycle
-from gnnplan.planner.program.cycle import Program
-from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import costs_of
-from gnnplan.planner.readers.scaled import on_share
-from gnnplan.planner.readers.schedule import schedule_of
-from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.search.descent import Descent, is_better
 from gnnplan.planner.search.evaluate import compose_candidate
+from gnnplan.planner.search.least import Least
+from gnnplan.planner.search.least import rates_s as rates_of
 from gnnplan.planner.search.workers import subsets
-from gnnplan.planner.simulator.bounds import Bound
-from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
@@ -39,7 +35,7 @@ class Found:
     Args:
         best: of all that fit.
         looked_at: every candidate, of all settings.
-        bound: no plan of all the workers is faster.
+        bound: no plan of any set of workers that was searched is faster.
     """
 
     best: Candidate
@@ -92,36 +88,24 @@ class _Search:
     def run(self) -> Found:
         base = setting_of(self.job, self.placement, self.graph)
         alone = self._alone(base)
-        rates_s, bounds_s = (self._rates_s(alone, bare=bare) for bare in (False, True))
+        rates_s, least = rates_of(self.placement, alone), Least.of(base, alone)
         best: Candidate | None = None
-        for ranks in self._sets(rates_s):
-            least_s = _together_s(bounds_s[rank] for rank in ranks)
-            if best and best.fits and least_s >= best.epoch_s:
-                continue  # its work alone takes longer, shared out without loss
+        sets = self._sets(rates_s)
+        for ranks in sets:
+            if best and best.fits and least.seconds(ranks) >= best.epoch_s:
+                continue
             found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best)
             best = found if is_better(found, best) else best
         assert best
         if not best.fits:
             raise NoPlanFitsError(_nearest_miss(best))
-        bound = Bound(_together_s(bounds_s), "compute of all workers, perfectly balanced")
-        return Found(_settled(best), self._looked_at, bound)
-
-    def _rates_s(self, alone: Mapping[str, Sequence[Candidate]], *, bare: bool) -> list[float]:
-        """Of every worker the least seconds per whole graph.
-
-        Args:
-            bare: for a bound, so without what a plan may leave out: where edges may be, all sums over them; where rows
-                are reused, sums backward.
-        """
-        frees = _left_out(self.job) if bare else _nothing
-        rate_of = {profile: _least_rate_s(each, len(self._workers), frees) for profile, each in alone.items()}
-        return [rate_of[worker.profile] for worker in self._workers]
+        return Found(_settled(best), self._looked_at, least.bound(sets))
 
     @property
     def _workers(self):
         return self.placement.workers
 
-    def _sets(self, rates_s: Sequence[float]) -> Iterable[tuple[int, ...]]:
+    def _sets(self, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
         if self.job.pin.num_workers:
             return [tuple(range(len(self._workers)))]
         return subsets(self.placement, rates_s)
@@ -149,53 +133,6 @@ class _Search:
 
 def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
     return replace(base, placement=base.placement.of(ranks), rates_s=rates_s)
-
-
-def _together_s(rates_s: Iterable[float]) -> float:
-    """Seconds in which workers of these rates work through the graph, if each has its part without loss."""
-    return 1 / sum(1 / rate_s for rate_s in rates_s)
-
-
-def _nothing(op: Operator) -> bool:
-    return False
-
-
-def _left_out(job: Job) -> Callable[[Operator], bool]:
-    """Which operators a plan of a job may leave out, at most."""
-    if job.pin.prune != "none":
-        return lambda op: "block" in op.attributes or "blocks" in op.attributes
-    if job.pin.refresh_interval > 1:
-        return lambda op: "block" in op.attributes and bool(op.attributes.get("back"))
-    return _nothing
-
-
-def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Callable[[Operator], bool]) -> float:
-    """Least seconds per whole graph at which a worker works through a share of it, over shares and choices.
-
-    Args:
-        frees: operators that take no time.
-    """
-    shares = [1.0]
-    while shares[-1] > 1 / (4 * num_workers):
-        shares.append(shares[-1] / 2)
-    return min(_share_s(candidate, share, frees) / share for candidate in alone for share in shares)
-
-
-def _share_s(candidate: Candidate, share: float, frees: Callable[[Operator], bool]) -> float:
-    """Simulated seconds of an epoch of one worker on a share of the graph that has no halo."""
-    cycle, setting = on_share(candidate.cycle, share), candidate.setting
-    seconds = 0.0
-    for name, of_all in candidate.shares.items():
-        schedule = schedule_of(cycle, name, setting.placement, setting.costs)
-        seconds += of_all * play_epochs(_without(schedule, cycle.programs[name], frees)).median_epoch_s
-    return seconds
-
-
-def _without(schedule: Schedule, program: Program, frees: Callable[[Operator], bool]) -> Schedule:
-    """The schedule, in which some operators take no time."""
-    free = {op.key for op in program if frees(op)}
-    tasks = [replace(task, seconds=0.0) if task.key in free else task for task in schedule.tasks]
-    return Schedule(schedule.num_workers, tasks, schedule.quotas)
 
 
 def _settled(best: Candidate) -> Candidate:

@@ -9,7 +9,6 @@ from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.contracts.fidelity import up_to
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, Situation
 from gnnplan.planner.program.cycle import Cycle
@@ -37,7 +36,7 @@ class Evaluator:
         key = frozenset(choice.key for choice in choices)
         if key in self._made:
             return self._made[key]
-        found = None if refusals(choices, up_to(self.setting.job.fidelity)) else self._composed(choices)
+        found = None if refusals(choices, self.setting.job.most) else self._composed(choices)
         self._made[key] = found.without_arrays() if found else None
         return found
 

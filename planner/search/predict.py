@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.plan import Prediction, WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import sent_bytes
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.schedule import Schedule
-from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.simulator.play import interval_trace, predicted_trace
 from gnnplan.planner.trace import Trace
 
@@ -50,9 +50,19 @@ def trace_of(
 
 
 def prediction_of(
-    schedules: Sequence[Schedule], loads: tuple[WorkerLoad, ...], bound: Bound, refresh_interval: int
+    schedules: Sequence[Schedule],
+    loads: tuple[WorkerLoad, ...],
+    bound: Bound,
+    schedule_bound: Bound,
+    refresh_interval: int,
 ) -> Prediction:
-    """The figures that a plan keeps."""
+    """The figures that a plan keeps.
+
+    Args:
+        schedules, loads, refresh_interval: as `trace_of` takes them.
+        bound: of all plans.
+        schedule_bound: of this plan's operators.
+    """
     trace = trace_of(schedules, "", loads, refresh_interval)
     return Prediction(
         epoch_s=trace.median_epoch_s,
@@ -61,6 +71,8 @@ def prediction_of(
         host_s=trace.category_s("host"),
         bound_s=bound.seconds,
         bound_resource=bound.set_by,
+        schedule_bound_s=schedule_bound.seconds,
+        schedule_bound_resource=schedule_bound.set_by,
         workers=loads,
         unprofiled=tuple(sorted({task.key for each in schedules for task in each.tasks if task.unprofiled})),
     )

@@ -116,23 +116,6 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
     return CompiledSchedule(labels, tables, duration_ns, share, worker)
 
 
-def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
-    """The same tasks with a resource of their own each: its makespan is the critical path."""
-    num_tasks = len(compiled.labels)
-    change_ns, share = fair_rates(num_tasks)
-    own = compiled.tables._replace(
-        resource=np.arange(num_tasks, dtype=np.int64),
-        queue_start=np.arange(num_tasks + 1, dtype=np.int64),
-        quota_ns=np.zeros(num_tasks, dtype=np.int64),
-        period_ns=np.ones(num_tasks, dtype=np.int64),
-        phase_ns=np.zeros(num_tasks, dtype=np.int64),
-        charged=np.full(num_tasks, -1, dtype=np.int64),
-        change_ns=change_ns,
-        share=share,
-    )
-    return replace(compiled, tables=own)
-
-
 def at_rates(compiled: CompiledSchedule, change_ns: Ints, share: NDArray[np.float64]) -> CompiledSchedule:
     """The same tasks on resources whose rates change.
 

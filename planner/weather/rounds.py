@@ -274,7 +274,7 @@ def play_run(work, state, alpha, max_staleness, min_group, closing_from, interva
     num_epochs, round_s = end_s.size, 0.0
     for epoch in range(num_epochs):
         staleness = _staleness_of(epoch, closing_from, max_staleness)
-        absence = _absence_of(epoch, closing_from, max_staleness, _WARM_UP, interval)
+        absence = _absence_of(epoch, closing_from, max_staleness, interval)
         _begin(state, epoch)
         oldest_rows = _propagate(work, state, epoch, alpha, staleness)
         round_s = _step_s(state, round_s, epoch, alpha, absence, min_group)

@@ -21,8 +21,3 @@ def gather_rows(x: Tensor, rows: Tensor) -> Tensor:
 def transposed(x: Tensor) -> Tensor:
     """The transpose of `x` [n, m], contiguous, a new tensor [m, n]."""
     return pool.empty(x.device, *x.t().shape).copy_(x.t())
-
-
-def stack_rows(upper: Tensor, lower: Tensor) -> Tensor:
-    """The rows of both, one below the other, a new tensor."""
-    return torch.cat([upper, lower], out=pool.empty(upper.device, len(upper) + len(lower), upper.shape[1]))

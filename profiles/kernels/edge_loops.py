@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE
+from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
 
 _FAST = {"contract", "reassoc", "nsz"}
 _ORDERED = {"nsz"}  # rounded in the same places by both loops

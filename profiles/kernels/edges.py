@@ -14,7 +14,7 @@ from numba import get_num_threads
 from torch import Tensor
 
 from gnnplan.profiles.kernels import edge_loops, pool
-from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE, EdgeBlock
+from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE, EdgeBlock
 
 
 def edge_scores(edges: EdgeBlock, source: Tensor, target: Tensor) -> Tensor:

@@ -5,8 +5,6 @@ its pages in again, and keeps middling ones in a heap that fragments. Here a fre
 the next tensor of its size: an epoch repeats its sizes, so after the first one no page is faulted,
 and the most that is held is the sum over sizes of how many live at once, which the planner can
 count. Blocks ask for huge pages. On CUDA torch's own caching allocator does this.
-
-Where sizes change between epochs, blocks of the largest are reserved before: they serve smaller tensors too, and stay.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ from __future__ import annotations
 import math
 import mmap
 import weakref
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
 import numpy as np
@@ -27,7 +24,6 @@ POOLED_BYTES = 128 * 1024  # as glibc's own limit for leaving its heap
 _PAGE_BYTES = mmap.PAGESIZE
 
 _free: dict[int, list[mmap.mmap]] = defaultdict(list)
-_reserved: dict[int, int] = {}  # blocks by size, in ascending order
 
 
 def block_bytes(num_bytes: int) -> int:
@@ -40,22 +36,12 @@ def empty(device: torch.device, *shape: int) -> Tensor:
     count = math.prod(shape)
     if device.type != "cpu" or 4 * count < POOLED_BYTES:
         return torch.empty(shape, device=device)
-    block = _block(block_bytes(4 * count))
+    size = block_bytes(4 * count)
+    block = _free[size].pop() if _free[size] else new_block(size)
     array = np.frombuffer(block, np.float32, count)
     # torch keeps the array while any view of the tensor lives. Shaped here: a view would be one to autograd too.
     weakref.finalize(array, _free[len(block)].append, block).atexit = False
     return torch.from_numpy(array.reshape(shape))
-
-
-def _block(size: int) -> mmap.mmap:
-    """A waiting block of this size, else the smallest reserved one that is larger, else a new one."""
-    if _free[size]:
-        return _free[size].pop()
-    sizes = list(_reserved)
-    for larger in sizes[bisect_left(sizes, size) :]:
-        if _free[larger]:
-            return _free[larger].pop()
-    return new_block(size)
 
 
 def empty_like(tensor: Tensor) -> Tensor:
@@ -72,27 +58,10 @@ def release(sizes: Iterable[int] | None = None) -> None:
     """Gives waiting blocks back to the kernel, e.g. after a setup whose sizes do not come again.
 
     Args:
-        sizes: bytes of the tensors that do not come again (None: all); what is reserved stays.
+        sizes: bytes of the tensors that do not come again (None: all).
     """
     for size in list(_free) if sizes is None else {block_bytes(size) for size in sizes}:
-        del _free[size][_reserved.get(size, 0) :]
-
-
-def reserve(blocks: Mapping[int, int]) -> None:
-    """Takes memory from the kernel, page by page, for tensors as large as these or smaller.
-
-    What was reserved before no longer is, and goes with the next `release`.
-
-    Args:
-        blocks: how many, by `block_bytes`.
-    """
-    _reserved.clear()
-    _reserved.update(sorted(blocks.items()))
-    for size, count in _reserved.items():
-        for _ in range(count - len(_free[size])):
-            block = new_block(size)
-            np.frombuffer(block, np.uint8)[::_PAGE_BYTES] = 0  # a page is there once it is written
-            _free[size].append(block)
+        _free[size].clear()
 
 
 def new_block(size: int) -> mmap.mmap:

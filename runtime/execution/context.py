@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
-from gnnplan.profiles.kernels.attention import EdgeBlock
+from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.sparse import csr_tensor
 from gnnplan.runtime.execution.peers import Workers
 

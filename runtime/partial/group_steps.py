@@ -31,17 +31,16 @@ class GroupSteps:
     timeout_s: float
     catch_up: TakeStep
 
-    def join(self, flat: Tensor, *, wants: bool = False) -> Tensor:
+    def join(self, flat: Tensor) -> Tensor:
         """The gradient [P + 1] in host memory of the first round that this worker is a member of.
 
         Before it come the steps that were taken without it, by the sums that it was sent.
 
         Args:
             flat: this worker's own gradient and loss, [P + 1] in host memory; nobody may change it afterwards.
-            wants: this worker would exchange other rows.
         """
         late, box = self.lateness, self.lateness.mailbox
-        group = self.rounds.join(late.epoch, late.is_expected, late.pace, wants=wants)
+        group = self.rounds.join(late.epoch, late.is_expected, late.pace)
         for number, members in self.rounds.missed.items():
             summed = sum_without(box, members, number, flat.numel(), self.timeout_s)
             self.catch_up(number, self.gradient.of_sum(summed, members, box.size))

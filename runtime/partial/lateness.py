@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gnnplan.planner.partial import rule
 from gnnplan.planner.partial.decision import PartialReduceDecision
-from gnnplan.profiles.kernels import pool
 from gnnplan.runtime.partial.mailbox import Arrival, Mailbox, PeerError
 from gnnplan.runtime.partial.pace import Pace
 
@@ -52,17 +51,6 @@ class Lateness:
             self.missed.clear()
             self.oldest = 0
 
-    def change_from(self, epoch: int, longer_s: float) -> None:
-        """Other rows travel from this epoch on, and epochs take longer by so much: all wait for all in the first."""
-        self.pace.change_from(epoch, longer_s)
-        self.took_part = [True] * self.mailbox.size
-        self.arrivals.clear()
-
-    @property
-    def is_training(self) -> bool:
-        """Whether an epoch is trained, and nothing is evaluated or made ready."""
-        return self._epoch is not None
-
     @property
     def epoch(self) -> int:
         """The epoch that is trained."""
@@ -76,17 +64,11 @@ class Lateness:
     @property
     def staleness(self) -> int:
         """How old rows may be in this epoch."""
-        return rule.staleness_of(self.epoch, self.closing_from, self.decision.max_staleness, self.pace.warm_until)
+        return rule.staleness_of(self.epoch, self.closing_from, self.decision.max_staleness)
 
     def is_expected(self, peer: int) -> bool:
         """Whether anything of this epoch may still come from a peer in time."""
         return rule.is_expected(self.took_part[peer], peer in self.missed, self.mailbox.latest[peer], self.epoch)
-
-    def newest(self, name: str, rows: Tensor) -> Tensor:
-        """Sends rows [s, width] for a step in one direction; the newest rows [h, width] to be had, waited for."""
-        self.send(name, rows)
-        num_rows = sum(self.mailbox.slots[self.mailbox.index[name]].recv_counts)
-        return self.receive(name, pool.empty(rows.device, num_rows, rows.shape[1]))
 
     def send(self, name: str, rows: Tensor) -> None:
         """Has rows [s, width] sent for a step in one direction; they must not change."""

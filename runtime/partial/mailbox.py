@@ -18,14 +18,13 @@ from gnnplan.profiles.roll_call import LostWorkerError
 from gnnplan.runtime.partial.mesh import Mesh, Message
 
 _FLOAT_BYTES = 4
-_SLOTS_PER_GENERATION = 1 << 16  # on the wire a slot's kind says of which generation it is
 _MOST_JSON_BYTES = 1 << 20
 
 
 class Kind(IntEnum):
-    """Messages that are no rows; rows have the index of their slot in their generation."""
+    """Messages that are no rows; rows have the index of their slot."""
 
-    READY = -1  # number: round that the sender is ready for; payload: a byte where it wants to exchange other rows
+    READY = -1  # number: round that the sender is ready for
     GROUP = -2  # number: round; payload: JSON
     PART = -3  # number: round; payload: a piece of a gradient
     SUM = -4  # number: round; payload: a piece of the summed gradient
@@ -90,38 +89,17 @@ class Mailbox:
     changed: threading.Condition = field(default_factory=threading.Condition)
     latest: list[int] = field(init=False)
     ready: list[int] = field(init=False)
-    wants: list[bool] = field(init=False)
     groups: dict[int, dict] = field(default_factory=dict)
     group_known_s: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.ready, self.wants = [-1] * self.size, [False] * self.size
-        self._generation, self._most_bytes = -1, 0
+        self.latest, self.ready = [-1] * self.size, [-1] * self.size
+        self.index = {slot.name: index for index, slot in enumerate(self.slots)}
+        self._rows = [self._rooms(slot) for slot in self.slots]
         self._parts: dict[tuple[int, int, int], Tensor] = {}
         self._lost: dict[int, Exception] = {}
         self._mesh: Mesh | None = None
         self._heard_s = time.monotonic()
-        self.renew(self.slots)
-
-    def renew(self, slots: list[Slot]) -> None:
-        """Other rows are exchanged from now on; those of before are forgotten, whether here or still on their way.
-
-        No peer may send any of the new ones before: all workers must have called it.
-        """
-        with self.changed:
-            self._rows = []  # before there is room for the new ones
-            self.slots, self._generation = slots, self._generation + 1
-            self.index = {slot.name: index for index, slot in enumerate(slots)}
-            self._rows = [self._rooms(slot) for slot in slots]
-            self.latest, self.wants = [-1] * self.size, [False] * self.size
-            sizes = (rows.spare.nbytes for of_slot in self._rows for rows in of_slot.values())
-            self._most_bytes = max(self._most_bytes, *sizes, 0)
-            first = self._kind_of(0)
-        if self._mesh is not None:
-            self._mesh.drop(lambda key: isinstance(key, int) and key < first)
-
-    def _kind_of(self, slot: int) -> int:
-        return self._generation * _SLOTS_PER_GENERATION + slot
 
     def _rooms(self, slot: Slot) -> dict[int, _Rows]:
         def room(num_rows: int) -> Tensor:
@@ -146,14 +124,11 @@ class Mailbox:
             return memoryview(bytearray(num_bytes))
         raise ValueError(f"a message of kind {kind} with {num_bytes} bytes came, which is none of ours")
 
-    def _room_for_rows(self, peer: int, kind: int, num_bytes: int) -> memoryview:
-        generation, slot = divmod(kind, _SLOTS_PER_GENERATION)
-        if generation < self._generation and num_bytes <= self._most_bytes:
-            return memoryview(bytearray(num_bytes))  # sent before the rows changed: nobody will read it
-        rows = self._rows[slot].get(peer) if generation == self._generation and slot < len(self.slots) else None
+    def _room_for_rows(self, peer: int, slot: int, num_bytes: int) -> memoryview:
+        rows = self._rows[slot].get(peer) if slot < len(self.slots) else None
         if rows is None or num_bytes != rows.spare.nbytes:
             expected = "none" if rows is None else str(rows.spare.nbytes)
-            raise ValueError(f"{num_bytes} bytes came for exchange {slot} of generation {generation}, not {expected}")
+            raise ValueError(f"{num_bytes} bytes came for exchange {slot}, not {expected}")
         return bytes_of(rows.spare)
 
     def arrived(self, peer: int, kind: int, number: int, payload: memoryview, begin_s: float) -> None:
@@ -164,17 +139,13 @@ class Mailbox:
                 self._take_rows(peer, kind, number, begin_s)
             elif kind == Kind.READY:
                 self.ready[peer] = max(self.ready[peer], number)
-                self.wants[peer] = payload.nbytes > 0
             elif kind == Kind.GROUP:
                 self.know_group(number, json.loads(bytes(payload)))
             else:
                 self._parts[kind, number, peer] = _floats(payload)
             self.changed.notify_all()
 
-    def _take_rows(self, peer: int, kind: int, number: int, begin_s: float) -> None:
-        generation, slot = divmod(kind, _SLOTS_PER_GENERATION)
-        if generation != self._generation:
-            return
+    def _take_rows(self, peer: int, slot: int, number: int, begin_s: float) -> None:
         rows = self._rows[slot][peer]
         rows.current, rows.spare = rows.spare, rows.current
         rows.arrival = Arrival(number, begin_s, time.monotonic())
@@ -191,10 +162,9 @@ class Mailbox:
     def post_rows(self, slot: int, version: int, rows: Tensor) -> None:
         """Sends rows [s, width] in host memory, concatenated over peers, none to itself; they must not change."""
         assert self._mesh is not None
-        kind = self._kind_of(slot)
         for peer, part in enumerate(rows.split(list(self.slots[slot].send_counts))):
             if len(part):
-                self._mesh.post(peer, Message(kind, version, bytes_of(part)), kind)
+                self._mesh.post(peer, Message(slot, version, bytes_of(part)), slot)
 
     def post(self, peers: Iterable[int], kind: Kind, number: int, payload: Tensor | bytes = b"") -> None:
         """Sends anything else to some peers."""

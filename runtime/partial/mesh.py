@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from fcntl import ioctl
@@ -154,11 +154,6 @@ class _Link:
             self._outbox[key] = message
             self._changed.notify()
 
-    def drop(self, is_old: Callable[[Hashable], bool]) -> None:
-        with self._changed:
-            for key in [key for key in self._outbox if is_old(key)]:
-                del self._outbox[key]
-
     def close(self, flush_s: float) -> None:
         """Ends both threads, after up to `flush_s` in which what was posted is still sent."""
         with self._changed:
@@ -236,11 +231,6 @@ class Mesh:
     def post(self, peer: int, message: Message, key: Hashable) -> None:
         """Has a message sent; returns at once."""
         self._links[peer].post(key, message)
-
-    def drop(self, is_old: Callable[[Hashable], bool]) -> None:
-        """What waits under such keys is not sent any more."""
-        for link in self._links.values():
-            link.drop(is_old)
 
     def close(self, flush_s: float = 0.0) -> None:
         """Ends all threads, after up to `flush_s` in all in which what was posted is still sent."""

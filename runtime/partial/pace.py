@@ -16,34 +16,19 @@ class Pace:
     """One worker's clock.
 
     A part begins where the one before ended, so that a part's time is its own work and its waiting. T0 of the paper
-    is the least of the warm-up epochs but the first: in one of them a peer may have been late. Where workers change
-    what they exchange, it is not measured again: that may be in the midst of bad weather.
-
-    Args:
-        warm_until: epoch before which all wait for all.
+    is the least of the warm-up epochs but the first: in one of them a peer may have been late.
     """
 
     alpha: float
-    warm_until: int = rule.WARM_UP_EPOCHS
     _epoch: int = -1
     _epoch_begin_s: float = 0.0
     _part_begin_s: float = 0.0
     _measured_s: dict[str, float] = field(default_factory=dict)
-    _longer_s: float = 0.0
 
     def begin(self, epoch: int) -> None:
         """An epoch begins here."""
         self._epoch = epoch
         self._epoch_begin_s = self._part_begin_s = time.monotonic()
-
-    def change_from(self, epoch: int, longer_s: float) -> None:
-        """Other rows travel from this epoch on: all wait for all in it.
-
-        Args:
-            longer_s: by how much parts may take longer from then on than in the warm-up. Any may be the one: what
-                others take less does not count.
-        """
-        self.warm_until, self._longer_s = rule.changed_until(epoch), longer_s
 
     def end_part(self, name: str) -> None:
         """A part has ended, and the next one begins."""
@@ -66,7 +51,7 @@ class Pace:
 
     def _usual_s(self, name: str) -> float:
         is_known = self._epoch >= rule.WARM_UP_EPOCHS
-        return self._measured_s.get(name, math.inf) + self._longer_s if is_known else math.inf
+        return self._measured_s.get(name, math.inf) if is_known else math.inf
 
     def _measure(self, name: str, seconds: float) -> None:
         if 0 < self._epoch < rule.WARM_UP_EPOCHS:

@@ -30,18 +30,15 @@ class Group(Contract):
     Args:
         members: ranks, ascending.
         last_rounds: by worker, the last round it took part in, this one included (-1: none).
-        renews: all are members, and after the step they agree on other rows to exchange.
     """
 
     members: tuple[NonNegativeInt, ...]
     last_rounds: tuple[int, ...]
-    renews: bool = False
 
-    def then(self, number: int, members: tuple[int, ...], *, wants: bool = False) -> Group:
-        """The group of round `number`, the one after this; `wants` where a member wants to exchange other rows."""
+    def then(self, number: int, members: tuple[int, ...]) -> Group:
+        """The group of round `number`, the one after this."""
         last = (number if rank in members else before for rank, before in enumerate(self.last_rounds))
-        renews = wants and len(members) == len(self.last_rounds)
-        return Group(members=members, last_rounds=tuple(last), renews=renews)
+        return Group(members=members, last_rounds=tuple(last))
 
 
 class Rounds:
@@ -64,27 +61,25 @@ class Rounds:
     ) -> None:
         self._interval = interval
         self._mailbox, self._decision, self._store = mailbox, decision, store
-        self._num_epochs, self._timeout_s = num_epochs, timeout_s
+        self._timeout_s = timeout_s
         self._closing_from = decision.closing_from(num_epochs)
         everyone = tuple(range(mailbox.size))
         self.number, self.group = -1, Group(members=everyone, last_rounds=(-1,) * mailbox.size)
         self.missed: dict[int, tuple[int, ...]] = {}
 
-    def join(self, epoch: int, is_expected: Callable[[int], bool], pace: Pace, *, wants: bool = False) -> Group:
+    def join(self, epoch: int, is_expected: Callable[[int], bool], pace: Pace) -> Group:
         """The first group from round `epoch` on that this worker is a member of; `number` says of which round.
 
         `missed` has the members of the rounds before that it has taken no part in, in their order.
 
         Args:
             is_expected: whether a peer is worth waiting for in round `epoch`.
-            pace: until when, and until which round nobody may be missing.
-            wants: this worker would exchange other rows after a round of all.
+            pace: until when.
 
         Raises `PeerError` where workers that cannot be done without are not ready in time.
         """
         number, previous = epoch, self.group
         self.missed = {}
-        self._mailbox.wants[self._mailbox.rank] = wants
         while True:
             group = self._group_of(number, previous, is_expected if number == epoch else None, pace)
             if self._mailbox.rank in group.members:
@@ -98,9 +93,8 @@ class Rounds:
     def _group_of(self, number: int, previous: Group, is_expected: Callable[[int], bool] | None, pace: Pace) -> Group:
         box = self._mailbox
         box.ready[box.rank] = number
-        box.post(self._peers, Kind.READY, number, b"1" if box.wants[box.rank] else b"")
-        most, interval = self._decision.max_staleness, self._interval
-        absence = rule.absence_of(number, self._closing_from, most, pace.warm_until, interval)
+        box.post(self._peers, Kind.READY, number)
+        absence = rule.absence_of(number, self._closing_from, self._decision.max_staleness, self._interval)
         deadline_s = pace.step_deadline_s(None if is_expected else box.group_known_s.get(number - 1))
         until_s = time.monotonic() + self._timeout_s
 
@@ -145,8 +139,7 @@ class Rounds:
         box = self._mailbox
         with box.changed:
             members = tuple(rank for rank in range(box.size) if box.ready[rank] == number)
-            wants = any(box.wants) and number < self._num_epochs - 2  # later it would pay back nothing
-        mine = previous.then(number, members, wants=wants).model_dump_json()
+        mine = previous.then(number, members).model_dump_json()
         held = bytes(self._store.compare_set(f"group/{number}", "", mine))
         box.know_group(number, json.loads(held))
         box.post(self._peers, Kind.GROUP, number, held)

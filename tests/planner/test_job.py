@@ -53,23 +53,16 @@ def test_toml_is_read_with_every_key(tmp_path):
     assert job.pin.num_workers == 2
 
 
-def test_pruning_is_asked_for_and_allowed(tmp_path):
-    """By the pin and by the fidelity; allowed alone it is not asked for."""
-    allowed = f"fidelity = 'approximate'\n{GRAPH}"
-    assert Job.load(write(tmp_path, allowed)).pin.prune == "none"
-    assert Job.load(write(tmp_path, f"{allowed}[pin]\nprune = 'rapa'\n")).pin.prune == "rapa"
-
-
 @pytest.mark.parametrize("prune", ["none", "rapa"])
 @pytest.mark.parametrize("interval", [1, 4])
-@pytest.mark.parametrize("fidelity", ["exact", "stale", "approximate"])
+@pytest.mark.parametrize("fidelity", ["exact", "stale(3)", "stale(4)", "stale", "approximate"])
 def test_one_rule_for_all_that_is_not_exact(fidelity, interval, prune, tmp_path):
     """Fidelity is the most a plan may do: reused rows need `stale`, dropped edges `approximate`, which allows both."""
     path = write(tmp_path, f"fidelity = '{fidelity}'\n{GRAPH}[pin]\nprune = '{prune}'\nrefresh_interval = {interval}\n")
-    needs = "approximate" if prune == "rapa" else "stale" if interval == 4 else "exact"
-    levels = ["exact", "stale", "approximate"]
+    needs = "approximate" if prune == "rapa" else "stale(4)" if interval == 4 else "exact"
+    levels = ["exact", "stale(3)", "stale(4)", "stale", "approximate"]
     if levels.index(needs) <= levels.index(fidelity):
-        assert Job.load(path).pin.needs == needs
+        assert str(Job.load(path).pin.needs[0]) == needs
     else:
         text = fault_of(path)
         assert f'write the line fidelity = "{needs}" above the first [section]' in text
@@ -120,7 +113,8 @@ MISTAKES = {
     "pinned order": (f"{GRAPH}[pin]\nop_order = 'sideways'\n", "pin.op_order"),
     "pinned workers": (f"{GRAPH}[pin]\nnum_workers = 0\n", "pin.num_workers"),
     "pruning where exact": (f"{GRAPH}[pin]\nprune = 'rapa'\n", 'write the line fidelity = "approximate"'),
-    "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale"'),
+    "reuse where exact": (f"{GRAPH}[pin]\nrefresh_interval = 4\n", 'write the line fidelity = "stale(4)"'),
+    "fidelity without a number": (f"fidelity = 'stale(0)'\n{GRAPH}", "write exact, stale(r) with r epochs"),
     "unknown pruning": (f"{GRAPH}[pin]\nprune = 'hedge'\n", "pin.prune"),
     "a pin of before": (f"{GRAPH}[pin]\nadjust = 'online'\n", "pin.adjust: unknown key"),
     "unknown shares": (f"{GRAPH}[pin]\nbalance = 'concentrated'\n", "pin.balance"),

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY, EXACT
 from gnnplan.planner.contracts.technique import Choice
+from gnnplan.planner.fidelity import ANY, EXACT
 from gnnplan.planner.techniques.registry import GROUP, technique, techniques
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.errors import UserError

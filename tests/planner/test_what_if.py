@@ -16,7 +16,7 @@ UNEVEN = ("rtx-3090", "gtx-1660ti")
 def job_of(**pins):
     """A small GCN on METIS parts."""
     pin = PinnedDecisions(partitioner="metis", op_order="multiply_first", num_workers=2, **pins)
-    return Job(graph=SPEC, model=ModelSpec(hidden_channels=128), fidelity=pin.needs, pin=pin)
+    return Job(graph=SPEC, model=ModelSpec(hidden_channels=128), fidelity=str(pin.needs[0]), pin=pin)
 
 
 def decided(plan):

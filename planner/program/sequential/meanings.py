@@ -17,7 +17,7 @@ from torch.nn import functional
 from gnnplan.planner.program.kinds.sparse import made_rows
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
-from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE
+from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
 
 if TYPE_CHECKING:
     from gnnplan.planner.program.sequential.executor import Context

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gnnplan.planner.contracts.candidate import Candidate
-from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
 from gnnplan.planner.contracts.received import kept_rows
 from gnnplan.planner.contracts.rows import NO_ROWS, mark_rows, rows_fault
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
+from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.job import RefreshInterval
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label, Labels
@@ -54,7 +54,7 @@ class JointCache(Technique[Kept]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
         yield None
-        interval = setting.job.pin.refresh_interval
+        interval = setting.refresh_interval
         if so_far and interval > 1:
             for kept in kept_rows(so_far, constant=False):
                 yield Choice(self.name, Kept(interval=interval), {"kept": setting.memo.one_of(kept)})

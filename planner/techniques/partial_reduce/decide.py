@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from gnnplan.planner.job import Job
@@ -24,7 +26,12 @@ def most_staleness(job: Job) -> int:
     most = PAPER_STALENESS if job.training.weather is None else max(STALENESSES)
     if job.pin.partial_reduce.max_staleness is not None:
         most = job.pin.partial_reduce.max_staleness
-    return min(most, job.training.epochs)  # nothing is older than the run
+    return min(most, job.training.epochs, _allowed(job))  # nothing is older than the run
+
+
+def _allowed(job: Job) -> int:
+    """The largest K that the job's fidelity allows: with K, rows of K + 1 epochs are used."""
+    return (job.most.limit or sys.maxsize) - 1
 
 
 def choose_partial_reduce(
@@ -47,11 +54,12 @@ def choose_partial_reduce(
     min_group = min(pin.min_group or majority(size), size)
     closing_epochs = pin.closing_epochs or 1
     alphas = ALPHAS if pin.alpha is None else (pin.alpha,)
-    stalenesses = STALENESSES if pin.max_staleness is None else (pin.max_staleness,)
+    of_job = STALENESSES if pin.max_staleness is None else (pin.max_staleness,)
+    stalenesses = tuple(dict.fromkeys(min(each, _allowed(job)) for each in of_job))
     alpha, max_staleness = alphas[0], stalenesses[0]
     if job.training.weather is None:
         alpha = PAPER_ALPHA if pin.alpha is None else pin.alpha
-        max_staleness = PAPER_STALENESS if pin.max_staleness is None else pin.max_staleness
+        max_staleness = most_staleness(job)
     elif len(alphas) * len(stalenesses) > 1:
         conditions_of = replicas_of(job.training.weather, size, job.training.epochs, epoch_s)
         drawn = [conditions_of(1 + replica) for replica in range(_NUM_REPLICAS)]  # 0 is what the run itself meets

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from gnnplan.planner.contracts.candidate import Candidate
-from gnnplan.planner.contracts.fidelity import EXACT, Fidelity
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
+from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.models.forward import LABELS
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import Cycle

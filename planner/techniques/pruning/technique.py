@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt
 
 from gnnplan.planner.contracts.candidate import Candidate
-from gnnplan.planner.contracts.fidelity import Fidelity
 from gnnplan.planner.contracts.rows import mark_rows, rows_fault
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
+from gnnplan.planner.fidelity import Fidelity
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.planner.techniques.pruning.prune import Pruning as Found
@@ -69,7 +69,7 @@ class Pruning(Technique[Pruned]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
         yield None
-        if so_far and setting.job.pin.prune == "rapa" and setting.num_workers > 1 and not so_far.choice(self.name):
+        if so_far and setting.may_prune and setting.num_workers > 1 and not so_far.choice(self.name):
             # Choices stand in the memo too, so that no other arrays are taken for theirs.
             _, proposed = setting.memo.lasting(_key(so_far), lambda: (so_far.choices, _proposed(so_far)))
             if proposed:

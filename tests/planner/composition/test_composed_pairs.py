@@ -6,8 +6,8 @@ from itertools import combinations
 import pytest
 
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY, EXACT
 from gnnplan.planner.contracts.technique import Stage
+from gnnplan.planner.fidelity import ANY, EXACT
 from gnnplan.planner.program.labels import Labels
 from gnnplan.planner.techniques.registry import ours, technique
 from tests.planner.composition.chosen import BASE, NOT_FOR_GAT, Chosen, composed, cycle_of, not_in_place, situation_of

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.composition.refusals import refusals
-from gnnplan.planner.contracts.fidelity import ANY, EXACT, Fidelity, up_to
 from gnnplan.planner.contracts.technique import Choice
+from gnnplan.planner.fidelity import ANY, EXACT, Fidelity, up_to
 from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError

@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from gnnplan.planner.composition import table
-from gnnplan.planner.contracts.fidelity import EXACT
+from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.techniques.registry import ours
 from gnnplan.profiles.errors import UserError
 from tests.planner.composition.test_composed_pairs import REFUSED

@@ -13,10 +13,9 @@ from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.planner.program.parts import Operator, Space, Value
-from gnnplan.planner.readers.bound import bound_of
+from gnnplan.planner.readers.bound import Bound, bound_of
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Quota
-from gnnplan.planner.simulator.bounds import Bound
 from gnnplan.planner.simulator.engine import compile_schedule, play
 from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.profiles.machine import CpuQuota

@@ -41,6 +41,7 @@ def test_nothing_that_was_looked_at_and_fits_is_faster(kind, cluster):
     epochs = [each.epoch_s for each in result.looked_at if each.fits]
     assert result.best.epoch_s <= min(epochs) * (1 + FITTING)
     assert min(epochs) >= result.bound.seconds * (1 - 1e-6) > 0
+    assert result.best.epoch_s >= result.best.bound.seconds * (1 - 1e-6) > 0
 
 
 @pytest.mark.parametrize("rates", [(1e9, 1e9, 1e9), (1e11, 1e11, 1e6), (1e6, 1e6, 1e6), (1e8, 1e7, 1e10)])
@@ -151,6 +152,17 @@ def test_the_bound_holds_on_every_cluster(cluster):
     assert min(each.epoch_s for each in result.looked_at) >= result.bound.seconds * (1 - 1e-6)
 
 
+@pytest.mark.parametrize("bytes_per_s", [1e6, 1e8])
+def test_the_bound_counts_the_sum_of_gradients(bytes_per_s):
+    """Where it alone takes longer than all the work on one worker, no set is bounded below that worker."""
+    result = found("wide", "network", on={"bytes_per_s": bytes_per_s})
+    alone = found("wide", "one", on={"bytes_per_s": bytes_per_s}, placement=placement_of("network").take(1))
+    assert result.best.setting.num_workers == 1
+    assert result.best.epoch_s == alone.best.epoch_s
+    assert result.bound.set_by == "compute of h0-0 alone"
+    assert result.best.epoch_s <= 1.2 * result.bound.seconds
+
+
 def test_faster_devices_are_given_more():
     """Shares follow the devices' speed; without a reason there is no difference."""
     shares = found("skewed", "mixed", partitioner="metis", balance="speed", num_workers=3).best
@@ -192,6 +204,22 @@ def test_rows_are_kept_where_the_job_allows_it():
     exact = found(model=model, on=on, **pins).best
     assert stale.epoch_s < exact.epoch_s
     assert exact.choice("joint_cache") is None
+
+
+@pytest.mark.parametrize(
+    ("fidelity", "pins", "interval"),
+    [
+        ("stale(3)", {}, 3),
+        ("stale(3)", {"refresh_interval": 2}, 2),
+        ("stale(3)", {"refresh_interval": 1}, 1),
+        ("stale", {}, 1),
+    ],
+)
+def test_rows_are_kept_as_long_as_allowed_unless_pinned(fidelity, pins, interval):
+    """Nothing has to be pinned; without a number in the fidelity nothing is kept unasked."""
+    on, pins = {"bytes_per_s": 1e7}, {"num_workers": 3, "dependencies": "communicate", **pins}
+    best = found(model=ModelSpec(hidden_channels=32, num_layers=3), fidelity=fidelity, on=on, **pins).best
+    assert len(best.cycle.order) == interval
 
 
 def test_features_are_sent_once_where_they_would_travel():

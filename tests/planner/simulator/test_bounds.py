@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lower_bound import Bound, lower_bound
 from random_schedules import random_schedule, under_quotas
 
 from gnnplan.planner.schedule import Quota, Schedule, Task
-from gnnplan.planner.simulator.bounds import Bound, lower_bound
 from gnnplan.planner.simulator.engine import DeadlockError, compile_schedule, play
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lower_bound import lower_bound
 
 from gnnplan.planner.schedule import Quota, Schedule, Task
-from gnnplan.planner.simulator.bounds import lower_bound
 from gnnplan.planner.simulator.engine import compile_schedule, play
 from gnnplan.planner.simulator.montecarlo import sample_durations
 

@@ -1,4 +1,4 @@
-"""GAT's attention: the fused CPU kernels and the torch operators of CUDA equal PyG's softmax and autograd."""
+"""GAT's attention of its operators, compiled for the CPU and torch's own of CUDA, equals PyG's softmax and autograd."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.utils import softmax
 
-from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE, EdgeBlock, attention_backward, attention_forward
+from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE, EdgeBlock
+from gnnplan.profiles.kernels.edges import (
+    edge_scores,
+    edge_scores_backward,
+    edge_softmax,
+    edge_softmax_backward,
+    weigh,
+    weigh_backward,
+)
 
 
 class AsIfOnGpu(torch.Tensor):
@@ -52,15 +60,18 @@ def oracle(matrix, h, a_source, a_target, grad):
 
 
 def run(matrix, h, a_source, a_target, grad, as_if_on_gpu):
-    """The same by the kernels under test, from an output buffer full of NaN."""
-    edges = EdgeBlock.from_csr(matrix)
-    out = torch.full_like(grad, torch.nan)
+    """The same by the operators under test."""
+    edges, heads = EdgeBlock.from_csr(matrix), h.shape[1]
+    h, grad = h.flatten(1), grad.flatten(1)
     if as_if_on_gpu:
-        h = AsIfOnGpu(h)
-    alpha = attention_forward(edges, h, a_source, a_target, out)
-    grads = attention_backward(edges, h, a_source, a_target, alpha, grad)
-    plain = [value.as_subclass(torch.Tensor) for value in (out, alpha, *grads)]
-    return plain[0], plain[1], plain[2:]
+        h, a_source, a_target, grad = (each.as_subclass(AsIfOnGpu) for each in (h, a_source, a_target, grad))
+    (alpha,) = edge_softmax([edges], [edge_scores(edges, a_source, a_target)])
+    out = weigh(edges, alpha, h)
+    (grad_score,) = edge_softmax_backward([edges], [weigh_backward(edges, grad, h, heads)], [alpha])
+    grad_h = weigh(edges, alpha, grad, back=True)
+    grads = (grad_h, *edge_scores_backward(edges, grad_score, a_source, a_target))
+    out, alpha, grad_h, *rest = (each.as_subclass(torch.Tensor) for each in (out, alpha, *grads))
+    return out.unflatten(1, (heads, -1)), alpha, (grad_h.unflatten(1, (heads, -1)), *rest)
 
 
 def assert_equal_to_oracle(matrix, values, as_if_on_gpu):

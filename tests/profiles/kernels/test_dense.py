@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnnplan.profiles.kernels import pool
-from gnnplan.profiles.kernels.dense import gather_rows, matmul, stack_rows, transposed
+from gnnplan.profiles.kernels.dense import gather_rows, matmul, transposed
 
 
 def matrix(rows, columns, seed=0):
@@ -20,7 +20,6 @@ def test_results_are_torchs(rows):
     assert torch.equal(gather_rows(a, index), a.flip(0))
     assert torch.equal(transposed(a), a.t())
     assert transposed(a).is_contiguous()
-    assert torch.equal(stack_rows(a, b[:, :64]), torch.cat([a, b[:, :64]]))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,6 @@ def test_results_are_torchs(rows):
         lambda a: matmul(a, a.t()),
         lambda a: gather_rows(a, torch.arange(len(a))),
         transposed,
-        lambda a: stack_rows(a, a),
     ],
 )
 def test_dropped_results_wait_in_the_pool(make):

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from gnnplan.profiles.kernels.attention import NEGATIVE_SLOPE, EdgeBlock
+from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE, EdgeBlock
 from gnnplan.profiles.kernels.edges import (
     edge_scores,
     edge_scores_backward,

@@ -1,8 +1,6 @@
 """A freed block comes back for the next tensor of its size, and never while anything looks at it."""
 
 import gc
-import mmap
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ def _empty_pool():
     gc.collect()
     pool.release()
     yield
-    pool.reserve({})
     pool.release()
 
 
@@ -85,54 +82,10 @@ def test_release_gives_the_waiting_blocks_back():
     assert bool((taken == 7.0).all())
 
 
-def test_reserved_blocks_serve_smaller_tensors():
-    """The smallest that is large enough; where all are taken, or a tensor is larger, there are new ones."""
-    small, large = pool.block_bytes(4 * ROWS * WIDTH), pool.block_bytes(8 * ROWS * WIDTH)
-    pool.reserve({large: 1, small: 1})
-    assert pool.held_bytes() == small + large
-    first = pool.empty(CPU, ROWS - 100, WIDTH)
-    assert pool.held_bytes() == large
-    second = pool.empty(CPU, ROWS - 100, WIDTH)
-    assert pool.held_bytes() == 0
-    third = pool.empty(CPU, ROWS - 100, WIDTH)
-    del first, second, third
-    assert pool.held_bytes() == small + large + pool.block_bytes(4 * (ROWS - 100) * WIDTH)
-    assert pool.empty(CPU, 3 * ROWS, WIDTH).shape == (3 * ROWS, WIDTH)
-
-
-def test_what_is_reserved_stays():
-    """Whatever is released; only reserving anew takes its place."""
-    size = pool.block_bytes(4 * ROWS * WIDTH)
-    pool.reserve({size: 2})
-    taken = [pool.empty(CPU, ROWS, WIDTH) for _ in range(3)]
-    del taken
-    assert pool.held_bytes() == 3 * size
-    pool.release()
-    assert pool.held_bytes() == 2 * size
-    pool.reserve({size: 1})
-    pool.release()
-    assert pool.held_bytes() == size
-
-
-def test_reserved_pages_are_there():
-    """Taken from the kernel when they are reserved, so that who uses them first does not wait for them."""
-    size = pool.block_bytes(64 * 2**20)
-    before = resident_bytes()
-    pool.reserve({size: 2})
-    assert resident_bytes() - before >= 1.9 * size
-
-
-def resident_bytes():
-    """Of this process, now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * mmap.PAGESIZE
-
-
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([300, 301, 600, 5000]), st.booleans()), max_size=30), st.booleans())
-def test_live_tensors_never_share_memory(steps, reserved):
+@given(st.lists(st.tuples(st.sampled_from([300, 301, 600, 5000]), st.booleans()), max_size=30))
+def test_live_tensors_never_share_memory(steps):
     """Whatever is made and dropped in whatever order, tensors alive at once hold what was written to them."""
-    pool.reserve({pool.block_bytes(4 * rows * 200): 2 for rows in (400, 5000)} if reserved else {})
     alive = []
     for number, (rows, drop) in enumerate(steps):
         alive.append((number, pool.empty(CPU, rows, 200).fill_(float(number))))

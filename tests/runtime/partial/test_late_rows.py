@@ -204,20 +204,3 @@ def test_a_silent_peer_is_named(boxes):
     exchangers = exchangers_of(boxes, timeout_s=0.2)
     with pytest.raises(PeerError, match=r"Timed out after 0 s: worker 1, 2 sent no l0/aggregate/forward of epoch 0"):
         train(exchangers[0], 0)
-
-
-def test_where_other_rows_travel_all_are_waited_for(boxes):
-    """However patient a worker is, and whoever was late before."""
-    exchangers = exchangers_of(boxes, patience_s=0.0)
-    warm_up(exchangers)
-    for exchanger in exchangers:
-        exchanger.lateness.took_part = [True, True, False]
-        exchanger.lateness.change_from(FIRST, 0.0)
-
-    def late():
-        time.sleep(0.2)
-        return train(exchangers[2], FIRST)
-
-    halos = in_threads([*(lambda e=e: train(e, FIRST) for e in exchangers[:2]), late])
-    assert epochs_in(halos[0], 0) == {1: FIRST, 2: FIRST}
-    assert [e.lateness.oldest for e in exchangers] == [0, 0, 0]

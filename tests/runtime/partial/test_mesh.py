@@ -100,22 +100,6 @@ def test_what_waits_for_a_peer_is_replaced_by_what_is_newer():
     reader.close()
 
 
-def test_what_is_dropped_is_not_sent():
-    """Of what waits for a peer that does not read, some keys; the rest comes."""
-    here, there = socket.socketpair()
-    mesh = Mesh({1: here}, Keeper())
-    mesh.post(1, message(0, 0, b"x" * 20_000_000), "large")
-    for number in range(1, 9):
-        mesh.post(1, message(1, number, ROWS), number)
-    mesh.drop(lambda key: isinstance(key, int) and key < 5)
-    keeper = Keeper()
-    reader = Mesh({0: there}, keeper)
-    keeper.wait_for(lambda: keeper.messages and keeper.messages[-1][2] == 8)
-    assert [number for _, kind, number, _ in keeper.messages if kind == 1] == [5, 6, 7, 8]
-    mesh.close()
-    reader.close()
-
-
 def test_closing_ends_threads_though_the_peer_does_not_read():
     """Neither a blocked send nor a receive that nothing comes for holds it up."""
     before = threading.active_count()

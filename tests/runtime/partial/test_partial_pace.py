@@ -51,15 +51,8 @@ def test_usual_seconds_are_the_least_of_the_warm_up_without_its_first_epoch(cloc
 
 
 def test_the_first_warm_up_holds(clock):
-    """Whatever epochs take later; also after the first epoch under another split, in which all wait for all."""
+    """Whatever epochs take later."""
     pace = Pace(alpha=1.0)
     for epoch, seconds in enumerate((9.0, 5.0, 6.0, 1.0, 1.0, 1.0, 1.0)):
         live(pace, clock, epoch, seconds)
     assert usual_s(pace, clock, 7) == 5.0
-    pace.change_from(8, 0.5)
-    assert pace.warm_until == 9
-    for epoch in range(8, 12):
-        live(pace, clock, epoch, 50.0)
-    assert usual_s(pace, clock, 12) == 5.5
-    pace.change_from(13, 0.0)
-    assert usual_s(pace, clock, 13) == 5.0

@@ -20,8 +20,8 @@ FIRST = WARM_UP_EPOCHS  # the first round that may be without somebody
 class SetPace:
     """A pace whose step deadline is some seconds after the moment it is asked about."""
 
-    def __init__(self, seconds, warm_until=WARM_UP_EPOCHS):
-        self.seconds, self.warm_until = seconds, warm_until
+    def __init__(self, seconds):
+        self.seconds = seconds
 
     def step_deadline_s(self, since_s=None):
         return (time.monotonic() if since_s is None else since_s) + self.seconds
@@ -183,24 +183,6 @@ def test_a_group_knows_when_everyone_took_part_last():
     """Members take part now, the others when they did before."""
     group = Group(members=(0, 1, 2), last_rounds=(6, 6, 6)).then(7, (0, 2)).then(8, (0, 1))
     assert group == Group(members=(0, 1), last_rounds=(8, 8, 7))
-
-
-def test_other_rows_are_agreed_on_after_a_round_of_all_alone():
-    """Where anybody wants them, and not where somebody is missing."""
-    with meshed(3) as boxes:
-        rounds, pace = rounds_of(boxes), SetPace(1e6)
-        warm_up(rounds, pace)
-        without = [lambda r=r: r.join(FIRST, lambda peer: peer != 2, pace, wants=True) for r in rounds[:2]]
-        assert not any(group.renews for group in in_threads(without))
-        again = [lambda r=r: r.join(FIRST + 1, everyone, pace, wants=r is rounds[1]) for r in rounds[:2]]
-        late = lambda: rounds[2].join(FIRST, everyone, pace)  # noqa: E731
-        groups = in_threads([*again, late])
-        assert [group.members for group in groups] == [(0, 1, 2)] * 3
-        assert all(group.renews for group in groups)
-        pace = SetPace(0.0, warm_until=FIRST + 4)
-        groups = in_threads([lambda r=r: r.join(FIRST + 2, lambda _: False, pace) for r in rounds])
-        assert {group.members for group in groups} == {(0, 1, 2)}
-        assert not any(group.renews for group in groups)
 
 
 def test_a_group_that_nobody_told_of_is_read_from_the_store():

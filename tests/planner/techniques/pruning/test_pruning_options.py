@@ -45,11 +45,12 @@ def test_pruning_shortens_the_epoch_where_devices_are_uneven(kind):
     assert min(each.epoch_s for each in result.looked_at) >= result.bound.seconds
 
 
-def test_pruning_is_never_chosen_unasked():
-    """A job that would allow it is planned as an exact one."""
-    allowed = pruned_on(prune="none")
-    assert allowed.best.choice("pruning") is None
-    assert not any(each.choice("pruning") for each in allowed.looked_at)
+def test_pruning_can_be_forbidden():
+    """A job that would allow it is planned as an exact one; one that says nothing as one that asks for it."""
+    forbidden, asked, open_ = (pruned_on(prune=each) for each in ("none", "rapa", None))
+    assert not any(each.choice("pruning") for each in forbidden.looked_at)
+    assert open_.best.choice("pruning")
+    assert open_.best.epoch_s == asked.best.epoch_s
 
 
 def test_where_pruning_makes_nothing_faster_no_edge_is_dropped():

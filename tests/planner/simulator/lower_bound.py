@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gnnplan.planner.schedule import Schedule
-from gnnplan.planner.simulator.engine import compile_schedule, play, without_contention
+from gnnplan.planner.simulator.engine import CompiledSchedule, compile_schedule, play
 from gnnplan.planner.simulator.event_loop import Ints, Tables
+from gnnplan.planner.simulator.rates import fair_rates
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,23 @@ def lower_bound(schedule: Schedule) -> Bound:
         return Bound(path_ns / 1e9, "critical path")
     busiest = int(busy_ns.argmax())
     return Bound(int(busy_ns[busiest]) / 1e9, f"resource {busiest}")
+
+
+def without_contention(compiled: CompiledSchedule) -> CompiledSchedule:
+    """The same tasks with a resource of their own each: its makespan is the critical path."""
+    num_tasks = len(compiled.labels)
+    change_ns, share = fair_rates(num_tasks)
+    own = compiled.tables._replace(
+        resource=np.arange(num_tasks, dtype=np.int64),
+        queue_start=np.arange(num_tasks + 1, dtype=np.int64),
+        quota_ns=np.zeros(num_tasks, dtype=np.int64),
+        period_ns=np.ones(num_tasks, dtype=np.int64),
+        phase_ns=np.zeros(num_tasks, dtype=np.int64),
+        charged=np.full(num_tasks, -1, dtype=np.int64),
+        change_ns=change_ns,
+        share=share,
+    )
+    return replace(compiled, tables=own)
 
 
 def _end_under_quota(work_ns: Ints, tables: Tables) -> Ints:

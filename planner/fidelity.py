@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 Kind = Literal["exact", "stale", "approximate"]
 
@@ -28,7 +29,12 @@ class Fidelity:
         return self._rank < other._rank
 
     def __str__(self) -> str:
-        return f"stale({self.epochs})" if self.kind == "stale" and self.epochs < sys.maxsize else self.kind
+        return f"stale({self.limit})" if self.limit else self.kind
+
+    @property
+    def limit(self) -> int | None:
+        """The most epochs, where there is a limit."""
+        return self.epochs if self.kind == "stale" and self.epochs < sys.maxsize else None
 
     @property
     def _rank(self) -> tuple[int, int]:
@@ -38,9 +44,16 @@ class Fidelity:
 EXACT = Fidelity()
 
 
-def up_to(kind: Kind) -> Fidelity:
-    """The most that a job allows which sets no limit of epochs."""
-    return Fidelity(kind, sys.maxsize)
+def up_to(words: str) -> Fidelity:
+    """The most that is allowed, in a job's words: `exact`, `stale(r)`, or without a limit `stale` or `approximate`.
+
+    Raises `ValueError` on others.
+    """
+    found = re.fullmatch(r"(exact|stale|approximate)|stale\(([1-9]\d{0,3})\)", words)
+    if found is None:
+        raise ValueError(f"{words!r} is none: write exact, stale(r) with r epochs from 1 to 9999, stale or approximate")
+    kind, epochs = found.groups()
+    return Fidelity(cast(Kind, kind or "stale"), int(epochs) if epochs else sys.maxsize)
 
 
 ANY = up_to("approximate")

@@ -1,0 +1,123 @@
+"""The least seconds that an epoch of some workers can take, whatever is chosen for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gnnplan.planner.cluster import Placement
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.network import Network
+from gnnplan.planner.program.cycle import Program
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.readers.bound import Bound
+from gnnplan.planner.readers.scaled import on_share
+from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.steady import play_epochs
+
+Frees = Callable[[Operator], bool]
+
+
+@dataclass(frozen=True)
+class Least:
+    """Bounds by sets of workers.
+
+    A set's bound has two parts, one after the other. Its workers share the work out without loss, each at the least
+    seconds that any choice needs alone, and without any halo. Then they add up the gradients of the weights, which
+    nobody has before its work is done.
+
+    Args:
+        bare_s: of every worker the least seconds per whole graph, without what a plan of the job may leave out.
+        gradient_bytes: of all weights.
+    """
+
+    placement: Placement
+    bare_s: tuple[float, ...]
+    gradient_bytes: int
+
+    @classmethod
+    def of(cls, base: Setting, alone: Mapping[str, Sequence[Candidate]]) -> Least:
+        """Of a setting of all workers.
+
+        Args:
+            alone: by profile, candidates of one such worker that has all of the graph.
+        """
+        bare_s = rates_s(base.placement, alone, _left_out(base))
+        weights = (name for name, value in base.forward.values.items() if value.role == "parameter")
+        return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights))
+
+    def seconds(self, ranks: Sequence[int]) -> float:
+        """No plan of exactly these workers has shorter epochs."""
+        return together_s(self.bare_s[rank] for rank in ranks) + self._sum_s(ranks)
+
+    def _sum_s(self, ranks: Sequence[int]) -> float:
+        if len(ranks) == 1:
+            return 0.0
+        return Network(self.placement.of(ranks)).all_reduce(float(self.gradient_bytes)).seconds
+
+    def bound(self, sets: Iterable[Sequence[int]]) -> Bound:
+        """No plan of any of these sets of workers has shorter epochs."""
+        best = min(sets, key=self.seconds)
+        words = f"balanced compute of {len(best)} workers, then their gradients' sum"
+        return Bound(self.seconds(best), words if len(best) > 1 else f"compute of {self._host(best[0])} alone")
+
+    def _host(self, rank: int) -> str:
+        return self.placement.workers[rank].host
+
+
+def together_s(rates_s: Iterable[float]) -> float:
+    """Seconds in which workers of these rates work through the graph, if each has its part without loss."""
+    return 1 / sum(1 / rate_s for rate_s in rates_s)
+
+
+def rates_s(
+    placement: Placement, alone: Mapping[str, Sequence[Candidate]], frees: Frees = lambda _: False
+) -> tuple[float, ...]:
+    """Of every worker the least seconds per whole graph.
+
+    Args:
+        alone: as `Least.of` takes them.
+        frees: operators that take no time.
+    """
+    size = len(placement.workers)
+    rate_of = {profile: _least_rate_s(each, size, frees) for profile, each in alone.items()}
+    return tuple(rate_of[worker.profile] for worker in placement.workers)
+
+
+def _left_out(setting: Setting) -> Frees:
+    """Which operators a plan may leave out, at most.
+
+    Where edges may be left out these are all sums over them; where rows are reused, the sums backward.
+    """
+    if setting.may_prune:
+        return lambda op: "block" in op.attributes or "blocks" in op.attributes
+    if setting.refresh_interval > 1:
+        return lambda op: "block" in op.attributes and bool(op.attributes.get("back"))
+    return lambda _: False
+
+
+def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Frees) -> float:
+    """Least seconds per whole graph at which a worker works through a share of it, over shares and choices."""
+    shares = [1.0]
+    while shares[-1] > 1 / (4 * num_workers):
+        shares.append(shares[-1] / 2)
+    return min(_share_s(candidate, share, frees) / share for candidate in alone for share in shares)
+
+
+def _share_s(candidate: Candidate, share: float, frees: Frees) -> float:
+    """Simulated seconds of an epoch of one worker on a share of the graph that has no halo."""
+    cycle, setting = on_share(candidate.cycle, share), candidate.setting
+    seconds = 0.0
+    for name, of_all in candidate.shares.items():
+        schedule = schedule_of(cycle, name, setting.placement, setting.costs)
+        seconds += of_all * play_epochs(_without(schedule, cycle.programs[name], frees)).median_epoch_s
+    return seconds
+
+
+def _without(schedule: Schedule, program: Program, frees: Frees) -> Schedule:
+    """The schedule, in which some operators take no time."""
+    free = {op.key for op in program if frees(op)}
+    tasks = [replace(task, seconds=0.0) if task.key in free else task for task in schedule.tasks]
+    return Schedule(schedule.num_workers, tasks, schedule.quotas)

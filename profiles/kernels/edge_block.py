@@ -1,0 +1,38 @@
+"""The edges of an aggregation block, listed by target and by source, for operators with a coefficient an edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+NEGATIVE_SLOPE = 0.2
+"""Of GAT's leaky ReLU (Velickovic et al. 2018, equation 3)."""
+
+
+@dataclass(frozen=True)
+class EdgeBlock:
+    """Edges by target (`indptr`, `source`, `target`) and by source (`by_source_ptr`, `by_source_edge`)."""
+
+    indptr: Tensor
+    source: Tensor
+    target: Tensor
+    by_source_ptr: Tensor
+    by_source_edge: Tensor
+
+    @classmethod
+    def from_csr(cls, matrix: sp.csr_matrix, device: torch.device | str = "cpu") -> EdgeBlock:
+        """From a CSR [n, m] whose entries are the edges; values are not used."""
+        target = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+        arrays = (
+            matrix.indptr,
+            matrix.indices,
+            target,
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.argsort(matrix.indices, kind="stable"),
+        )
+        return cls(*(torch.from_numpy(array.astype(np.int64)).to(device) for array in arrays))
