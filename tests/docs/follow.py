@@ -2,7 +2,7 @@
 
 python -m tests.docs.follow                       # installs as the README says, then everything
 python -m tests.docs.follow --venv .venv          # with an environment that is there already
-python -m tests.docs.follow --venv .venv docs/tutorials/own_graph.md
+python -m tests.docs.follow --venv .venv README.md     # a tutorial may read what a page before it wrote
 """
 
 from __future__ import annotations
@@ -102,6 +102,14 @@ def clean_copy(folder: Path, venv: Path | None) -> Path:
     return folder
 
 
+def follow(page: str, reader: Reader) -> None:
+    """Does what a page says, and prints how long each step took; `Failure` at the first that does not go well."""
+    for step in steps(page):
+        begin_s = time.monotonic()
+        reader.do(step)
+        print(f"{time.monotonic() - begin_s:6.1f} s  {step.where}  {step.command or step.file}", flush=True)
+
+
 def main() -> int:
     """Follows the pages; returns 1 where a step fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -112,16 +120,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="stranger-") as name:
         folder = clean_copy(Path(name), asked.venv)
         environment = {**os.environ, **({"PYTHONPATH": name} if asked.venv else {})}
-        for page in asked.pages:
-            reader = Reader(folder, environment, asked.timeout)
-            for step in steps(page):
-                begin_s = time.monotonic()
-                try:
-                    reader.do(step)
-                except Failure as failure:
-                    print(failure, file=sys.stderr)
-                    return 1
-                print(f"{time.monotonic() - begin_s:6.1f} s  {step.where}  {step.command or step.file}", flush=True)
+        try:
+            for page in asked.pages:
+                follow(page, Reader(folder, environment, asked.timeout))
+        except Failure as failure:
+            print(failure, file=sys.stderr)
+            return 1
     return 0
 
 
