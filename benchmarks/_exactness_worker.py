@@ -15,7 +15,7 @@ import torch.distributed as dist
 from benchmarks._exactness_cases import Case, cases, cycle_of, hard_graph, without_training_in_last_part
 from benchmarks._exactness_training import train, train_alone, train_sequentially
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.partition import partition
+from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.launch import reporting_errors
 
 TIMEOUT_S = 120.0

@@ -22,7 +22,7 @@ from benchmarks.oracles.halo import build_halo
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.partition import partition
+from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
 from gnnplan.profiles.measure import Timing, in_turn, sustained
 from gnnplan.profiles.operands import random_csr

@@ -30,7 +30,7 @@ from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import NpzGraph, RmatGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.partition import partition
+from gnnplan.planner.partitioning.partition import partition
 
 GRAPHS = ("coauthor_physics", "fb100_cornell5")
 OVERLAP = "overlap"

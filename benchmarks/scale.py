@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks._common import OUT
 from gnnplan.planner.job import NpzGraph, RmatGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.partition import partition
+from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.contract import replacing
 
 NUM_PARTS = 4

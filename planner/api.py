@@ -5,6 +5,8 @@ profile = api.profile_machine(quick=True)
 plan = api.plan(job, cluster, Path("plan.json"))
 predicted = api.simulate(plan, num_replicas=1000)
 measured = api.run(Path("plan.json"), Path("run"))  # or api.prepare_run, for hosts of your own
+explanation = api.explain(plan)
+difference = api.diff(Path("plan.json"), Path("other.json"))
 comparison = api.compare(predicted, measured)
 better = api.calibrate([(plan, measured)]).profiles
 record = api.minibatch(mini_batch_job, Path("run"))
@@ -18,6 +20,8 @@ from pathlib import Path
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
 from gnnplan.planner.compare import compare
+from gnnplan.planner.explain.diff import diff_plans as diff
+from gnnplan.planner.explain.explain import explain_plan as explain
 from gnnplan.planner.forecast.simulate import simulate_weather
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
@@ -39,6 +43,8 @@ from gnnplan.profiles.profiler import profile_hosts, profile_machine
 __all__ = [
     "calibrate",
     "compare",
+    "diff",
+    "explain",
     "fit_weather",
     "load_graph",
     "minibatch",

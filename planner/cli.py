@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in (_add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
-    for add in (_add_minibatch, _add_emulate, _add_demo):
+    for add in (_add_explain, _add_diff, _add_minibatch, _add_emulate, _add_demo):
         add(verbs)
     return parser
 
@@ -84,6 +84,22 @@ def _add_show(verbs: _Verbs) -> None:
     )
     show.add_argument("plan", type=Path)
     show.add_argument("--dot", type=Path, help="also write the epoch's first program as a graph, for Graphviz's `dot`")
+
+
+def _add_explain(verbs: _Verbs) -> None:
+    explain = _verb(verbs, "explain", "say why a plan takes what it takes", "gnnplan explain out/plan.json")
+    explain.add_argument("plan", type=Path)
+    explain.add_argument(
+        "--search", action="store_true", help="load the graph and search again with more memory where it may matter"
+    )
+
+
+def _add_diff(verbs: _Verbs) -> None:
+    diff = _verb(
+        verbs, "diff", "say how many seconds each difference of two plans moves", "gnnplan diff out/a.json out/b.json"
+    )
+    diff.add_argument("one", type=Path, metavar="A")
+    diff.add_argument("other", type=Path, metavar="B")
 
 
 def _add_simulate(verbs: _Verbs) -> None:

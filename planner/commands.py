@@ -20,6 +20,8 @@ from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, profile_file
 from gnnplan.planner.demo import run_demo
 from gnnplan.planner.emulation import emulate as emulation
 from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.explain_commands import diff as diff
+from gnnplan.planner.explain_commands import explain as explain
 from gnnplan.planner.job import Job
 from gnnplan.planner.minibatch.record import RUN_FILE
 from gnnplan.planner.minibatch.run import check_apart

@@ -16,7 +16,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch of each kind in turn
 _MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
-Partitioner = Literal["metis", "ranges"]
+Partitioner = Literal["kaminpar", "metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
 Prune = Literal["none", "rapa"]
 DependencyMode = Literal["communicate", "cache", "hybrid"]

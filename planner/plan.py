@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_validator
@@ -143,6 +143,29 @@ class Candidate(Contract):
     fits: bool = True
 
 
+class Rejected(Contract):
+    """The best candidate of a kind that the search looked at and did not choose.
+
+    Args:
+        kind: one worker `alone`; some other set of `workers`; on the same workers `without` a technique that the plan
+            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`.
+        technique: that it is without, or with.
+        compute_s, communicate_s, host_s: as `Prediction` has them.
+        missing_bytes: of the worker that lacks most (0: it fits).
+        missing_on: that worker's host.
+    """
+
+    kind: Literal["alone", "workers", "without", "with", "decided", "memory"]
+    technique: str = ""
+    summary: str
+    epoch_s: float = Field(gt=0)
+    compute_s: float = Field(ge=0)
+    communicate_s: float = Field(ge=0)
+    host_s: float = Field(ge=0)
+    missing_bytes: int = Field(default=0, ge=0)
+    missing_on: str = ""
+
+
 class Plan(Document):
     """A plan is complete: with the graph and the devices at hand it runs as it is.
 
@@ -152,6 +175,7 @@ class Plan(Document):
         partition_file: `.npz` beside the plan, with the arrays of `Partition`.
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
+        rejected: the best alternative of every kind.
     """
 
     KIND: ClassVar[str] = "plan"
@@ -167,6 +191,7 @@ class Plan(Document):
     partition_file: str
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
     @property
     def num_workers(self) -> int:

@@ -30,7 +30,7 @@ name = "a"
 catalog = "t4"
 count = 2
 """
-VERBS = ["profile", "plan", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
+VERBS = ["profile", "plan", "explain", "diff", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.planner import partition as partition_module
 from gnnplan.planner.generate import generate_rmat, generate_sbm
 from gnnplan.planner.job import RmatGraph, SbmGraph
-from gnnplan.planner.partition import partition, vertex_weights
+from gnnplan.planner.partitioning import kaminpar, metis
+from gnnplan.planner.partitioning.partition import Partitioning, partition
+from gnnplan.planner.partitioning.undirected import Undirected, vertex_weights
 from gnnplan.profiles.errors import UserError
 
-METHODS = ["metis", "ranges"]
+METHODS = ["kaminpar", "metis", "ranges"]
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +37,22 @@ def test_every_part_holds_its_share_of_the_edges(skewed, method, targets):
     part = partition(skewed.num_nodes, skewed.edge_index, 4, method, targets, seed=0)
     assert part.dtype == np.int32
     wanted = np.array(targets or [1] * 4) / sum(targets or [1] * 4)
-    np.testing.assert_allclose(loads(skewed, part, 4), wanted, rtol=0.08)
+    np.testing.assert_allclose(loads(skewed, part, 4), wanted, rtol=0.1)
+    assert (loads(skewed, part, 4) <= 1.04 * wanted).all()
 
 
-def test_metis_cuts_far_fewer_edges_than_ranges_where_there_are_clusters(clustered):
-    def cut(method):
-        part = partition(clustered.num_nodes, clustered.edge_index, 4, method)
-        return (part[clustered.edge_index[0]] != part[clustered.edge_index[1]]).mean()
+def cut_edges(graph, part):
+    """Share of the edges that lead from one part to another."""
+    return (part[graph.edge_index[0]] != part[graph.edge_index[1]]).mean()
 
-    assert cut("metis") < 0.1 < 0.7 < cut("ranges")
+
+@pytest.mark.parametrize("targets", [None, [0.5, 0.2, 0.2, 0.1]])
+def test_far_fewer_edges_are_cut_than_by_ranges_where_there_are_clusters(clustered, targets):
+    """Of uneven parts METIS cuts many more than KaMinPar."""
+    part_of = Partitioning(clustered.num_nodes, clustered.edge_index)
+    cut = {method: cut_edges(clustered, part_of.into(4, method, targets)) for method in METHODS}
+    assert cut["kaminpar"] < (0.1 if targets is None else 0.2) < 0.5 < cut["ranges"]
+    assert cut["kaminpar"] <= 1.1 * cut["metis"] < cut["ranges"]
 
 
 def test_ranges_are_contiguous(skewed):
@@ -58,8 +66,9 @@ def test_the_same_seed_gives_the_same_parts(skewed, method):
     np.testing.assert_array_equal(first, again)
 
 
-def test_another_seed_gives_other_metis_parts(skewed):
-    first, other = (partition(skewed.num_nodes, skewed.edge_index, 3, "metis", None, s) for s in (1, 2))
+@pytest.mark.parametrize("method", ["kaminpar", "metis"])
+def test_another_seed_gives_other_parts(skewed, method):
+    first, other = (partition(skewed.num_nodes, skewed.edge_index, 3, method, None, s) for s in (1, 2))
     assert (first != other).any()
 
 
@@ -77,15 +86,17 @@ def test_no_part_is_empty_on_any_graph(method, data):
     np.testing.assert_array_equal(np.unique(part), np.arange(num_parts))
 
 
-def test_past_the_limit_metis_works_on_a_sample_of_whole_pairs(clustered, monkeypatch):
-    monkeypatch.setattr(partition_module, "_MAX_METIS_NEIGHBOURS", clustered.num_edges // 2)
+@pytest.mark.parametrize(("method", "module"), [("kaminpar", kaminpar), ("metis", metis)])
+def test_past_the_limit_partitioners_work_on_a_sample_of_whole_pairs(clustered, method, module, monkeypatch):
+    monkeypatch.setattr(module, "MAX_NEIGHBOURS", clustered.num_edges // 2)
     n = clustered.num_nodes
-    starts, adjacent = partition_module._undirected_csr(n, clustered.edge_index, clustered.num_edges // 2)
-    assert len(adjacent) == pytest.approx(clustered.num_edges / 2, rel=0.05)
-    source = np.repeat(np.arange(n), np.diff(starts))
-    assert set(zip(source.tolist(), adjacent.tolist())) == set(zip(adjacent.tolist(), source.tolist()))
-    part = partition(n, clustered.edge_index, 4, "metis")
-    assert (part[clustered.edge_index[0]] != part[clustered.edge_index[1]]).mean() < 0.1
+    sample = Undirected.of(n, clustered.edge_index).sampled(clustered.num_edges // 2)
+    assert sample.num_neighbours == pytest.approx(clustered.num_edges / 2, rel=0.05)
+    source = np.repeat(np.arange(n), np.diff(sample.starts))
+    pairs = set(zip(source.tolist(), sample.neighbours.tolist()))
+    assert pairs == {(v, u) for u, v in pairs}
+    part = partition(n, clustered.edge_index, 4, method)
+    assert cut_edges(clustered, part) < 0.1
     np.testing.assert_allclose(loads(clustered, part, 4), 0.25, rtol=0.08)
 
 
@@ -100,7 +111,7 @@ def test_what_cannot_be_done_is_a_user_error():
             partition(2, edges, 2, "metis", weights)
 
 
-@pytest.mark.parametrize("method", ["metis", "ranges"])
+@pytest.mark.parametrize("method", METHODS)
 def test_parts_without_a_share_get_one_light_vertex(skewed, method):
     """Each one vertex, among those that fewest edges lead to; the others share the rest as they would alone."""
     part = partition(skewed.num_nodes, skewed.edge_index, 4, method, [0, 3, 0, 1], seed=0)

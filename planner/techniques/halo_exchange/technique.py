@@ -11,7 +11,7 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import Balance, Partitioner
-from gnnplan.planner.partition import partition
+from gnnplan.planner.partitioning.partition import Partitioning
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
@@ -29,7 +29,7 @@ class Sharing(Contract):
         shares: of the graph, that every worker was to get (empty: equal ones).
     """
 
-    partitioner: Partitioner = "metis"
+    partitioner: Partitioner = "kaminpar"
     balance: Balance = "equal"
     shares: tuple[PositiveFloat, ...] = ()
 
@@ -86,7 +86,7 @@ class HaloExchange(Technique[Sharing]):
 def _methods(setting: Setting) -> Sequence[Partitioner]:
     if setting.job.pin.partitioner:
         return (setting.job.pin.partitioner,)
-    return ("metis", "ranges") if setting.num_workers > 1 else ("ranges",)
+    return ("kaminpar", "ranges") if setting.num_workers > 1 else ("ranges",)
 
 
 def _first_shares(setting: Setting) -> tuple[Balance, tuple[float, ...]]:
@@ -99,8 +99,8 @@ def _cut(setting: Setting, decision: Sharing) -> Choice:
     graph, key = setting.graph, ("part", decision.partitioner, decision.shares)
 
     def cut() -> np.ndarray:
-        shares, method = decision.shares, decision.partitioner
-        return partition(graph.num_nodes, graph.edge_index, setting.num_workers, method, shares, seed=0)
+        whole = setting.memo.lasting("partitioning", lambda: Partitioning(graph.num_nodes, graph.edge_index))
+        return whole.into(setting.num_workers, decision.partitioner, decision.shares)
 
     return Choice("halo_exchange", decision, {"part": setting.memo.lasting(key, cut)})
 

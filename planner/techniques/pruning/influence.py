@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.partition import vertex_weights
+from gnnplan.planner.partitioning.undirected import vertex_weights
 from gnnplan.planner.techniques.pruning.cut_edges import CutEdges
 
 

@@ -12,7 +12,7 @@ from benchmarks.oracles.hits import Displacing, play
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import SbmGraph
-from gnnplan.planner.partition import partition
+from gnnplan.planner.partitioning.partition import partition
 
 POLICIES = ["overlap", "fifo", "lru"]
 PLACEMENTS = ["inclusive", "exclusive"]

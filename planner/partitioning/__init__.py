@@ -1,0 +1,1 @@
+"""Splits a graph's vertices among workers."""
