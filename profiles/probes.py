@@ -248,7 +248,7 @@ class Probes:
 
 
 def pair_sizes(even_s: Sequence[float], most_s: float) -> set[int]:
-    """Of the sizes at which an even exchange among all took `even_s`, ascending, those at which pairs are timed.
+    """Which of the sizes pairs are timed at, by what an exchange of equal parts among all took at each, ascending.
 
     The smallest, and every other one down from the largest that took `most_s` at most, or from the third.
     """
