@@ -24,7 +24,6 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.minibatch.record import RUN_FILE
 from gnnplan.planner.minibatch.run import check_apart
 from gnnplan.planner.perfetto import write_perfetto
-from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.mini_batch import mini_batch_table
 from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.report.program import program_graph, program_tables
@@ -36,6 +35,7 @@ from gnnplan.planner.report.tables import (
     trace_table,
 )
 from gnnplan.planner.report.units import seconds
+from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.catalog import catalog_names, catalog_profile
 from gnnplan.profiles.contract import Document, check_writable, replacing
@@ -86,7 +86,7 @@ def plan(arguments: argparse.Namespace) -> None:
 def simulate(arguments: argparse.Namespace) -> None:
     """`gnnplan simulate`."""
     _check_writable(arguments.output, arguments.perfetto)
-    plan = Plan.load(arguments.plan)
+    plan = load_plan(arguments.plan)
     trace = api.simulate(plan, arguments.replicas)
     assert trace.fluctuating is not None
     p50_s, p95_s = trace.fluctuating.p50_s, trace.fluctuating.p95_s
@@ -104,7 +104,7 @@ def simulate(arguments: argparse.Namespace) -> None:
 def show(arguments: argparse.Namespace) -> None:
     """`gnnplan show`."""
     _check_writable(arguments.dot)
-    shown = Plan.load(arguments.plan)
+    shown = load_plan(arguments.plan)
     cycle = shown.cycle.cycle()
     if arguments.dot:
         with replacing(arguments.dot) as temporary:

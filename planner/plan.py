@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -19,6 +19,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
+from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout, region_layout
 from gnnplan.planner.readers.shares import shares_of
@@ -230,6 +231,8 @@ class Plan(Document):
                 f"the plan was made for graph {self.graph.name} ({self.graph.fingerprint}), "
                 f"{graph.name} is {graph.fingerprint}; make a new plan for it"
             )
+        if fault := difference(self.graph, GraphFacts.of(replace(graph, name=self.graph.name)), "graph"):
+            raise UserError(f"the plan's {fault}: it was edited; make the plan again")
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,8 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
 
 def _trainer_of(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> ProgramTrainer:
     shard = ProgramShard.load(folder / f"worker_{rank}.npz")
+    if shard.cut_for != plan.fingerprint():
+        raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
     kind = ProgramTrainer if plan.partial is None else PartialTrainer
     return kind(plan, shard, rank, device, timeout_s=timeout_s)
 
