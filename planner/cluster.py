@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_WORKERS, Bytes, HostName, SomeBytes, Workers
 from gnnplan.profiles.machine import Link, MachineProfile
 
 CLUSTER_FILE = "cluster.json"  # in a folder of profiles that it names
-_NETWORK = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
+_NETWORK = Link(bytes_per_s=1.25e9, latency_s=50e-6)  # 10 Gbit Ethernet
 
 
 class DeviceSpec(Contract):
@@ -27,8 +28,8 @@ class DeviceSpec(Contract):
 
     catalog: str | None = None
     profile: Path | None = None
-    count: PositiveInt = 1
-    memory_bytes: PositiveInt | None = None
+    count: Workers = 1
+    memory_bytes: SomeBytes | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -48,13 +49,13 @@ class HostSpec(Contract):
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
     """
 
-    name: str = Field(min_length=1)
+    name: HostName
     devices: Annotated[tuple[DeviceSpec, ...], Field(min_length=1)]
     link: Link | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
     cpu_cores: PositiveFloat | None = None
-    region_bytes: NonNegativeInt = 0
-    count: PositiveInt = 1
+    region_bytes: Bytes = 0
+    count: Workers = 1
 
 
 class Cluster(Document):
@@ -71,10 +72,14 @@ class Cluster(Document):
     name: str = "cluster"
     hosts: Annotated[tuple[HostSpec, ...], Field(min_length=1)]
     network: Link | None = None
-    device_link: Link = Link(bytes_per_s=PositiveFloat(12e9), latency_s=20e-6)  # PCIe 3.0 x16
+    device_link: Link = Link(bytes_per_s=12e9, latency_s=20e-6)  # PCIe 3.0 x16
 
     @model_validator(mode="after")
     def _hosts_are_distinct(self) -> Self:
+        if (
+            count := sum(host.count * sum(device.count for device in host.devices) for host in self.hosts)
+        ) > MAX_WORKERS:
+            raise ValueError(f"hosts: {count:,} devices in all, {MAX_WORKERS:,} at most")
         for name, times in Counter(name for name, _ in expand_hosts(self)).items():
             if times > 1:
                 raise ValueError(f"two hosts are called {name!r}; give each its own name, or one host a count")
@@ -104,20 +109,20 @@ class WorkerPlace(Contract):
         cpu_cores: the host's limit (None: the cluster names none).
     """
 
-    host: str
-    host_index: int
-    device_index: int
+    host: HostName
+    host_index: int = Field(ge=0, lt=MAX_WORKERS)
+    device_index: int = Field(ge=0, lt=MAX_WORKERS)
     profile: str
     link: Link
-    memory_bytes: PositiveInt
-    region_bytes: NonNegativeInt = 0
+    memory_bytes: SomeBytes
+    region_bytes: Bytes = 0
     cpu_cores: PositiveFloat | None = None
 
 
 class Placement(Contract):
     """A cluster resolved into workers and the distinct profiles they use, by name."""
 
-    workers: tuple[WorkerPlace, ...]
+    workers: Annotated[tuple[WorkerPlace, ...], Field(min_length=1, max_length=MAX_WORKERS)]
     profiles: dict[str, MachineProfile]
     device_link: Link
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
@@ -27,6 +27,7 @@ from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.weather.model import WeatherFigures
 from gnnplan.profiles.contract import Contract, Document, replacing
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_EDGES, BareName, Bytes, Seconds, SomeSeconds, Vertices, Width
 
 
 class GraphFacts(Contract):
@@ -34,10 +35,10 @@ class GraphFacts(Contract):
 
     name: str
     fingerprint: str
-    num_nodes: PositiveInt
-    num_edges: int = Field(ge=0)
-    num_features: PositiveInt
-    num_classes: PositiveInt
+    num_nodes: Vertices
+    num_edges: int = Field(ge=0, le=MAX_EDGES)
+    num_features: Width
+    num_classes: Width
 
     @classmethod
     def of(cls, graph: Graph) -> GraphFacts:
@@ -94,7 +95,7 @@ class WorkerLoad(Contract):
     """
 
     peak_bytes: int = Field(ge=0)
-    capacity_bytes: int = Field(ge=0)
+    capacity_bytes: Bytes
     sent_bytes: int = Field(ge=0)
     reuse_sent_bytes: int = Field(default=0, ge=0)
 
@@ -111,11 +112,11 @@ class Prediction(Contract):
         weather: epochs under the job's weather (None: it names none).
     """
 
-    epoch_s: float = Field(gt=0)
-    compute_s: float = Field(ge=0)
-    communicate_s: float = Field(ge=0)
-    host_s: float = Field(ge=0)
-    bound_s: float = Field(ge=0)
+    epoch_s: SomeSeconds
+    compute_s: Seconds
+    communicate_s: Seconds
+    host_s: Seconds
+    bound_s: Seconds
     bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
@@ -156,7 +157,7 @@ class Plan(Document):
     choices: tuple[Chosen, ...] = Field(min_length=1)
     cycle: CycleDocument
     prediction: Prediction
-    partition_file: str
+    partition_file: BareName
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
 

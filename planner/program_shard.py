@@ -149,7 +149,7 @@ def _num_classes(cycle: Cycle) -> int:
 
 def _has_values(found: np.ndarray | sp.csr_matrix, num_classes: int) -> bool:
     """Whether numbers are finite, and classes are those that the logits have columns of (-1: none)."""
-    values = found.data if sp.issparse(found) else found
+    values: np.ndarray = found if isinstance(found, np.ndarray) else found.data
     if values.dtype == np.int64:
         return not values.size or bool(values.min() >= -1 and values.max() < num_classes)
     return bool(np.isfinite(values).all())

@@ -20,6 +20,7 @@ from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE = "measured.json"
@@ -45,21 +46,23 @@ def run_plan(
             after the last epoch.
 
     Raises:
-        UserError: the plan does not belong to this graph or cannot run here.
+        UserError: the plan does not belong to this graph or cannot run here, or another run holds the folder.
         RunFailedError: a worker failed; the message names it and the cause.
     """
     plan = load_plan(plan_path)
     _check_devices(plan)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
-    _fill(folder, plan, plan_path, graph)
-    launch(
-        "gnnplan.runtime",
-        [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
-        hosts=hosts,
-        folder=folder,
-        on_event=on_event,
-    )
-    return Trace.load(folder / MEASURED_FILE)
+    given = _given(plan, plan_path, graph)
+    with holding(folder):
+        _fill(folder, plan, *given)
+        launch(
+            "gnnplan.runtime",
+            [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
+            hosts=hosts,
+            folder=folder,
+            on_event=on_event,
+        )
+        return Trace.load(folder / MEASURED_FILE)
 
 
 def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) -> dict[str, Path]:
@@ -73,16 +76,22 @@ def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) ->
         UserError: the plan does not belong to this graph.
     """
     plan = load_plan(plan_path)
-    _fill(folder, plan, plan_path, graph)
-    return write_start_scripts(plan, folder)
+    given = _given(plan, plan_path, graph)
+    with holding(folder):
+        _fill(folder, plan, *given)
+        return write_start_scripts(plan, folder)
 
 
-def _fill(folder: Path, plan: Plan, plan_path: Path, graph: Graph | None) -> None:
+def _given(plan: Plan, plan_path: Path, graph: Graph | None) -> tuple[Graph, Partition]:
+    """The graph and the arrays that a plan was made with."""
     graph = graph or load_graph(plan.job.graph)
     plan.check_graph(graph)
-    partition = load_partition(plan, plan_path)
+    return graph, load_partition(plan, plan_path)
+
+
+def _fill(folder: Path, plan: Plan, graph: Graph, partition: Partition) -> None:
     (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
-    write_shards(plan, graph, partition, folder / "shards")
+    write_shards(plan, graph, partition, make_inside(folder, "shards"))
     save_plan(plan, partition, folder / "plan.json")  # as they were checked, so that the folder can be run again
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from gnnplan.planner.plan import Plan
@@ -28,14 +27,14 @@ exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
 def write_start_scripts(plan: Plan, folder: Path) -> dict[str, Path]:
     """Writes `start_HOST.sh` for every host of a plan whose shards lie in `folder`; by host, in the order of ranks."""
     workers, threads = plan.placement.workers_by_host, plan.placement.threads_by_host
-    first = _word(next(iter(workers)))
+    first = next(iter(workers))
     scripts = {}
     for rank, (host, num_workers) in enumerate(workers.items()):
-        path = scripts[host] = folder / f"start_{_word(host)}.sh"
+        path = scripts[host] = folder / f"start_{host}.sh"
         with replacing(path) as temporary:
             temporary.write_text(
                 _SCRIPT.format(
-                    host=_word(host),
+                    host=host,
                     first=first,
                     port=_PORT,
                     rank=rank,
@@ -46,8 +45,3 @@ def write_start_scripts(plan: Plan, folder: Path) -> dict[str, Path]:
                 )
             )
     return scripts
-
-
-def _word(host: str) -> str:
-    """A host's name without what a shell would read as more than a name."""
-    return re.sub(r"[^\w.:-]", "_", host)

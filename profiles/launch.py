@@ -17,6 +17,7 @@ from typing import Any, TextIO, TypedDict
 
 from gnnplan.profiles.agents import Agents, HostGroup
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.folder import open_new
 
 HOSTS_VARIABLE = "GNNPLAN_HOSTS"
 
@@ -59,7 +60,8 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "traceback": traceback.format_exc(),
         }
         path = folder / f"worker_{rank}.error.json"
-        path.write_text(json.dumps(report))
+        with open_new(path) as sink:
+            sink.write(json.dumps(report))
         print(f"worker {rank}: {report['error']} (its traceback is in {path})", file=sys.stderr, flush=True)
         raise SystemExit(1) from error
 
@@ -182,7 +184,7 @@ def emulated_hosts() -> dict[str, HostEntry]:
 
 @contextmanager
 def _log(folder: Path) -> Iterator[TextIO]:
-    with (folder / "workers.log").open("w") as sink:
+    with open_new(folder / "workers.log") as sink:
         yield sink
 
 
