@@ -12,14 +12,14 @@ _SCRIPT = """\
 #!/bin/sh
 # Starts {num_workers} of the plan's {all_workers} workers on {host}. Copy this folder to every host of the plan,
 # and run each host's own script there, all within a few minutes; {first} then has measured.json and model.pt.
-# MASTER_ADDR is where {first} is reached from the others, GLOO_SOCKET_IFNAME the interface by which hosts
+# MASTER_ADDR is the address of {first} that the others reach, and the only one it listens on; GLOO_SOCKET_IFNAME the interface by which hosts
 # reach one another (NCCL_SOCKET_IFNAME where workers have CUDA devices), PYTHON one that has gnnplan.
 cd "$(dirname "$0")" || exit 1
 export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME:-eth0}}" PYTHONSAFEPATH=1
 export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}
 exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
-    --nnodes={num_hosts} --node-rank={rank} --nproc-per-node={num_workers} \\
-    --master-addr="${{MASTER_ADDR:-{first}}}" --master-port="${{MASTER_PORT:-{port}}}" \\
+    --nnodes={num_hosts} --rdzv-conf=rank={rank} --nproc-per-node={num_workers} \\
+    --rdzv-backend=gnnplan-loopback --rdzv-endpoint="${{MASTER_ADDR:-{first}}}:${{MASTER_PORT:-{port}}}" \\
     -m gnnplan.runtime plan.json . "$@"
 """
 

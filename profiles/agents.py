@@ -124,14 +124,12 @@ class Agents:
 
 
 def _rendezvous(hosts: Sequence[HostGroup], rank: int, run_id: str) -> list[str]:
-    if len(hosts) == 1:
-        loopback = ["--rdzv-backend=gnnplan-loopback", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-        return ["--nnodes=1", f"--rdzv-id={run_id}", *loopback]
+    port = _PORT if len(hosts) > 1 else 0
     return [
         f"--nnodes={len(hosts)}",
-        f"--node-rank={rank}",
-        f"--master-addr={hosts[0].address}",
-        f"--master-port={_PORT}",
+        "--rdzv-backend=gnnplan-loopback",  # its store listens on the first host's address alone
+        f"--rdzv-endpoint={hosts[0].address}:{port}",
+        f"--rdzv-conf=rank={rank}",
         f"--local-addr={hosts[rank].address}",
         f"--rdzv-id={run_id}",
     ]

@@ -40,8 +40,8 @@ def test_every_host_starts_its_own_workers(plan_path, tmp_path):
     scripts = prepare_run(plan_path, tmp_path / "run")
     for rank, (host, num_workers) in enumerate(zip(HOSTS, (2, 1), strict=True)):
         text = scripts[host].read_text()
-        assert f"--nnodes=2 --node-rank={rank} --nproc-per-node={num_workers} " in text
-        assert '--master-addr="${MASTER_ADDR:-127.0.0.1}"' in text
+        assert f"--nnodes=2 --rdzv-conf=rank={rank} --nproc-per-node={num_workers} " in text
+        assert '--rdzv-endpoint="${MASTER_ADDR:-127.0.0.1}:${MASTER_PORT:-29500}"' in text
         assert "OMP_NUM_THREADS=1 " in text
 
 
