@@ -235,7 +235,7 @@ class PartialReducePin(Contract):
             their mean costs no waiting (0: the last weights).
     """
 
-    alpha: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    alpha: Annotated[float, Field(ge=0, le=1e12)] | None = None
     max_staleness: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] | None = None
     min_group: Workers | None = None
     absent: Absent = "scale"

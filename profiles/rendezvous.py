@@ -33,7 +33,13 @@ class BoundRendezvous(RendezvousHandler):
     """
 
     def __init__(
-        self, run_id: str, timeout: timedelta, address: str = LOOPBACK, port: int = 0, rank: int = 0, num_agents: int = 1
+        self,
+        run_id: str,
+        timeout: timedelta,
+        address: str = LOOPBACK,
+        port: int = 0,
+        rank: int = 0,
+        num_agents: int = 1,
     ) -> None:
         self._run_id = run_id
         descriptor = None
@@ -89,8 +95,8 @@ class BoundRendezvous(RendezvousHandler):
 def create_handler(params: RendezvousParameters) -> RendezvousHandler:
     """Makes the handler from torchrun's `--rdzv-endpoint=ADDRESS:PORT` and `--rdzv-conf=rank=RANK`."""
     address, port = parse_rendezvous_endpoint(params.endpoint, default_port=0)
-    timeout = timedelta(seconds=params.get_as_int("timeout", 300))
-    rank = params.get_as_int("rank", 0)
+    timeout = timedelta(seconds=int(params.get("timeout", 300)))
+    rank = int(params.get("rank", 0))
     return BoundRendezvous(params.run_id, timeout, address, port, rank, params.max_nodes)
 
 

@@ -30,7 +30,7 @@ class PartialReduceDecision(Contract):
             empty while a plan is searched for.
     """
 
-    alpha: Annotated[float, Field(ge=0, le=1e6)] = 0.5
+    alpha: Annotated[float, Field(ge=0, le=1e12)] = 0.5
     max_staleness: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] = 3
     min_group: Workers = 1
     closing_epochs: Epochs = 1

@@ -82,7 +82,12 @@ def test_answers_of_a_single_host(handler):
 def parameters(max_nodes, endpoint="127.0.0.1:0", **configured):
     """As torchrun hands them over."""
     return RendezvousParameters(
-        backend="gnnplan-loopback", endpoint=endpoint, run_id="7", min_nodes=max_nodes, max_nodes=max_nodes, **configured
+        backend="gnnplan-loopback",
+        endpoint=endpoint,
+        run_id="7",
+        min_nodes=max_nodes,
+        max_nodes=max_nodes,
+        **configured,
     )
 
 
