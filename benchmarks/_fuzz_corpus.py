@@ -13,7 +13,7 @@ import torch
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.plan import Partition, Plan, load_partition
+from gnnplan.planner.plan import Partition, load_partition
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link, MachineProfile
@@ -83,12 +83,9 @@ class Corpus:
 
     @cached_property
     def partitions(self) -> dict[str, Partition]:
-        """The arrays of both plans."""
-        return {name: load_partition(self.plan_of(name), self.folder / f"{name}.json") for name in ("plan", "exact")}
-
-    def plan_of(self, name: str) -> Plan:
-        """The plan that keeps rows (`plan`), or the exact one."""
-        return self.plan if name == "plan" else self.exact
+        """The arrays of the plan that keeps rows (`plan`), and of the exact one."""
+        both = {"plan": self.plan, "exact": self.exact}
+        return {name: load_partition(plan, self.folder / f"{name}.json") for name, plan in both.items()}
 
     @cached_property
     def documents(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import resource
 import time
 from contextlib import closing, suppress
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.launch import emit
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
+from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.partial.training import PartialTrainer
@@ -42,15 +42,8 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     plan = Plan.load(plan_path)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if plan.num_workers > 1:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
-    try:
-        with naming_lost_workers():
-            _train(plan, folder, rank, device, timeout_s)
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    with process_group(device, timeout_s), naming_lost_workers():
+        _train(plan, folder, rank, device, timeout_s)
 
 
 def _pick_device(plan: Plan) -> torch.device:
