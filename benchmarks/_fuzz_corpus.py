@@ -31,7 +31,7 @@ EDITS: tuple[tuple[str, tuple, Any], ...] = (
     ("job", ("model", "hidden_channels"), 2**62),
     ("job", ("graph", "num_nodes"), 2**62),
     ("job", ("graph", "num_nodes"), 2**31 - 2),
-    ("job", ("graph", "num_features"), 2**24),
+    ("job", ("graph", "num_features"), 2**40),
     ("job", ("graph", "average_degree"), 1e308),
     ("job", ("graph", "degree_exponent"), 1.0000001),
     ("job", ("training", "epochs"), 10**12),

@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import io
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,9 +39,7 @@ def load_pyg(spec: PygGraph) -> Graph:
 
 def _read_pt(path: Path) -> Mapping[str, Any]:
     require_file(path)
-    if zipfile.is_zipfile(path):
-        with reading(path, "a .pt file"):
-            check_archive(path)
+    check_archive(path)
     with reading(path, "a .pt file of tensors only, as torch.save(data.to_dict(), path) writes"):
         values = torch.load(path, map_location="cpu", weights_only=True)
     values = values.to_dict() if hasattr(values, "to_dict") else values

@@ -55,10 +55,8 @@ def require_file(path: Path) -> None:
 def read_npz(path: Path, keys: Collection[str]) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` named in `keys`, as far as it holds them; nothing is unpickled."""
     require_file(path)
-    if not zipfile.is_zipfile(path):
+    if not check_archive(path):
         raise UserError(f"{path}: not an .npz file (no complete zip archive); write it with numpy.savez")
-    with reading(path, "an .npz file"):
-        check_archive(path)
     arrays = {}
     with reading(path, "an .npz file"), np.load(path, allow_pickle=False) as file:
         for key in file.files:
@@ -71,10 +69,14 @@ def read_npz(path: Path, keys: Collection[str]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def check_archive(path: Path) -> None:
-    """`UserError` where a zip archive's members would take more memory than there is."""
-    with zipfile.ZipFile(path) as archive:
-        check_fits(sum(member.file_size for member in archive.infolist()), str(path), "unpacking it")
+def check_archive(path: Path) -> bool:
+    """Whether a file is a zip archive; `UserError` where its members would take more memory than there is."""
+    with reading(path, "a zip archive"):
+        if not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            check_fits(sum(member.file_size for member in archive.infolist()), str(path), "unpacking it")
+    return True
 
 
 def read_npy(path: Path) -> np.ndarray:
