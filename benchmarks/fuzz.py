@@ -16,7 +16,7 @@ from benchmarks._fuzz_cases import OUTCOMES, Case, cases_of, edited_plan
 from benchmarks._fuzz_corpus import Corpus
 from benchmarks._fuzz_watch import play_watched
 
-_LIMIT_S = {True: 8.0, False: 240.0}
+_LIMIT_S = {True: 8.0, False: 150.0}
 _NUM_EDITED = {True: 12, False: 500}
 _SHOWN = 20
 
