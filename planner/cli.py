@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.limits import MAX_REPLICAS, MAX_SECONDS
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _JOB_HELP = 'job file: graph, model, training; three lines will do: graph = "FILE", model = "gcn", epochs = 100'
@@ -29,11 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, _EXIT_NO_PLAN)
     except RunFailedError as error:
         return _fail(error, _EXIT_FAILED)
+    except MemoryError as error:
+        return _fail(f"this machine has not the memory for it ({error})", _EXIT_FAILED)
     except KeyboardInterrupt:
         return _fail("interrupted", _EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away, e.g. `gnnplan ... | head`
         return 0
+    except OSError as error:  # a full disk, or a folder that vanished
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", _EXIT_FAILED)
 
 
 def _fail(error: object, code: int) -> int:
@@ -137,7 +143,7 @@ def _add_simulate(verbs: _Verbs) -> None:
         "-o", "--output", type=Path, help="trace file to write (default: predicted.json beside the plan)"
     )
     simulate.add_argument("--perfetto", type=Path, help="also write a trace for ui.perfetto.dev")
-    simulate.add_argument("--replicas", type=_count, default=1000, help="epochs played for p50 and p95")
+    simulate.add_argument("--replicas", type=_replicas, default=1000, help="epochs played for p50 and p95")
 
 
 def _add_run(verbs: _Verbs) -> None:
@@ -230,9 +236,15 @@ def _verb(verbs: _Verbs, name: str, summary: str, example: str) -> argparse.Argu
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or len(text) > 18 or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text}")
     return int(text)
+
+
+def _replicas(text: str) -> int:
+    if (count := _count(text)) > MAX_REPLICAS:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_REPLICAS:,}, got {text}")
+    return count
 
 
 def _seconds(text: str) -> float:
@@ -240,7 +252,7 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
+    if not 0 < value <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"must be a positive number of seconds, got {text}")
     return value
 

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from gnnplan.planner.device_link import default_device_link
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_WORKERS, Bytes, HostName, SomeBytes, Workers
 from gnnplan.profiles.machine import Link, MachineProfile
 
 CLUSTER_FILE = "cluster.json"  # in a folder of profiles that it names
-_NETWORK = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
+_NETWORK = Link(bytes_per_s=1.25e9, latency_s=50e-6)  # 10 Gbit Ethernet
 
 
 class DeviceSpec(Contract):
@@ -28,8 +29,8 @@ class DeviceSpec(Contract):
 
     catalog: str | None = None
     profile: Path | None = None
-    count: PositiveInt = 1
-    memory_bytes: PositiveInt | None = None
+    count: Workers = 1
+    memory_bytes: SomeBytes | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -49,13 +50,13 @@ class HostSpec(Contract):
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
     """
 
-    name: str = Field(min_length=1)
+    name: HostName
     devices: Annotated[tuple[DeviceSpec, ...], Field(min_length=1)]
     link: Link | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
     cpu_cores: PositiveFloat | None = None
-    region_bytes: NonNegativeInt = 0
-    count: PositiveInt = 1
+    region_bytes: Bytes = 0
+    count: Workers = 1
 
 
 class Cluster(Document):
@@ -77,6 +78,10 @@ class Cluster(Document):
 
     @model_validator(mode="after")
     def _hosts_are_distinct(self) -> Self:
+        if (
+            count := sum(host.count * sum(device.count for device in host.devices) for host in self.hosts)
+        ) > MAX_WORKERS:
+            raise ValueError(f"hosts: {count:,} devices in all, {MAX_WORKERS:,} at most")
         for name, times in Counter(name for name, _ in expand_hosts(self)).items():
             if times > 1:
                 raise ValueError(f"two hosts are called {name!r}; give each its own name, or one host a count")
@@ -107,13 +112,13 @@ class WorkerPlace(Contract):
         price_per_hour: dollars, of the whole host.
     """
 
-    host: str
-    host_index: int
-    device_index: int
+    host: HostName
+    host_index: int = Field(ge=0, lt=MAX_WORKERS)
+    device_index: int = Field(ge=0, lt=MAX_WORKERS)
     profile: str
     link: Link
-    memory_bytes: PositiveInt
-    region_bytes: NonNegativeInt = 0
+    memory_bytes: SomeBytes
+    region_bytes: Bytes = 0
     cpu_cores: PositiveFloat | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
 
@@ -126,7 +131,7 @@ class Placement(Contract):
         is_default_link: whether no cluster file named that link.
     """
 
-    workers: tuple[WorkerPlace, ...]
+    workers: Annotated[tuple[WorkerPlace, ...], Field(min_length=1, max_length=MAX_WORKERS)]
     profiles: dict[str, MachineProfile]
     device_link: Link
     is_default_link: bool = False

@@ -42,6 +42,7 @@ from gnnplan.planner.report.tables import (
     profile_table,
     trace_table,
 )
+from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.train import PLAN_FILE
 from gnnplan.profiles.catalog import catalog_names, catalog_profile
@@ -139,7 +140,7 @@ def simulate(arguments: argparse.Namespace) -> None:
     """`gnnplan simulate`."""
     output = arguments.output or arguments.plan.parent / "predicted.json"
     _check_writable(output, arguments.perfetto)
-    plan = Plan.load(arguments.plan)
+    plan = load_plan(arguments.plan)
     trace = api.simulate(plan, arguments.replicas)
     assert trace.fluctuating is not None
     p50_s, p95_s = trace.fluctuating.p50_s, trace.fluctuating.p95_s
@@ -156,7 +157,7 @@ def simulate(arguments: argparse.Namespace) -> None:
 def show(arguments: argparse.Namespace) -> None:
     """`gnnplan show`."""
     _check_writable(arguments.dot)
-    shown = Plan.load(arguments.plan)
+    shown = load_plan(arguments.plan)
     cycle = shown.cycle.cycle()
     if arguments.dot:
         with replacing(arguments.dot) as temporary:

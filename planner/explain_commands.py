@@ -11,14 +11,14 @@ from rich.console import Console, RenderableType
 from gnnplan.planner.explain.diff import diff_plans
 from gnnplan.planner.explain.explain import explain_plan
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.difference import difference_table
 from gnnplan.planner.report.explanation import explanation_tables
+from gnnplan.planner.sound_plan import load_plan
 
 
 def explain(arguments: argparse.Namespace) -> None:
     """`gnnplan explain`."""
-    plan = Plan.load(arguments.plan)
+    plan = load_plan(arguments.plan)
     with Console(stderr=True).status("reading the plan") as status:
         graph = load_graph(plan.job.graph) if arguments.search else None
         explanation = explain_plan(plan, graph=graph, on_step=status.update)

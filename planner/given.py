@@ -13,6 +13,7 @@ from gnnplan.planner.here import cluster_of_profile, read_cluster, this_machine
 from gnnplan.planner.job import Job, MemoryGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
@@ -68,7 +69,7 @@ def cluster_of(given: GivenCluster, *, on_progress: Callable[[int, int], None] |
 
 def plan_of(given: GivenPlan) -> Plan:
     """The plan."""
-    return given if isinstance(given, Plan) else Plan.load(given)
+    return given if isinstance(given, Plan) else load_plan(given)
 
 
 def plan_file(given: GivenPlan) -> Path:

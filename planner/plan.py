@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, PositiveInt, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, JsonValue, PrivateAttr, ValidationError, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
@@ -20,6 +20,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
+from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout, region_layout
 from gnnplan.planner.readers.shares import shares_of
@@ -28,6 +29,7 @@ from gnnplan.planner.trace import Percentiles
 from gnnplan.planner.weather.model import WeatherFigures
 from gnnplan.profiles.contract import Contract, Document, replacing
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_EDGES, BareName, Bytes, Seconds, SomeSeconds, Vertices, Width
 
 
 class GraphFacts(Contract):
@@ -35,10 +37,10 @@ class GraphFacts(Contract):
 
     name: str
     fingerprint: str
-    num_nodes: PositiveInt
-    num_edges: int = Field(ge=0)
-    num_features: PositiveInt
-    num_classes: PositiveInt
+    num_nodes: Vertices
+    num_edges: int = Field(ge=0, le=MAX_EDGES)
+    num_features: Width
+    num_classes: Width
 
     @classmethod
     def of(cls, graph: Graph) -> GraphFacts:
@@ -95,7 +97,7 @@ class WorkerLoad(Contract):
     """
 
     peak_bytes: int = Field(ge=0)
-    capacity_bytes: int = Field(ge=0)
+    capacity_bytes: Bytes
     sent_bytes: int = Field(ge=0)
     reuse_sent_bytes: int = Field(default=0, ge=0)
 
@@ -115,11 +117,11 @@ class Prediction(Contract):
         fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
     """
 
-    epoch_s: float = Field(gt=0)
-    compute_s: float = Field(ge=0)
-    communicate_s: float = Field(ge=0)
-    host_s: float = Field(ge=0)
-    bound_s: float = Field(ge=0)
+    epoch_s: SomeSeconds
+    compute_s: Seconds
+    communicate_s: Seconds
+    host_s: Seconds
+    bound_s: Seconds
     bound_resource: str
     schedule_bound_s: float = Field(ge=0)
     schedule_bound_resource: str
@@ -204,7 +206,7 @@ class Plan(Document):
     choices: tuple[Chosen, ...] = Field(min_length=1)
     cycle: CycleDocument
     prediction: Prediction
-    partition_file: str
+    partition_file: BareName
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
     rejected: tuple[Rejected, ...] = ()
@@ -310,6 +312,8 @@ class Plan(Document):
                 f"the plan was made for graph {self.graph.name} ({self.graph.fingerprint}), "
                 f"{graph.name} is {graph.fingerprint}; make a new plan for it"
             )
+        if fault := difference(self.graph, GraphFacts.of(replace(graph, name=self.graph.name)), "graph"):
+            raise UserError(f"the plan's {fault}: it was edited; make the plan again")
 
 
 @dataclass(frozen=True)

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field, model_validator
 
 from gnnplan.planner.schedule import Category
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.limits import MAX_EPOCHS, MAX_WORKERS, Bytes, Epochs, Seconds, SomeSeconds, Workers
 
 
 class Span(Contract):
     """One task of one worker in one epoch; seconds from the start of that epoch on any worker."""
 
     task: str
-    worker: int = Field(ge=0)
-    epoch: int = Field(ge=0)
+    worker: int = Field(ge=0, lt=MAX_WORKERS)
+    epoch: int = Field(ge=0, lt=MAX_EPOCHS)
     category: Category
-    start_s: float = Field(ge=0)
-    end_s: float = Field(ge=0)
+    start_s: Seconds
+    end_s: Seconds
     unprofiled: bool = False
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> Self:
+        if self.end_s < self.start_s:
+            raise ValueError(f"end_s {self.end_s} must not be before start_s {self.start_s}")
+        return self
 
 
 class Percentiles(Contract):
     """Seconds that half of all epochs are within, and 95%, where tasks fluctuate as they were measured to."""
 
-    p50_s: float = Field(gt=0)
-    p95_s: float = Field(gt=0)
+    p50_s: SomeSeconds
+    p95_s: SomeSeconds
 
 
 class Trace(Document):
@@ -58,14 +65,14 @@ class Trace(Document):
 
     origin: Literal["predicted", "measured"]
     plan_fingerprint: str
-    num_workers: int = Field(ge=1)
+    num_workers: Workers
     spans: tuple[Span, ...]
-    epoch_s: tuple[float, ...] = Field(min_length=1)
+    epoch_s: tuple[SomeSeconds, ...] = Field(min_length=1, max_length=MAX_EPOCHS)
     fluctuating: Percentiles | None = None
-    peak_bytes: tuple[int, ...]
-    sent_bytes: tuple[int, ...] = ()
-    reuse_sent_bytes: tuple[int, ...] = ()
-    refresh_interval: PositiveInt = 1
+    peak_bytes: tuple[Bytes, ...]
+    sent_bytes: tuple[Bytes, ...] = ()
+    reuse_sent_bytes: tuple[Bytes, ...] = ()
+    refresh_interval: Epochs = 1
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
@@ -73,6 +80,16 @@ class Trace(Document):
     others_share: float = 0.0
     num_members: tuple[int, ...] = ()
     oldest: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_of_its_workers(self) -> Self:
+        if any(span.worker >= self.num_workers for span in self.spans):
+            raise ValueError(f"spans: worker must be 0 to {self.num_workers - 1}")
+        for name in ("peak_bytes", "sent_bytes", "reuse_sent_bytes"):
+            found = getattr(self, name)
+            if len(found) != self.num_workers and (found or name == "peak_bytes"):
+                raise ValueError(f"{name} must have {self.num_workers} workers")
+        return self
 
     @property
     def median_epoch_s(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_DOCUMENT_BYTES, MAX_TOML_BYTES
 
 _SHOWN_CHARACTERS = 120
 _Kind = TypeVar("_Kind", bound="Document")
@@ -103,11 +105,12 @@ class Document(Contract):
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Decodes a `.json` or `.toml` file into a dict, or raises `UserError` naming the fault."""
+    most = MAX_TOML_BYTES if path.suffix == ".toml" else MAX_DOCUMENT_BYTES
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _bytes_of(path, most).decode("utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # among these a NUL in the path
         raise UserError(f"{path}: cannot be read as text ({error})") from None
     try:
         raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
@@ -117,6 +120,17 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a table of keys is needed, found {type(raw).__name__}")
     return raw
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    """Of a plain file: devices and pipes have no end, or none in sight."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("not a file")
+    with path.open("rb") as source:
+        found = source.read(most + 1)
+    if len(found) > most:
+        raise OSError(f"more than {most:,} bytes, and no document is as long")
+    return found
 
 
 @contextmanager
@@ -141,13 +155,13 @@ def check_writable(path: Path) -> None:
 
     Verbs that work for minutes call it first.
     """
-    if path.is_dir():
-        raise UserError(f"{path}: is a folder; name a file to write")
     try:
+        if path.is_dir():
+            raise UserError(f"{path}: is a folder; name a file to write")
         path.parent.mkdir(parents=True, exist_ok=True)
         fault = "" if os.access(path.parent, os.W_OK) else "no permission"
-    except OSError as error:
-        fault = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # a NUL in the path is no operating system's error
+        fault = getattr(error, "strerror", None) or str(error)
     if fault:
         raise UserError(f"{path}: cannot be written ({fault})")
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.limits import MAX_WORKERS, Bytes, HostName, Rate, Seconds, SomeBytes, SomeSeconds, Workers
 
 _DRIFT = 4 / 3
 Provenance = Literal["measured", "published", "scaled"]
@@ -24,8 +25,8 @@ class Point(Contract):
     """
 
     shape: tuple[float, ...]
-    median_s: float = Field(ge=0)
-    spread_s: float = Field(default=0.0, ge=0)
+    median_s: Seconds
+    spread_s: Seconds = 0.0
     repeats: int = Field(default=0, ge=0)
     provenance: Provenance = "measured"
 
@@ -58,8 +59,8 @@ class OperatorTable(Contract):
 class Link(Contract):
     """A network link: `seconds(bytes) = latency_s + bytes / bytes_per_s`."""
 
-    bytes_per_s: PositiveFloat
-    latency_s: float = Field(default=0.0, ge=0)
+    bytes_per_s: Rate
+    latency_s: Seconds = 0.0
 
 
 class MeasuredHost(Contract):
@@ -71,8 +72,8 @@ class MeasuredHost(Contract):
         cpu_cores: cores' worth of processor time (None: no limit).
     """
 
-    name: str = Field(min_length=1)
-    num_workers: PositiveInt
+    name: HostName
+    num_workers: Workers
     link: Link
     cpu_cores: PositiveFloat | None = None
 
@@ -94,7 +95,7 @@ class CollectiveTable(Contract):
 
     collective: Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
     backend: Literal["gloo", "nccl"]
-    num_workers: int = Field(ge=2)
+    num_workers: int = Field(ge=2, le=MAX_WORKERS)
     table: OperatorTable
     processor: OperatorTable | None = None
     peer: NonNegativeInt | None = None
@@ -115,7 +116,7 @@ class CpuQuota(Contract):
     """
 
     share: float = Field(gt=0, lt=1)
-    period_s: PositiveFloat
+    period_s: SomeSeconds
 
 
 class Correction(Contract):
@@ -181,13 +182,13 @@ class MachineProfile(Document):
     name: str = Field(min_length=1)
     device_kind: Literal["cpu", "cuda"]
     device_name: str
-    num_threads: PositiveInt = 1
-    num_workers_beside: PositiveInt = 1
-    memory_bytes: PositiveInt
-    process_base_bytes: int = Field(default=0, ge=0)
-    compiled_kernel_bytes: int = Field(default=0, ge=0)
-    host_overhead_s: float = Field(ge=0)
-    step_overhead_s: float = Field(default=0.0, ge=0)
+    num_threads: Workers = 1
+    num_workers_beside: Workers = 1
+    memory_bytes: SomeBytes
+    process_base_bytes: Bytes = 0
+    compiled_kernel_bytes: Bytes = 0
+    host_overhead_s: Seconds
+    step_overhead_s: Seconds = 0.0
     operators: dict[str, OperatorTable]
     collectives: tuple[CollectiveTable, ...] = ()
     cpu_quota: CpuQuota | None = None

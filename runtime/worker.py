@@ -7,7 +7,6 @@ import os
 import time
 from contextlib import closing
 from dataclasses import asdict, replace
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from gnnplan.profiles.launch import emit
 from gnnplan.profiles.load import LoadWatch
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
+from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
@@ -46,15 +46,8 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float, num_evaluatio
     plan = Plan.load(plan_path)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if plan.num_workers > 1:
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
-    try:
-        with naming_lost_workers():
-            _train(plan, folder, rank, device, timeout_s, num_evaluations)
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    with process_group(device, timeout_s), naming_lost_workers():
+        _train(plan, folder, rank, device, timeout_s, num_evaluations)
 
 
 def _pick_device(plan: Plan) -> torch.device:
@@ -108,6 +101,8 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
 
 def _trainer_of(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> ProgramTrainer:
     shard = ProgramShard.load(folder / f"worker_{rank}.npz")
+    if shard.cut_for != plan.fingerprint():
+        raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
     kind = ProgramTrainer if plan.partial is None else PartialTrainer
     return kind(plan, shard, rank, device, timeout_s=timeout_s)
 

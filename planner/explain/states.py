@@ -14,6 +14,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import GraphFacts, Plan, load_partition
+from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.techniques.registry import technique
 
 _OF_MACHINE = ("profile", "link", "memory_bytes", "region_bytes", "cpu_cores")
@@ -46,7 +47,7 @@ class State:
     @classmethod
     def load(cls, path: Path) -> tuple[Plan, State]:
         """A plan, and what it is made of; `UserError` where it or its partition cannot be read."""
-        plan = Plan.load(path)
+        plan = load_plan(path)
         arrays = load_partition(plan, path).chosen
         choices = {_slot(chosen.technique): chosen.choice(arrays) for chosen in plan.choices}
         chosen = {

@@ -14,6 +14,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.minibatch.record import RUN_FILE, MiniBatchRun
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.folder import holding
 from gnnplan.profiles.launch import Event, hosts_here, launch
 from gnnplan.profiles.profiler import num_usable_cores
 
@@ -51,13 +52,13 @@ def run_mini_batches(
     if pinned:
         raise UserError(f"{job.name}: pin.{pinned[0]} is of full-batch plans, mini-batches take no pins; remove it")
     hosts = _hosts_of(cluster) if cluster else [_this_machine(num_workers)]
-    (folder / RUN_FILE).unlink(missing_ok=True)
     # Not in the folder: a job file there is the user's own, and may be the very one that is run.
-    with TemporaryDirectory(prefix="gnnplan-job-") as own:
+    with holding(folder), TemporaryDirectory(prefix="gnnplan-job-") as own:
+        (folder / RUN_FILE).unlink(missing_ok=True)
         handed = job.with_paths_from(Path.cwd()).save(Path(own) / "job.json")
         arguments = [str(handed), str(folder), f"--timeout-s={timeout_s}"]
         launch("gnnplan.runtime.mini_batch", arguments, hosts=hosts, folder=folder, on_event=on_event)
-    return MiniBatchRun.load(folder / RUN_FILE)
+        return MiniBatchRun.load(folder / RUN_FILE)
 
 
 def _this_machine(num_workers: int) -> HostGroup:
