@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint install clean
+.PHONY: demo test lint docs docs-run wheel install clean
 
 demo: $(STAMP)
 	$(BIN)/gnnplan demo -o out/demo
@@ -18,13 +18,22 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(STAMP)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs out/docs
+
+docs-run: $(STAMP)
+	$(BIN)/python -m tests.docs.follow --venv $(VENV)
+
+wheel:
+	PYTHON=$(PYTHON) .ci/wheel
+
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gnnplan needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
 	touch $(STAMP)
 
 clean:

@@ -138,10 +138,14 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
     forward = replace(forward, results=forward.results | {logits_of(forward)})
     training = job.training
     optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    return compose(forward, choices_of(case, part, size), Situation(job.model, size, (0,) * size), optimizer)
+
+
+def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
+    """What a case chooses of every technique, where worker `part[v]` owns vertex v."""
     chosen = [_choice("halo_exchange", {"part": part.astype(np.int32)})]
     chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
-    chosen += [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
-    return compose(forward, chosen, Situation(job.model, size, (0,) * size), optimizer)
+    return chosen + [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
 
 
 def logits_of(cycle: Cycle) -> str:

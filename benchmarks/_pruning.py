@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,15 +23,19 @@ from gnnplan.planner.techniques.registry import techniques
 def first_candidate(job: Job, placement: Placement, graph: Graph, beside: Sequence[Choice] = ()) -> Candidate:
     """What a search would begin with: of every technique what it proposes first, which pins may decide.
 
+    Of techniques that claim the same it is the first one's.
+
     Args:
         beside: choices of techniques that propose nothing at first.
     """
-    setting = setting_of(job, placement, graph)
+    setting, choices, claimed = setting_of(job, placement, graph), list(beside), set[str]()
     known = {choice.technique for choice in beside}
-    first: Iterable[Choice | None] = (
-        next(iter(each.options(setting, None))) for name, each in techniques().items() if name not in known
-    )
-    return compose_candidate(setting, [*(choice for choice in first if choice), *beside])
+    for name, each in techniques().items():
+        option = None if name in known else next(iter(each.options(setting, None)), None)
+        if option and not claimed & each.claims:
+            claimed |= each.claims
+            choices.append(option)
+    return compose_candidate(setting, choices)
 
 
 def paper_cost_of(candidate: Candidate) -> LinearCost:

@@ -1,13 +1,18 @@
-"""The steps as plain functions over the contracts: what the command line calls, open to scripts.
+"""The steps as plain functions, open to scripts: each takes files or objects.
 
-from gnnplan.planner import api
-profile = api.profile_machine(quick=True)
-plan = api.plan(job, cluster, Path("plan.json"))
-predicted = api.simulate(plan, num_replicas=1000)
-measured = api.run(Path("plan.json"), Path("run"))  # or api.prepare_run, for hosts of your own
-comparison = api.compare(predicted, measured)
-better = api.calibrate([(plan, measured)]).profiles
-by_batches = api.plan(mini_batch_job, None, Path("batches.json"))  # measured on this machine
+import gnnplan
+job = {"graph": "my_graph.npz", "model": "gcn", "epochs": 100}
+gnnplan.train(job)                           # all of it on this machine, or step by step:
+profile = gnnplan.profile(quick=True)
+plan = gnnplan.plan(job, profile)            # or "cluster.toml", or nothing: this machine
+predicted = gnnplan.simulate(plan, num_replicas=1000)
+measured = gnnplan.run(plan, "run")          # or gnnplan.prepare_run, for hosts of your own
+why = gnnplan.explain(plan)
+difference = gnnplan.diff(plan, "other.json")
+comparison = gnnplan.compare(predicted, measured)
+better = gnnplan.calibrate([(plan, measured)]).profiles
+table = gnnplan.choices(job, ["a.toml", "b.toml"])
+by_batches = gnnplan.plan("mini_batch.toml")  # measured on this machine
 """
 
 from __future__ import annotations
@@ -17,28 +22,55 @@ from pathlib import Path
 
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
-from gnnplan.planner.compare import compare
+from gnnplan.planner.compare import Comparison
+from gnnplan.planner.compare import compare as compare_traces
+from gnnplan.planner.explain.diff import diff_plans
+from gnnplan.planner.explain.difference import Difference
+from gnnplan.planner.explain.explain import explain_plan
+from gnnplan.planner.explain.explanation import Explanation
 from gnnplan.planner.forecast.simulate import simulate_weather
+from gnnplan.planner.given import (
+    GivenCluster,
+    GivenGraph,
+    GivenJob,
+    GivenPlan,
+    GivenTrace,
+    cluster_of,
+    graph_of,
+    job_of,
+    output_folder,
+    plan_file,
+    plan_of,
+    trace_of,
+)
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.plan import Plan, save_plan
-from gnnplan.planner.run import prepare_run
-from gnnplan.planner.run import run_plan as run
-from gnnplan.planner.search import make_plan, named
-from gnnplan.planner.search import simulate_plan as simulate
+from gnnplan.planner.money import Choice
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.report.notebook import register
+from gnnplan.planner.run import prepare_run as prepare_plan
+from gnnplan.planner.run import run_plan
+from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.search.decide import OnStep
-from gnnplan.planner.search.mini_batch import plan_mini_batches
+from gnnplan.planner.trace import Trace
+from gnnplan.planner.train import PLAN_FILE, Trained, train_job, write_plan
 from gnnplan.planner.weather.fit import fit_weather
+from gnnplan.planner.what_if import compare_clusters
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
-from gnnplan.profiles.launch import emulated_hosts
+from gnnplan.profiles.launch import Event, emulated_hosts
 from gnnplan.profiles.machine import MachineProfile, MeasuredHost
 from gnnplan.profiles.profiler import profile_hosts, profile_machine
 
+register()  # what notebooks show
+
 __all__ = [
     "calibrate",
+    "choices",
     "compare",
+    "diff",
+    "explain",
     "fit_weather",
     "load_graph",
     "plan",
@@ -48,6 +80,7 @@ __all__ = [
     "run",
     "simulate",
     "simulate_weather",
+    "train",
 ]
 
 
@@ -100,23 +133,176 @@ def _check_limits(hosts: Sequence[tuple[str, HostSpec]]) -> None:
 
 
 def plan(
-    job: Job, cluster: Cluster | None, path: Path, *, graph: Graph | None = None, on_step: OnStep = lambda _: None
+    job: GivenJob,
+    cluster: GivenCluster = None,
+    path: str | Path | None = None,
+    *,
+    graph: GivenGraph | None = None,
+    on_step: OnStep = lambda _: None,
 ) -> Plan:
     """Makes the best plan that fits and writes it to `path`, its partition beside it.
 
     Args:
-        cluster: of mini-batches, one that is emulated here, for their stages are measured where they run (None: this
-            machine).
-        graph: where it is loaded already; else the job's source is loaded.
+        job: a job, its file, or a dict of its keys, short forms included.
+        cluster: a cluster or its file; a profile or its file, for the machine it was measured on; None: this machine,
+            which is profiled where no profile of it is kept. Mini-batches are measured where they run: on this machine,
+            or inside `gnnplan emulate` on the cluster.
+        path: None: `out/NAME/plan.json`.
+        graph: a `Graph` or a PyG `Data`, where it is in memory already; else the job's source is loaded.
         on_step: told in words what the planner does.
+
+    Raises:
+        UserError: what is given cannot be read, or the job cannot run there at all.
+        NoPlanFitsError: no plan fits the memory.
     """
-    if job.mini_batch is not None:
-        on_step("measuring the stages of a mini-batch")
-        made, partition = plan_mini_batches(job, cluster)
-    elif cluster is None:
-        raise UserError(f"{job.name}: a plan of full batches needs a cluster file; name one")
-    else:
-        made, partition = make_plan(job, cluster, graph or load_graph(job.graph), on_step)
-    made = named(made, path)
-    save_plan(made, partition, path)
-    return made
+    its_job = job_of(job, graph)
+    path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
+    return write_plan(its_job, _where(its_job, cluster), _graph_of(its_job, graph), path, on_step)
+
+
+def _where(job: Job, cluster: GivenCluster) -> Cluster | None:
+    return None if job.mini_batch is not None and cluster is None else cluster_of(cluster)
+
+
+def _graph_of(job: Job, graph: GivenGraph | None) -> Graph | None:
+    """The graph; None of mini-batches, whose workers load it."""
+    return None if job.mini_batch is not None else graph_of(graph, job)
+
+
+def choices(
+    job: GivenJob,
+    clusters: Sequence[GivenCluster],
+    folder: str | Path | None = None,
+    *,
+    graph: GivenGraph | None = None,
+    on_step: OnStep = lambda _: None,
+) -> list[Choice]:
+    """The job planned on every cluster, side by side; the graph is loaded once.
+
+    Args:
+        job, graph, on_step: as `plan` takes them.
+        clusters: each as `plan` takes it.
+        folder: receives `NAME.json` for every cluster with a plan, by its file's name (None: `out/JOB`).
+    """
+    its_job = job_of(job, graph)
+    folder = Path(folder) if folder else output_folder(its_job, job)
+    named = _distinct_names(clusters)
+    resolved = {name: cluster_of(given) for name, given in named.items()}
+    for name in named:
+        check_writable(folder / f"{name}.json")
+    return compare_clusters(its_job, resolved, graph_of(graph, its_job), folder, on_step)
+
+
+def _distinct_names(clusters: Sequence[GivenCluster]) -> dict[str, GivenCluster]:
+    named: dict[str, GivenCluster] = {}
+    for given in clusters:
+        name = Path(given).stem if isinstance(given, str | Path) else "here" if given is None else given.name
+        if name in named:
+            raise UserError(f"two clusters are called {name!r}, and each plan is a file of its name; rename one")
+        named[name] = given
+    return named
+
+
+def simulate(plan: GivenPlan, num_replicas: int = 0) -> Trace:
+    """Plays a plan's schedule on the virtual clock; needs neither graph nor devices.
+
+    Args:
+        plan: a plan or its file.
+        num_replicas: epochs to be played beside it whose tasks fluctuate as they were measured to.
+    """
+    return simulate_plan(plan_of(plan), num_replicas)
+
+
+def run(
+    plan: GivenPlan,
+    folder: str | Path,
+    *,
+    graph: GivenGraph | None = None,
+    timeout_s: float = 300.0,
+    num_evaluations: int = 0,
+    on_event: Callable[[Event], None] | None = None,
+) -> Trace:
+    """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
+
+    Args:
+        plan: a plan or its file.
+        folder, timeout_s, num_evaluations, on_event: as `gnnplan.planner.run.run_plan` takes them.
+        graph: where it is in memory already; else the job's source is loaded again.
+    """
+    return run_plan(
+        plan_file(plan),
+        Path(folder),
+        graph=_graph_in_memory(plan, graph),
+        timeout_s=timeout_s,
+        num_evaluations=num_evaluations,
+        on_event=on_event,
+    )
+
+
+def prepare_run(plan: GivenPlan, folder: str | Path, *, graph: GivenGraph | None = None) -> dict[str, Path]:
+    """Writes what the plan's hosts need to run it, wherever they are; returns each one's script, by its name."""
+    return prepare_plan(plan_file(plan), Path(folder), graph=_graph_in_memory(plan, graph))
+
+
+def _graph_in_memory(plan: GivenPlan, graph: GivenGraph | None) -> Graph | None:
+    return None if graph is None else graph_of(graph, plan_of(plan).job)
+
+
+def compare(predicted: GivenTrace, measured: GivenTrace) -> Comparison:
+    """Compares the traces of one plan; `UserError` where they are not of the same plan."""
+    return compare_traces(trace_of(predicted), trace_of(measured))
+
+
+def explain(plan: GivenPlan, *, graph: GivenGraph | None = None, on_step: OnStep = lambda _: None) -> Explanation:
+    """Why a plan takes what it takes (`gnnplan.planner.explain.explain.explain_plan`).
+
+    Args:
+        plan: a plan or its file.
+        graph: of the plan; with it the search is run again where memory may have limited a choice.
+    """
+    return explain_plan(plan_of(plan), graph=_graph_in_memory(plan, graph), on_step=on_step)
+
+
+def diff(
+    one: GivenPlan, other: GivenPlan, *, graph: GivenGraph | None = None, on_step: OnStep = lambda _: None
+) -> Difference:
+    """What differs between two plans, in seconds of an epoch (`gnnplan.planner.explain.diff.diff_plans`).
+
+    Args:
+        one, other: plans that know their files, or the files.
+    """
+    return diff_plans(plan_file(one), plan_file(other), graph=_graph_in_memory(one, graph), on_step=on_step)
+
+
+def train(
+    job: GivenJob,
+    cluster: GivenCluster = None,
+    folder: str | Path | None = None,
+    *,
+    graph: GivenGraph | None = None,
+    on_step: OnStep = lambda _: None,
+    on_plan: Callable[[Plan], None] = lambda _: None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Trained:
+    """Plans a job, runs the plan here, and lays what was measured over what was predicted.
+
+    Args:
+        job, cluster, graph, on_step: as `plan` takes them.
+        folder: receives every file (None: `out/NAME`).
+        on_plan: told the plan before it runs.
+        on_event: as `run` takes it.
+
+    Raises as `plan` and `run` do.
+    """
+    its_job = job_of(job, graph)
+    folder = Path(folder) if folder else output_folder(its_job, job)
+    check_writable(folder / PLAN_FILE)
+    return train_job(
+        its_job,
+        _where(its_job, cluster),
+        folder,
+        graph=_graph_of(its_job, graph),
+        on_step=on_step,
+        on_plan=on_plan,
+        on_event=on_event,
+    )

@@ -1,4 +1,4 @@
-"""The `gnnplan` command: measure, plan, simulate, run, compare, calibrate."""
+"""The `gnnplan` command: train, or step by step measure, plan, simulate, run, compare, calibrate."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.limits import MAX_REPLICAS, MAX_SECONDS
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_JOB_HELP = 'job file: graph, model, training; three lines will do: graph = "FILE", model = "gcn", epochs = 100'
+_CLUSTER_HELP = "cluster file (hosts, devices, links, prices), or a profile file (default: this machine)"
 _EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
 
 
@@ -27,11 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, _EXIT_NO_PLAN)
     except RunFailedError as error:
         return _fail(error, _EXIT_FAILED)
+    except MemoryError as error:
+        return _fail(f"this machine has not the memory for it ({error})", _EXIT_FAILED)
     except KeyboardInterrupt:
         return _fail("interrupted", _EXIT_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away, e.g. `gnnplan ... | head`
         return 0
+    except OSError as error:  # a full disk, or a folder that vanished
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", _EXIT_FAILED)
 
 
 def _fail(error: object, code: int) -> int:
@@ -43,19 +51,37 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gnnplan",
         description="Measures machines, predicts how a GNN would train on them, picks the best plan, runs it.",
-        epilog="example: gnnplan demo",
+        epilog="example: gnnplan train examples/short.toml",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for add in (_add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
+    for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
-    for add in (_add_emulate, _add_demo):
+    for add in (_add_explain, _add_diff, _add_emulate, _add_demo):
         add(verbs)
     return parser
 
 
+def _add_train(verbs: _Verbs) -> None:
+    train = _verb(
+        verbs,
+        "train",
+        "plan a job for this machine, run it, and lay what was measured over what was predicted",
+        "gnnplan train examples/short.toml",
+    )
+    train.add_argument("job", type=Path, help=_JOB_HELP)
+    train.add_argument("cluster", type=Path, nargs="?", help=_CLUSTER_HELP)
+    train.add_argument("-o", "--output", type=Path, help="folder for everything it makes (default: out/JOBNAME)")
+    train.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
+    train.add_argument(
+        "--workers", type=_count, default=0, help="workers to profile for (default: devices, or min(2, cores))"
+    )
+
+
 def _add_profile(verbs: _Verbs) -> None:
     profile = _verb(verbs, "profile", "measure this machine", "gnnplan profile --quick -o out/here.json")
-    profile.add_argument("-o", "--output", type=Path, default=Path("profile.json"), help="profile file to write")
+    profile.add_argument(
+        "-o", "--output", type=Path, help="profile file to write (default: out/profile.json; a cluster's: out/CLUSTER)"
+    )
     profile.add_argument(
         "--workers", type=_count, default=0, help="workers side by side (default: devices, or min(2, cores))"
     )
@@ -70,14 +96,18 @@ def _add_plan(verbs: _Verbs) -> None:
     plan = _verb(
         verbs,
         "plan",
-        "choose the best plan that fits",
+        "choose the best plan that fits; of several clusters, show the job on each side by side",
         "gnnplan plan examples/job.toml examples/cluster.toml -o out/plan.json",
     )
-    plan.add_argument("job", type=Path, help="job file: graph, model, training")
+    plan.add_argument("job", type=Path, help=_JOB_HELP)
+    plan.add_argument("clusters", type=Path, nargs="*", metavar="cluster", help=_CLUSTER_HELP)
     plan.add_argument(
-        "cluster", type=Path, nargs="?", help="cluster file: hosts, devices, links (mini-batches: this machine without)"
+        "-o",
+        "--output",
+        type=Path,
+        help="plan file to write (default: out/JOBNAME/plan.json); of several clusters a folder for NAME.json of each",
     )
-    plan.add_argument("-o", "--output", type=Path, default=Path("plan.json"), help="plan file to write")
+    plan.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
 
 
 def _add_show(verbs: _Verbs) -> None:
@@ -88,20 +118,40 @@ def _add_show(verbs: _Verbs) -> None:
     show.add_argument("--dot", type=Path, help="also write the epoch's first program as a graph, for Graphviz's `dot`")
 
 
+def _add_explain(verbs: _Verbs) -> None:
+    explain = _verb(verbs, "explain", "say why a plan takes what it takes", "gnnplan explain out/plan.json")
+    explain.add_argument("plan", type=Path)
+    explain.add_argument(
+        "--search", action="store_true", help="load the graph and search again with more memory where it may matter"
+    )
+
+
+def _add_diff(verbs: _Verbs) -> None:
+    diff = _verb(
+        verbs, "diff", "say how many seconds each difference of two plans moves", "gnnplan diff out/a.json out/b.json"
+    )
+    diff.add_argument("one", type=Path, metavar="A")
+    diff.add_argument("other", type=Path, metavar="B")
+
+
 def _add_simulate(verbs: _Verbs) -> None:
     simulate = _verb(
         verbs, "simulate", "play a plan on the virtual clock", "gnnplan simulate out/plan.json -o out/predicted.json"
     )
     simulate.add_argument("plan", type=Path)
-    simulate.add_argument("-o", "--output", type=Path, default=Path("predicted.json"), help="trace file to write")
+    simulate.add_argument(
+        "-o", "--output", type=Path, help="trace file to write (default: predicted.json beside the plan)"
+    )
     simulate.add_argument("--perfetto", type=Path, help="also write a trace for ui.perfetto.dev")
-    simulate.add_argument("--replicas", type=_count, default=1000, help="epochs played for p50 and p95")
+    simulate.add_argument("--replicas", type=_replicas, default=1000, help="epochs played for p50 and p95")
 
 
 def _add_run(verbs: _Verbs) -> None:
     run = _verb(verbs, "run", "execute a plan on this machine", "gnnplan run out/demo/plan.json -o out/run")
     run.add_argument("plan", type=Path)
-    run.add_argument("-o", "--output", type=Path, default=Path("run"), help="folder for the trace and the model")
+    run.add_argument(
+        "-o", "--output", type=Path, help="folder for the trace and the model (default: run beside the plan)"
+    )
     run.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait in a collective, seconds")
     run.add_argument(
         "--prepare", action="store_true", help="do not run: write a folder with a torchrun script for every host"
@@ -134,8 +184,8 @@ def _add_calibrate(verbs: _Verbs) -> None:
         "-o",
         "--output",
         type=Path,
-        default=Path("calibrated.json"),
-        help="profile file to write; where the runs have several profiles, a folder for NAME.json of each",
+        default=Path("out/calibrated.json"),
+        help="profile file to write (default: out/calibrated.json); where runs have several, a folder for NAME.json",
     )
     calibrate.add_argument(
         "--cluster",
@@ -171,9 +221,15 @@ def _verb(verbs: _Verbs, name: str, summary: str, example: str) -> argparse.Argu
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or len(text) > 18 or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text}")
     return int(text)
+
+
+def _replicas(text: str) -> int:
+    if (count := _count(text)) > MAX_REPLICAS:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_REPLICAS:,}, got {text}")
+    return count
 
 
 def _seconds(text: str) -> float:
@@ -181,7 +237,7 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
+    if not 0 < value <= MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"must be a positive number of seconds, got {text}")
     return value
 

@@ -7,15 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
+from gnnplan.planner.device_link import default_device_link
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_WORKERS, Bytes, HostName, SomeBytes, Workers
 from gnnplan.profiles.machine import Link, MachineProfile
 
 CLUSTER_FILE = "cluster.json"  # in a folder of profiles that it names
-_NETWORK = Link(bytes_per_s=PositiveFloat(1.25e9), latency_s=50e-6)  # 10 Gbit Ethernet
+_NETWORK = Link(bytes_per_s=1.25e9, latency_s=50e-6)  # 10 Gbit Ethernet
 
 
 class DeviceSpec(Contract):
@@ -27,8 +29,8 @@ class DeviceSpec(Contract):
 
     catalog: str | None = None
     profile: Path | None = None
-    count: PositiveInt = 1
-    memory_bytes: PositiveInt | None = None
+    count: Workers = 1
+    memory_bytes: SomeBytes | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -42,19 +44,19 @@ class HostSpec(Contract):
 
     Args:
         link: its network interface; hosts without one use the cluster's `network`.
-        price_per_hour: in any one currency.
+        price_per_hour: dollars.
         cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate`, which can give 0.1 or more,
             and in all what the machine has (None: no limit).
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
     """
 
-    name: str = Field(min_length=1)
+    name: HostName
     devices: Annotated[tuple[DeviceSpec, ...], Field(min_length=1)]
     link: Link | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
     cpu_cores: PositiveFloat | None = None
-    region_bytes: NonNegativeInt = 0
-    count: PositiveInt = 1
+    region_bytes: Bytes = 0
+    count: Workers = 1
 
 
 class Cluster(Document):
@@ -63,7 +65,8 @@ class Cluster(Document):
     Args:
         network: the link of every host that names none of its own (None: 10 Gbit/s Ethernet, and no limit where
             hosts are emulated).
-        device_link: between two devices of one host, where their profiles hold no collective.
+        device_link: between two devices of one host, where their profiles hold no collective (None: PCIe 3.0 x16, or
+            the slowest of the devices' own slots where that is slower).
     """
 
     KIND: ClassVar[str] = "cluster"
@@ -71,10 +74,14 @@ class Cluster(Document):
     name: str = "cluster"
     hosts: Annotated[tuple[HostSpec, ...], Field(min_length=1)]
     network: Link | None = None
-    device_link: Link = Link(bytes_per_s=PositiveFloat(12e9), latency_s=20e-6)  # PCIe 3.0 x16
+    device_link: Link | None = None
 
     @model_validator(mode="after")
     def _hosts_are_distinct(self) -> Self:
+        if (
+            count := sum(host.count * sum(device.count for device in host.devices) for host in self.hosts)
+        ) > MAX_WORKERS:
+            raise ValueError(f"hosts: {count:,} devices in all, {MAX_WORKERS:,} at most")
         for name, times in Counter(name for name, _ in expand_hosts(self)).items():
             if times > 1:
                 raise ValueError(f"two hosts are called {name!r}; give each its own name, or one host a count")
@@ -102,24 +109,32 @@ class WorkerPlace(Contract):
         memory_bytes: of the device.
         region_bytes: of the host's memory, for the halo rows that all its workers keep together.
         cpu_cores: the host's limit (None: the cluster names none).
+        price_per_hour: dollars, of the whole host.
     """
 
-    host: str
-    host_index: int
-    device_index: int
+    host: HostName
+    host_index: int = Field(ge=0, lt=MAX_WORKERS)
+    device_index: int = Field(ge=0, lt=MAX_WORKERS)
     profile: str
     link: Link
-    memory_bytes: PositiveInt
-    region_bytes: NonNegativeInt = 0
+    memory_bytes: SomeBytes
+    region_bytes: Bytes = 0
     cpu_cores: PositiveFloat | None = None
+    price_per_hour: Annotated[float, Field(ge=0)] = 0.0
 
 
 class Placement(Contract):
-    """A cluster resolved into workers and the distinct profiles they use, by name."""
+    """A cluster resolved into workers and the distinct profiles they use, by name.
 
-    workers: tuple[WorkerPlace, ...]
+    Args:
+        device_link: between two devices of one host.
+        is_default_link: whether no cluster file named that link.
+    """
+
+    workers: Annotated[tuple[WorkerPlace, ...], Field(min_length=1, max_length=MAX_WORKERS)]
     profiles: dict[str, MachineProfile]
     device_link: Link
+    is_default_link: bool = False
 
     @property
     def host_of(self) -> tuple[int, ...]:
@@ -136,6 +151,11 @@ class Placement(Contract):
         """Hosts, by their index, that give memory to rows that several workers of theirs hold together."""
         giving, count = {worker.host_index for worker in self.workers if worker.region_bytes}, Counter(self.host_of)
         return tuple(host for host in sorted(giving) if count[host] > 1)
+
+    @property
+    def price_per_hour(self) -> float:
+        """Dollars an hour of all hosts that have a worker."""
+        return sum({worker.host_index: worker.price_per_hour for worker in self.workers}.values())
 
     @property
     def workers_by_host(self) -> dict[str, int]:
@@ -209,10 +229,13 @@ def resolve(cluster: Cluster) -> Placement:
                         memory_bytes=device.memory_bytes or profile.memory_bytes,
                         region_bytes=host.region_bytes,
                         cpu_cores=host.cpu_cores,
+                        price_per_hour=host.price_per_hour,
                     )
                 )
                 device_index += 1
-    return Placement(workers=tuple(workers), profiles=profiles, device_link=cluster.device_link)
+    link = cluster.device_link or default_device_link(profiles.values())
+    is_default = cluster.device_link is None
+    return Placement(workers=tuple(workers), profiles=profiles, device_link=link, is_default_link=is_default)
 
 
 def _anchor(device: DeviceSpec, base: Path) -> DeviceSpec:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from gnnplan.planner import api
@@ -20,23 +20,31 @@ from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, profile_file
 from gnnplan.planner.demo import run_demo
 from gnnplan.planner.emulation import emulate as emulation
 from gnnplan.planner.emulation.weather import Weather
+from gnnplan.planner.explain_commands import diff as diff
+from gnnplan.planner.explain_commands import explain as explain
+from gnnplan.planner.given import output_folder
+from gnnplan.planner.here import read_cluster, this_machine
 from gnnplan.planner.job import Job
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.report.choices import choice_facts, choices_table
 from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.report.program import program_graph, program_tables
+from gnnplan.planner.report.progress import bar, epochs_bar, steps
 from gnnplan.planner.report.tables import (
     calibration_table,
     comparison_table,
+    fluctuation_note,
     plan_table,
     profile_table,
     trace_table,
 )
-from gnnplan.planner.report.units import seconds
+from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.train import PLAN_FILE
 from gnnplan.profiles.catalog import catalog_names, catalog_profile
 from gnnplan.profiles.contract import Document, check_writable, replacing
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.launch import Event
 from gnnplan.profiles.steal import TOLERATED_SHARE
 
@@ -53,56 +61,107 @@ def profile(arguments: argparse.Namespace) -> None:
     if arguments.cluster:
         _profile_cluster(arguments)
         return
-    check_writable(arguments.output)
-    with bar("measuring", "points") as on_progress:
+    output = arguments.output or Path("out/profile.json")
+    check_writable(output)
+    with bar(_notes, "measuring", "points") as on_progress:
         measured = api.profile_machine(num_workers=arguments.workers, quick=arguments.quick, on_progress=on_progress)
-    measured.save(arguments.output)
-    _show(arguments, {"profile": str(arguments.output), **_facts(measured)}, profile_table(measured))
-    _wrote(arguments, arguments.output)
+    measured.save(output)
+    _show(arguments, {"profile": str(output), **_facts(measured)}, profile_table(measured))
+    _wrote(arguments, output)
 
 
 def _profile_cluster(arguments: argparse.Namespace) -> None:
-    cluster = Cluster.load(arguments.cluster)
-    with bar("measuring every host", "points") as on_progress:
-        measured = api.profile_cluster(cluster, arguments.output, quick=arguments.quick, on_progress=on_progress)
-    files = [*(arguments.output / profile_file(name) for name in measured), arguments.output / CLUSTER_FILE]
+    cluster, folder = Cluster.load(arguments.cluster), arguments.output or Path("out") / arguments.cluster.stem
+    with bar(_notes, "measuring every host", "points") as on_progress:
+        measured = api.profile_cluster(cluster, folder, quick=arguments.quick, on_progress=on_progress)
+    files = [*(folder / profile_file(name) for name in measured), folder / CLUSTER_FILE]
     _show(arguments, {"files": [str(path) for path in files]}, Group(*map(profile_table, measured.values())))
     _wrote(arguments, *files)
 
 
+def train(arguments: argparse.Namespace) -> None:
+    """`gnnplan train`."""
+    job = Job.load(arguments.job)
+    folder = arguments.output or output_folder(job, arguments.job)
+    check_writable(folder / PLAN_FILE)
+    cluster = _where(job, arguments.cluster, arguments)
+    with ExitStack() as planning, ExitStack() as training:
+        on_step = planning.enter_context(steps(_notes, "loading the graph"))
+        handlers: list[Callable[[Event], None]] = []
+
+        def on_plan(made: Plan) -> None:
+            planning.close()
+            _say(arguments)(plan_table(made))
+            bar_of_epochs = epochs_bar(_notes, made.prediction.expected_epoch_s)
+            handlers.append(training.enter_context(bar_of_epochs))
+
+        trained = api.train(
+            job, cluster, folder, on_step=on_step, on_plan=on_plan, on_event=lambda event: handlers[0](event)
+        )
+    files = {name: str(path) for name, path in trained.files.items()}
+    _show(arguments, {"files": files, **_facts(trained.comparison)}, comparison_table(trained.comparison))
+    _wrote(arguments, *trained.files.values())
+
+
+def _this_machine(arguments: argparse.Namespace) -> Cluster:
+    with bar(_notes, "measuring this machine, once", "points") as on_progress:
+        workers = getattr(arguments, "workers", 0)
+        return this_machine(num_workers=workers, fresh=arguments.fresh, on_progress=on_progress)
+
+
 def plan(arguments: argparse.Namespace) -> None:
     """`gnnplan plan`."""
-    check_writable(arguments.output)
+    if len(arguments.clusters) > 1:
+        _plan_several(arguments)
+        return
     job = Job.load(arguments.job)
-    cluster = Cluster.load(arguments.cluster) if arguments.cluster else None
-    with _notes.status("loading the graph") as status:
-        made = api.plan(job, cluster, arguments.output, on_step=status.update)
-    _show(arguments, {"plan": str(arguments.output), **made.prediction.model_dump(mode="json")}, plan_table(made))
-    _wrote(arguments, arguments.output)
+    output = arguments.output or output_folder(job, arguments.job) / PLAN_FILE
+    check_writable(output)
+    cluster = _where(job, arguments.clusters[0] if arguments.clusters else None, arguments)
+    with steps(_notes, "loading the graph") as on_step:
+        made = api.plan(job, cluster, output, on_step=on_step)
+    _show(arguments, {"plan": str(output), **made.prediction.model_dump(mode="json")}, plan_table(made))
+    _wrote(arguments, output)
+
+
+def _where(job: Job, path: Path | None, arguments: argparse.Namespace) -> Cluster | None:
+    """The cluster that was named, else this machine; of mini-batches nothing else, for planning measures them there."""
+    if path:
+        return read_cluster(path)
+    return None if job.mini_batch is not None else _this_machine(arguments)
+
+
+def _plan_several(arguments: argparse.Namespace) -> None:
+    with steps(_notes, "loading the graph") as on_step:
+        found = api.choices(arguments.job, arguments.clusters, arguments.output, on_step=on_step)
+    _show(arguments, {"choices": [choice_facts(each) for each in found]}, choices_table(found))
+    _wrote(arguments, *(each.plan.file for each in found if each.plan))
+    if not any(each.plan for each in found):
+        raise NoPlanFitsError(f"no plan fits any of the {len(found)} clusters: {found[0].reason}")
 
 
 def simulate(arguments: argparse.Namespace) -> None:
     """`gnnplan simulate`."""
-    _check_writable(arguments.output, arguments.perfetto)
-    plan = Plan.load(arguments.plan)
+    output = arguments.output or arguments.plan.parent / "predicted.json"
+    _check_writable(output, arguments.perfetto)
+    plan = load_plan(arguments.plan)
     trace = api.simulate(plan, arguments.replicas)
     assert trace.fluctuating is not None
     p50_s, p95_s = trace.fluctuating.p50_s, trace.fluctuating.p95_s
-    trace.save(arguments.output)
+    trace.save(output)
     if arguments.perfetto:
         write_perfetto(arguments.perfetto, [trace], ["predicted"])
-    facts = {"trace": str(arguments.output), "epoch_s": trace.median_epoch_s}
+    facts = {"trace": str(output), "epoch_s": trace.median_epoch_s}
     facts |= {"epoch_p50_s": p50_s, "epoch_p95_s": p95_s}
-    note = f"of {arguments.replicas} epochs whose tasks fluctuate as measured, half are within "
-    note += f"{seconds(p50_s)} and 95% within {seconds(p95_s)}"
-    _show(arguments, facts, Group(trace_table(trace), Text(note, style="dim")))
-    _wrote(arguments, arguments.output, arguments.perfetto)
+    note = Text(fluctuation_note(plan, trace, arguments.replicas), style="dim")
+    _show(arguments, facts, Group(trace_table(trace), note))
+    _wrote(arguments, output, arguments.perfetto)
 
 
 def show(arguments: argparse.Namespace) -> None:
     """`gnnplan show`."""
     _check_writable(arguments.dot)
-    shown = Plan.load(arguments.plan)
+    shown = load_plan(arguments.plan)
     cycle = shown.cycle.cycle()
     if arguments.dot:
         with replacing(arguments.dot) as temporary:
@@ -114,20 +173,23 @@ def show(arguments: argparse.Namespace) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """`gnnplan run`."""
-    check_writable(arguments.output / "measured.json")
+    folder = arguments.output or arguments.plan.parent / "run"
+    check_writable(folder / "measured.json")
     if arguments.prepare:
-        scripts = api.prepare_run(arguments.plan, arguments.output)
-        written = {"folder": str(arguments.output), "scripts": {host: str(path) for host, path in scripts.items()}}
-        _show(arguments, written, f"copy {arguments.output} to every host, and there run its script:")
+        scripts = api.prepare_run(arguments.plan, folder)
+        written = {"folder": str(folder), "scripts": {host: str(path) for host, path in scripts.items()}}
+        _show(arguments, written, f"copy {folder} to every host, and there run its script:")
         _wrote(arguments, *scripts.values())
         return
-    with epochs_bar() as on_event:
-        trace = api.run(arguments.plan, arguments.output, timeout_s=arguments.timeout, on_event=on_event)
+    predicted_s = Plan.load(arguments.plan).prediction.expected_epoch_s
+    with epochs_bar(_notes, predicted_s) as on_event:
+        trace = api.run(arguments.plan, folder, timeout_s=arguments.timeout, on_event=on_event)
     facts = {
-        "folder": str(arguments.output),
+        "folder": str(folder),
         "epoch_s": trace.median_epoch_s,
         "epoch_spread_s": trace.epoch_spread_s,
         "stolen_share": trace.stolen_share,
+        "others_share": trace.others_share,
         "epoch_mean_s": trace.mean_epoch_s,
         "epoch_p95_s": trace.p95_epoch_s,
         "peak_bytes": trace.peak_bytes,
@@ -135,7 +197,7 @@ def run(arguments: argparse.Namespace) -> None:
         "final_loss": trace.losses[-1],
     }
     _show(arguments, facts, trace_table(trace))
-    _wrote(arguments, arguments.output / "measured.json", arguments.output / "model.pt")
+    _wrote(arguments, folder / "measured.json", folder / "model.pt")
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -193,41 +255,15 @@ def emulate(arguments: argparse.Namespace) -> int:
 def demo(arguments: argparse.Namespace) -> None:
     """`gnnplan demo`."""
     check_writable(arguments.output / "plan.json")
-    comparison, files = run_demo(arguments.output, arguments.workers, bar, epochs_bar, _say(arguments))
+    comparison, files = run_demo(
+        arguments.output, arguments.workers, partial(bar, _notes), partial(epochs_bar, _notes), _say(arguments)
+    )
     _show(
         arguments,
         {"files": {name: str(path) for name, path in files.items()}, **_facts(comparison)},
         comparison_table(comparison),
     )
     _wrote(arguments, *files.values())
-
-
-@contextmanager
-def bar(title: str, unit: str) -> Iterator[Any]:
-    """A progress bar on stderr where that is a terminal; yields `update(done, total)`."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeElapsedColumn(),
-    )
-    # Where it is none, rich would end with an empty line, in front of an error's one line.
-    with Progress(*columns, console=_notes, transient=True, disable=not _notes.is_terminal) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
-def epochs_bar() -> Iterator[Any]:
-    """A bar over a run's epochs that shows the loss; yields the event handler."""
-    with bar("training", "epochs") as update:
-
-        def on_event(event: Event) -> None:
-            if event["event"] == "epoch":
-                update(event["epoch"] + 1, event["epochs"])
-
-        yield on_event
 
 
 def _say(arguments: argparse.Namespace):

@@ -12,6 +12,8 @@ from gnnplan.planner.trace import Trace
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
 
+_NO_FLUCTUATION = "the prediction is of tasks at their median: `simulate` without replicas does not let them vary"
+
 
 class Figure(Contract):
     """One quantity on both sides; `error` is predicted / measured - 1 (None where nothing was measured)."""
@@ -55,6 +57,9 @@ class Comparison(Document):
         epoch_spread: interquartile range of the measured epochs over their median: errors below
             it are noise.
         stolen_share: of the processor time during the run, given to other machines by the hypervisor.
+        others_share: used by other programs.
+        epoch_range_s: nine in ten of the measured epochs are within.
+        notes: what else to know of the two sides, in sentences.
         went_on_share: of the measured steps, those that went on without some worker; the prediction is of one of all.
         tasks: largest miss first.
         only_predicted, only_measured: task keys that one side lacks (empty for a faithful run).
@@ -66,6 +71,9 @@ class Comparison(Document):
     figures: tuple[Figure, ...]
     epoch_spread: float
     stolen_share: float = 0.0
+    others_share: float = 0.0
+    epoch_range_s: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
     went_on_share: float = 0.0
     tasks: tuple[TaskFigure, ...]
     only_predicted: tuple[str, ...]
@@ -109,6 +117,9 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         figures=_figures(predicted, measured),
         epoch_spread=measured.epoch_spread_s / measured.median_epoch_s,
         stolen_share=measured.stolen_share,
+        others_share=measured.others_share,
+        epoch_range_s=measured.epoch_range_s,
+        notes=() if predicted.fluctuating else (_NO_FLUCTUATION,),
         went_on_share=_went_on_share(measured),
         tasks=tuple(sorted(tasks, key=lambda task: (-abs(task.miss_s), task.task))),
         only_predicted=tuple(sorted(ours.keys() - theirs.keys())),

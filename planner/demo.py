@@ -9,11 +9,9 @@ from typing import Any
 from rich.console import RenderableType
 
 from gnnplan.planner import api
-from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.compare import Comparison
+from gnnplan.planner.here import cluster_of_profile
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.perfetto import write_perfetto
-from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.report.tables import plan_table, profile_table
 
 EPOCHS = 60
@@ -38,38 +36,17 @@ def run_demo(
     say: Callable[[RenderableType], None],
 ) -> tuple[Comparison, dict[str, Path]]:
     """Runs all six steps into `folder`; returns the comparison and the files by what they are."""
-    names = {
-        "job": "job.json",
-        "cluster": "cluster.json",
-        "profile": "profile.json",
-        "plan": "plan.json",
-        "predicted trace": "predicted.json",
-        "measured trace": "measured.json",
-        "model": "model.pt",
-        "comparison": "comparison.json",
-        "Perfetto trace": "perfetto.json",
-        "picture": "epoch.png",
-    }
-    files = {what: folder / name for what, name in names.items()}
+    files = {"job": folder / "job.json", "cluster": folder / "cluster.json", "profile": folder / "profile.json"}
     with bar("measuring this machine", "points") as on_progress:
         profile = api.profile_machine(num_workers=num_workers, quick=True, on_progress=on_progress)
     profile.save(files["profile"])
     say(profile_table(profile))
 
-    device = DeviceSpec(profile=Path(names["profile"]), count=num_workers)
-    cluster_file = Cluster(schema_version=1, name="this machine", hosts=(HostSpec(name="here", devices=(device,)),))
-    cluster_file.save(files["cluster"])
+    cluster_of_profile(profile, Path(files["profile"].name)).save(files["cluster"])
     job = demo_job().model_copy(update={"pin": PinnedDecisions(num_workers=num_workers)})
     job.save(files["job"])
-    plan = api.plan(job, Cluster.load(files["cluster"]), files["plan"])
-    say(plan_table(plan))
-
-    predicted = api.simulate(plan, num_replicas=1000)
-    predicted.save(files["predicted trace"])
     with epochs_bar() as on_event:
-        measured = api.run(files["plan"], folder, on_event=on_event)
-    comparison = api.compare(predicted, measured)
-    comparison.save(files["comparison"])
-    write_perfetto(files["Perfetto trace"], [predicted, measured], ["predicted", "measured"])
-    write_picture(files["picture"], predicted, measured)
-    return comparison, files
+        trained = api.train(
+            job, files["cluster"], folder, on_plan=lambda plan: say(plan_table(plan)), on_event=on_event
+        )
+    return trained.comparison, files | trained.files

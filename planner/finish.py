@@ -12,9 +12,10 @@ from gnnplan.planner.edges import edges_from_keys, symmetric_keys
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphOptions
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_VERTICES, MAX_WIDTH
+from gnnplan.profiles.memory import check_fits
 
 MASK_KEYS = ("train_mask", "val_mask", "test_mask")
-_MAX_NODES = 2**31 - 1
 _FEATURE_STREAM, _LABEL_STREAM, _SPLIT_STREAM = range(3)
 
 
@@ -51,8 +52,9 @@ def finish(parts: Parts, options: GraphOptions) -> Graph:
         UserError: wrong shapes or types, ids out of range, NaN or infinity, no features or
             labels where none may be drawn, a split that the source does not hold.
     """
-    if not 0 < parts.num_nodes <= _MAX_NODES:
-        raise UserError(f"{parts.where}: num_nodes is {parts.num_nodes}; it must be in 1..{_MAX_NODES}")
+    if not 0 < parts.num_nodes <= MAX_VERTICES:
+        raise UserError(f"{parts.where}: num_nodes is {parts.num_nodes}; it must be in 1..{MAX_VERTICES}")
+    check_fits(_least_bytes(parts, options), parts.where, f"a graph of {parts.num_nodes:,} vertices")
     edge_index = _edges(parts, options)
     y, num_classes = _labels(parts, options)
     masks = _masks(parts, options, y)
@@ -60,6 +62,12 @@ def finish(parts: Parts, options: GraphOptions) -> Graph:
     graph = Graph(parts.num_nodes, edge_index, x, y, *masks, num_classes=num_classes, name=parts.where)
     # Validated under the name of the file, so that every error starts with it.
     return replace(graph.validate(), name=parts.name)
+
+
+def _least_bytes(parts: Parts, options: GraphOptions) -> int:
+    """Of what is drawn or filled in for a source that lacks it: features, labels, masks."""
+    width = options.synthetic_feature_width if parts.x is None else 0
+    return parts.num_nodes * (4 * width + (8 if parts.y is None else 0) + len(MASK_KEYS))
 
 
 def random_split(is_labelled: np.ndarray, options: GraphOptions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -104,16 +112,17 @@ def _features(parts: Parts, options: GraphOptions) -> np.ndarray | sp.csr_matrix
         x = _rng(options, _FEATURE_STREAM).standard_normal(shape, dtype=np.float32)
     if x.dtype.kind not in "biuf":
         raise UserError(f"{where}: features must be numbers, found {x.dtype}")
-    if x.ndim != 2 or x.shape[0] != n or x.shape[1] == 0:
-        raise UserError(f"{where}: features must have shape [{n}, F > 0], found {list(x.shape)}")
+    if x.ndim != 2 or x.shape[0] != n or not 0 < x.shape[1] <= MAX_WIDTH:
+        wanted = f"[{n}, F > 0], F at most {MAX_WIDTH:,}"
+        raise UserError(f"{where}: features must have shape {wanted}, found {list(x.shape)}")
     with np.errstate(over="ignore"):  # what overflows float32 becomes infinity, which validate refuses
         x = x.astype(np.float32, copy=False)
-    x = _held_as_its_density_asks(x, options.sparse_feature_density)
+    x = _held_as_its_density_asks(x, options.sparse_feature_density, where)
     return _normalized(x) if options.normalize_features else x
 
 
 def _held_as_its_density_asks(
-    x: np.ndarray | sp.csr_matrix, sparse_feature_density: float
+    x: np.ndarray | sp.csr_matrix, sparse_feature_density: float, where: str
 ) -> np.ndarray | sp.csr_matrix:
     """CSR with sorted columns where at most this share of the entries is non-zero, else dense."""
     max_nonzero = sparse_feature_density * (x.shape[0] * x.shape[1])
@@ -121,7 +130,10 @@ def _held_as_its_density_asks(
         return sp.csr_matrix(x) if np.count_nonzero(x) <= max_nonzero else np.ascontiguousarray(x)
     x.sum_duplicates()
     x.eliminate_zeros()
-    return x if x.nnz <= max_nonzero else x.toarray()
+    if x.nnz <= max_nonzero:
+        return x
+    check_fits(4 * x.shape[0] * x.shape[1], where, "features that are not sparse enough")
+    return x.toarray()
 
 
 def _normalized(x: np.ndarray | sp.csr_matrix) -> np.ndarray | sp.csr_matrix:
@@ -160,7 +172,7 @@ def _class_ids(y: np.ndarray, where: str) -> np.ndarray:
         if not (np.isfinite(y).all() and (y == np.floor(y)).all()):
             raise UserError(f"{where}: y holds labels that are no whole numbers; number the classes from 0")
     low, high = float(y.min()), float(y.max())
-    if low < -1 or high > _MAX_NODES:
+    if low < -1 or high >= MAX_WIDTH:
         bad = low if low < -1 else high
         raise UserError(f"{where}: y holds label {bad:.0f}; number the classes from 0, -1 is unlabelled")
     return y.astype(np.int64)

@@ -11,6 +11,7 @@ from gnnplan.planner.finish import Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import RmatGraph, SbmGraph
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.memory import check_fits
 
 _RMAT_CHUNK = 1 << 19
 _SBM_CHUNK = 1 << 22
@@ -33,6 +34,7 @@ def generate_sbm(spec: SbmGraph) -> Graph:
         [N, num_features], y int64 [N], masks as the spec's split asks.
     """
     n = spec.num_nodes
+    _check_fits(spec, min(round(n * spec.average_degree), n * (n - 1)))
     rng = np.random.default_rng(spec.seed)
     y = rng.permutation(np.arange(n, dtype=np.int64) % spec.num_classes)
     num_pairs = min(round(n * spec.average_degree / 2), n * (n - 1) // 2)
@@ -61,11 +63,19 @@ def generate_rmat(spec: RmatGraph) -> Graph:
     if spec.a + spec.b + spec.c > 1 + 1e-9:
         raise UserError(f"rmat: a + b + c is {spec.a + spec.b + spec.c:g}; make it at most 1")
     n = spec.num_nodes
+    _check_fits(spec, spec.num_edges)
     rng = np.random.Generator(np.random.SFC64(spec.seed))
     edge_index = edges_from_keys(n, _draw_distinct(_rmat_sampler(spec, rng), spec.num_edges))
     x = rng.standard_normal((n, spec.num_features), dtype=np.float32)
     y = rng.integers(0, spec.num_classes, n)
     return finish(Parts("rmat", "rmat", n, edge_index, x, y, num_classes=spec.num_classes), spec)
+
+
+def _check_fits(spec: SbmGraph | RmatGraph, num_edges: int) -> None:
+    """Keys of all edges, a few times over, class means, and a row of features and a label a vertex."""
+    rows = spec.num_nodes * (4 * spec.num_features + 16)
+    means = 12 * spec.num_classes * spec.num_features if isinstance(spec, SbmGraph) else 0
+    check_fits(rows + means + 24 * num_edges, spec.source, f"{spec.num_nodes:,} vertices and {num_edges:,} edges")
 
 
 def _draw_distinct(draw: Callable[[int], np.ndarray], count: int) -> np.ndarray:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, model_validator
 
 from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
+from gnnplan.planner.job_in_short import in_full
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.limits import (
+    MAX_EPOCHS,
+    MAX_LEVELS,
+    MAX_VERTICES,
+    MAX_WIDTH,
+    Edges,
+    Epochs,
+    Levels,
+    SomeBytes,
+    Vertices,
+    Width,
+    Workers,
+)
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch of each kind in turn
-_MAX_VERTICES = 2**31 - 1  # of a graph, so also of a batch and of a vertex's neighbours
 ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
 Partitioner = Literal["kaminpar", "metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
@@ -45,8 +58,8 @@ class GraphOptions(Contract):
     split_seed: NonNegativeInt = 0
     make_undirected: bool = False
     normalize_features: bool = False
-    synthetic_feature_width: NonNegativeInt = 0
-    synthetic_num_classes: NonNegativeInt = 0
+    synthetic_feature_width: Annotated[int, Field(ge=0, le=MAX_WIDTH)] = 0
+    synthetic_num_classes: Annotated[int, Field(ge=0, le=MAX_WIDTH)] = 0
     sparse_feature_density: Fraction = 0.1
 
     @model_validator(mode="after")
@@ -66,13 +79,13 @@ class SbmGraph(GraphOptions):
     """
 
     source: Literal["sbm"]
-    num_nodes: PositiveInt = 20_000
-    average_degree: PositiveFloat = 20.0
-    num_classes: PositiveInt = 8
-    num_features: PositiveInt = 128
+    num_nodes: Vertices = 20_000
+    average_degree: Annotated[float, Field(gt=0, le=MAX_VERTICES)] = 20.0
+    num_classes: Width = 8
+    num_features: Width = 128
     homophily: Fraction = 0.7
-    degree_exponent: Annotated[float, Field(gt=1)] = 2.5
-    feature_signal: Annotated[float, Field(ge=0)] = 0.5
+    degree_exponent: Annotated[float, Field(ge=1.1, le=100)] = 2.5
+    feature_signal: Annotated[float, Field(ge=0, le=1e6)] = 0.5
     seed: NonNegativeInt = 0
 
 
@@ -80,10 +93,10 @@ class RmatGraph(GraphOptions):
     """R-MAT (Chakrabarti et al. 2004): skewed degrees at scale, random features and labels."""
 
     source: Literal["rmat"]
-    num_nodes: PositiveInt = 100_000
-    num_edges: PositiveInt = 2_000_000
-    num_classes: PositiveInt = 16
-    num_features: PositiveInt = 128
+    num_nodes: Vertices = 100_000
+    num_edges: Edges = 2_000_000
+    num_classes: Width = 16
+    num_features: Width = 128
     a: Fraction = 0.57
     b: Fraction = 0.19
     c: Fraction = 0.19
@@ -132,11 +145,17 @@ class EdgeListGraph(GraphOptions):
     path: Path
     features: Path | None = None
     labels: Path | None = None
-    num_nodes: NonNegativeInt = 0
+    num_nodes: Annotated[int, Field(ge=0, le=MAX_VERTICES)] = 0
+
+
+class MemoryGraph(GraphOptions):
+    """A graph that a Python program has in memory and passes beside the job; nothing can load it again."""
+
+    source: Literal["memory"] = "memory"
 
 
 GraphSpec = Annotated[
-    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph, Field(discriminator="source")
+    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph, Field(discriminator="source")
 ]
 
 
@@ -152,17 +171,19 @@ class ModelSpec(Contract):
     """
 
     kind: ModelKind = "gcn"
-    num_layers: PositiveInt = 2
-    hidden_channels: PositiveInt = 128
+    num_layers: Levels = 2
+    hidden_channels: Width = 128
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    heads: PositiveInt = 4
-    num_hops: PositiveInt = 3
+    heads: Width = 4
+    num_hops: Levels = 3
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
+    def _is_built(self) -> Self:
         if self.kind == "gat" and self.hidden_channels % self.heads:
             raise ValueError(f"hidden_channels {self.hidden_channels} must be a multiple of heads {self.heads}")
+        if self.kind == "tagcn" and self.num_layers * self.num_hops > MAX_LEVELS:
+            raise ValueError(f"{self.num_layers} layers of {self.num_hops} hops aggregate more than {MAX_LEVELS} times")
         return self
 
 
@@ -174,13 +195,13 @@ class TrainingSpec(Contract):
         traced_epochs: epochs whose tasks are measured one by one, spread over the run.
     """
 
-    epochs: PositiveInt = 100
-    learning_rate: PositiveFloat = 0.01
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    epochs: Epochs = 100
+    learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.01
+    weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     optimizer: Literal["adam", "sgd"] = "adam"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     weather: ModelledWeather | None = None
-    traced_epochs: PositiveInt = 10
+    traced_epochs: Epochs = 10
 
 
 class MiniBatchSpec(Contract):
@@ -194,14 +215,14 @@ class MiniBatchSpec(Contract):
     """
 
     fan_outs: tuple[int, ...] = Field(min_length=1)
-    batch_size: Annotated[int, Field(ge=1, le=_MAX_VERTICES)] = 1024
-    device_bytes: PositiveInt | None = None
+    batch_size: Annotated[int, Field(ge=1, le=MAX_VERTICES)] = 1024
+    device_bytes: SomeBytes | None = None
 
     @model_validator(mode="after")
     def _draws_neighbours(self) -> Self:
-        if any(fan_out == 0 or not -1 <= fan_out <= _MAX_VERTICES for fan_out in self.fan_outs):
+        if any(fan_out == 0 or not -1 <= fan_out <= MAX_VERTICES for fan_out in self.fan_outs):
             shown = ", ".join(str(fan_out) for fan_out in self.fan_outs)
-            raise ValueError(f"fan_outs {shown}: give 1 to {_MAX_VERTICES} neighbours a hop, or -1 for all of them")
+            raise ValueError(f"fan_outs {shown}: give 1 to {MAX_VERTICES} neighbours a hop, or -1 for all of them")
         return self
 
 
@@ -220,12 +241,12 @@ class PartialReducePin(Contract):
             their mean costs no waiting (0: the last weights).
     """
 
-    alpha: Annotated[float, Field(ge=0)] | None = None
-    max_staleness: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    min_group: PositiveInt | None = None
+    alpha: Annotated[float, Field(ge=0, le=1e12)] | None = None
+    max_staleness: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] | None = None
+    min_group: Workers | None = None
     absent: Absent = "scale"
-    closing_epochs: PositiveInt | None = None
-    average_epochs: NonNegativeInt = 0
+    closing_epochs: Epochs | None = None
+    average_epochs: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] = 0
 
     @model_validator(mode="after")
     def _averages_what_is_stale(self) -> Self:
@@ -252,11 +273,13 @@ class PinnedDecisions(Contract):
         dependencies: how workers come by the rows of their halos: they `communicate` them, or `cache` what the rows
             are made of and make all of them, or `hybrid`: every row as it is faster. None of that changes any number.
         overlap: whether local rows are aggregated while halo rows travel.
+        techniques: by name, whether a technique takes part (docs/techniques.md lists them). Who claims the same as one
+            that does is left out. What is not named is the planner's to choose.
         partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
             with it the plan is `stale`, unless max_staleness is 0).
     """
 
-    num_workers: PositiveInt | None = None
+    num_workers: Workers | None = None
     partitioner: Partitioner | None = None
     balance: Balance | None = None
     prune: Prune | None = None
@@ -267,6 +290,7 @@ class PinnedDecisions(Contract):
     feature_cache: bool = True
     dependencies: DependencyMode = "hybrid"
     overlap: bool | None = None
+    techniques: dict[str, bool] = Field(default_factory=dict)
     partial_reduce: PartialReducePin | None = None
 
     @property
@@ -329,6 +353,11 @@ class Job(Document):
     def most(self) -> Fidelity:
         """The most that a plan may do."""
         return up_to(self.fidelity)
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any], *, where: str) -> Self:
+        """Validates a decoded job, also one in short form (`gnnplan.planner.job_in_short`)."""
+        return super().parse(in_full(raw, where), where=where)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -1,9 +1,9 @@
 """Seconds of collectives among workers that were profiled side by side, from the tables measured there.
 
-Rows of an all-to-all pass lanes, which are profiled one at a time: between two hosts, a host's port (all that it sends
-to others, or receives), and within a host. An exchange takes what its slowest lane takes, and more where other lanes
-that are busy meanwhile share something with it: a core, a switch. How much more is what an even exchange among all
-was measured to take beyond its own slowest lane.
+Rows of an all-to-all pass *lanes*: between two hosts, through a host's port (all that it sends to others, or receives),
+and within a host. Lanes are profiled one at a time. An exchange takes at least as long as its slowest lane. It takes
+longer where other lanes are busy meanwhile and share something with it, such as a core or a switch. How much longer was
+measured once: by an exchange in which all workers send equally much.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def write_perfetto(path: str | Path, traces: Sequence[Trace], names: Sequence[st
     Every worker of every trace is a process named `<name> w<rank>`; the same worker of different
     traces are neighbours. A process has one row per category, `host` only where there is such
     work, and further rows (`compute 2`) where spans of one category overlap. Epochs follow one
-    another. Times are microseconds; `args` hold the task key, the epoch and `unprofiled`.
+    another. Times are microseconds; `args` hold the task key, the epoch and `unprofiled`. In every exchange an arrow
+    goes from the worker that came last, whose rows the others waited for, to each of them.
 
     Args:
         path: the `.json` file, replaced if it exists.
@@ -37,9 +39,11 @@ def write_perfetto(path: str | Path, traces: Sequence[Trace], names: Sequence[st
     events: list[Event] = []
     for position, (trace, name) in enumerate(zip(traces, names)):
         placed = _placed_by_worker(trace)
+        first = len(events)
         for worker in range(max([trace.num_workers, *(rank + 1 for rank in placed)])):
             sort_index = worker * len(traces) + position
             events.extend(_process_events(f"{name} w{worker}", sort_index, placed.get(worker, [])))
+        events.extend(_arrows(events[first:], f"{name} "))
     document = {"displayTimeUnit": "ms", "traceEvents": events}
     with replacing(Path(path)) as temporary:
         temporary.write_text(json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n")
@@ -108,6 +112,22 @@ def _complete_event(pid: int, tid: int, entry: Placed) -> Event:
         "dur": (end_ns - start_ns) / 1000,
         "args": {"task": span.task, "epoch": span.epoch, "unprofiled": span.unprofiled},
     }
+
+
+def _arrows(events: Iterable[Event], prefix: str) -> Iterator[Event]:
+    """From the last to come of every exchange to the others; arrows bind to the slices around their two ends."""
+    met: dict[tuple[str, int], list[Event]] = defaultdict(list)
+    for event in events:
+        if event["ph"] == "X" and event["cat"] == "communicate":
+            met[event["args"]["task"], event["args"]["epoch"]].append(event)
+    for (task, epoch), members in met.items():
+        last = max(members, key=lambda event: (event["ts"], event["pid"]))
+        for other in members:
+            if other["pid"] == last["pid"] or other["ts"] + other["dur"] < last["ts"]:
+                continue
+            arrow = {"name": task, "cat": "rows", "id": f"{prefix}{task} {epoch} {other['pid']}"}
+            yield arrow | {"ph": "s", "pid": last["pid"], "tid": last["tid"], "ts": last["ts"]}
+            yield arrow | {"ph": "f", "bp": "e", "pid": other["pid"], "tid": other["tid"], "ts": last["ts"]}
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, PositiveInt, ValidationError, model_validator
+from pydantic import Field, JsonValue, PrivateAttr, ValidationError, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
@@ -20,13 +21,16 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.minibatch.decision import MiniBatchDecision, batches_among
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
+from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout, region_layout
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.trace import Percentiles
 from gnnplan.planner.weather.model import WeatherFigures
 from gnnplan.profiles.contract import Contract, Document, replacing
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_EDGES, BareName, Bytes, Seconds, SomeSeconds, Vertices, Width
 
 
 class GraphFacts(Contract):
@@ -34,10 +38,10 @@ class GraphFacts(Contract):
 
     name: str
     fingerprint: str
-    num_nodes: PositiveInt
-    num_edges: int = Field(ge=0)
-    num_features: PositiveInt
-    num_classes: PositiveInt
+    num_nodes: Vertices
+    num_edges: int = Field(ge=0, le=MAX_EDGES)
+    num_features: Width
+    num_classes: Width
 
     @classmethod
     def of(cls, graph: Graph) -> GraphFacts:
@@ -94,7 +98,7 @@ class WorkerLoad(Contract):
     """
 
     peak_bytes: int = Field(ge=0)
-    capacity_bytes: int = Field(ge=0)
+    capacity_bytes: Bytes
     sent_bytes: int = Field(ge=0)
     reuse_sent_bytes: int = Field(default=0, ge=0)
 
@@ -111,19 +115,26 @@ class Prediction(Contract):
             `schedule_bound_resource` says what sets it.
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
+        fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
     """
 
-    epoch_s: float = Field(gt=0)
-    compute_s: float = Field(ge=0)
-    communicate_s: float = Field(ge=0)
-    host_s: float = Field(ge=0)
-    bound_s: float = Field(ge=0)
+    epoch_s: SomeSeconds
+    compute_s: Seconds
+    communicate_s: Seconds
+    host_s: Seconds
+    bound_s: Seconds
     bound_resource: str
     schedule_bound_s: float = Field(ge=0)
     schedule_bound_resource: str
     workers: tuple[WorkerLoad, ...] = Field(min_length=1)
     unprofiled: tuple[str, ...] = ()
     weather: WeatherFigures | None = None
+    fluctuating: Percentiles | None = None
+
+    @property
+    def expected_epoch_s(self) -> float:
+        """The median of the epochs that fluctuate where these were simulated: what a run is compared with."""
+        return self.fluctuating.p50_s if self.fluctuating else self.epoch_s
 
     @property
     def gap(self) -> float:
@@ -144,6 +155,36 @@ class Candidate(Contract):
     fits: bool = True
 
 
+class Rejected(Contract):
+    """The best candidate of a kind that the search looked at and did not choose.
+
+    Args:
+        kind: one worker `alone`; some other set of `workers`; on the same workers `without` a technique that the plan
+            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`.
+        technique: that it is without, or with.
+        compute_s, communicate_s, host_s: as `Prediction` has them.
+        missing_bytes: of the worker that lacks most (0: it fits).
+        missing_on: that worker's host.
+    """
+
+    kind: Literal["alone", "workers", "without", "with", "decided", "memory"]
+    technique: str = ""
+    summary: str
+    epoch_s: float = Field(gt=0)
+    compute_s: float = Field(ge=0)
+    communicate_s: float = Field(ge=0)
+    host_s: float = Field(ge=0)
+    missing_bytes: int = Field(default=0, ge=0)
+    missing_on: str = ""
+
+
+@dataclass(frozen=True)
+class _At:
+    """The file of a plan, which says nothing of what the plan is: plans are equal wherever they lie."""
+
+    path: Path | None = field(default=None, compare=False)
+
+
 class Plan(Document):
     """A plan is complete: with the graph and the devices at hand it runs as it is.
 
@@ -153,6 +194,7 @@ class Plan(Document):
         partition_file: `.npz` beside the plan, with the arrays of `Partition`.
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
+        rejected: the best alternative of every kind.
     """
 
     KIND: ClassVar[str] = "plan"
@@ -165,9 +207,40 @@ class Plan(Document):
     choices: tuple[Chosen, ...] = Field(min_length=1)
     cycle: CycleDocument
     prediction: Prediction
-    partition_file: str
+    partition_file: BareName
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    _at: _At = PrivateAttr(default_factory=lambda: _At())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads the plan, which knows its file from then on."""
+        return super().load(path).lying_at(Path(path))
+
+    def lying_at(self, path: Path) -> Self:
+        """The plan, which knows its file from now on: what runs it finds its arrays there."""
+        self._at = _At(path)
+        return self
+
+    @property
+    def file(self) -> Path | None:
+        """Where it was read from or written to; None where it never was."""
+        return self._at.path
+
+    def __repr__(self) -> str:
+        hosts = ", ".join(f"{count} on {host}" for host, count in self.placement.workers_by_host.items())
+        rows = [
+            f"Plan {self.job.name!r} ({self.fidelity}): {self.job.model.kind} on {self.graph.name}",
+            f"graph: {self.graph.num_nodes:,} vertices, {self.graph.num_edges:,} edges",
+            f"{self.num_workers} worker(s): {hosts}",
+            f"techniques: {', '.join(chosen.technique for chosen in self.choices)}",
+            f"epoch: {self.prediction.expected_epoch_s:.4g} s predicted, gap to the bound {self.prediction.gap:.0%}",
+            f"file: {self.file or 'none'}",
+        ]
+        return "\n  ".join(textwrap.shorten(row, 110, placeholder=" ...") for row in rows)
+
+    __str__ = __repr__
 
     @property
     def num_workers(self) -> int:
@@ -245,6 +318,9 @@ class Plan(Document):
                 f"the plan was made for graph {self.graph.name} ({self.graph.fingerprint}), "
                 f"{graph.name} is {graph.fingerprint}; make a new plan for it"
             )
+        facts = graph if isinstance(graph, GraphFacts) else GraphFacts.of(graph)
+        if fault := difference(self.graph, facts.model_copy(update={"name": self.graph.name}), "graph"):
+            raise UserError(f"the plan's {fault}: it was edited; make the plan again")
 
 
 @dataclass(frozen=True)

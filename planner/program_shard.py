@@ -19,6 +19,7 @@ from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 
 _CSR_PARTS = ("data", "indices", "indptr")
+_CUT_FOR = "cut_for"
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,16 @@ class ProgramShard:
     Args:
         arrays: of this worker alone.
         inputs: by name: arrays [rows, width], or scipy CSR.
+        cut_for: fingerprint of the plan (empty: not told).
     """
 
     arrays: Arrays
     inputs: Mapping[str, np.ndarray | sp.csr_matrix]
+    cut_for: str = ""
 
     def save(self, path: Path) -> None:
         """Writes plain arrays under a temporary name, then renames. What is equal stands there once."""
-        stored: dict[str, np.ndarray] = {}
+        stored: dict[str, np.ndarray] = {_CUT_FOR: np.array(self.cut_for)}
         written: dict[tuple[str, int], str] = {}
         for group, arrays in (("ids", self.arrays.ids), ("rows", self.arrays.rows), ("matrix", self.arrays.matrices)):
             for name, (array,) in arrays.items():
@@ -56,7 +59,7 @@ class ProgramShard:
         with reading(path, "a shard"), np.load(path, allow_pickle=False) as stored:
             for key in stored.files:
                 group, _, name = key.partition("/")
-                if group == "same":
+                if group in ("same", _CUT_FOR):
                     continue
                 name, _, part = name.rpartition(":")
                 if part == "array":
@@ -67,8 +70,9 @@ class ProgramShard:
                 if key.startswith("same/"):
                     _, group, name = key.split("/", 2)
                     groups[group][name] = groups[group][str(stored[key])]
+            cut_for = str(stored[_CUT_FOR])
         ids, matrices, rows = ({n: (each,) for n, each in groups[group].items()} for group in ("ids", "matrix", "rows"))
-        return cls(Arrays(ids, matrices, rows), groups["input"])
+        return cls(Arrays(ids, matrices, rows), groups["input"], cut_for)
 
 
 def _put(stored: dict[str, np.ndarray], key: str, value: np.ndarray | sp.csr_matrix) -> None:
@@ -134,6 +138,21 @@ def _faults(cycle: Cycle, shard: ProgramShard, rank: int) -> Iterator[str]:
     for name, value in inputs.items():
         if not _is_input(cycle.values[name], value, size_of[cycle.values[name].space]):
             yield f"input {name!r} is"
+        elif not _has_values(value, _num_classes(cycle)):
+            yield f"input {name!r} holds values that are"
+
+
+def _num_classes(cycle: Cycle) -> int:
+    logits = next(op.reads[0] for program in cycle.programs.values() for op in program if op.kind == "hits")
+    return cycle.values[logits].width
+
+
+def _has_values(found: np.ndarray | sp.csr_matrix, num_classes: int) -> bool:
+    """Whether numbers are finite, and classes are those that the logits have columns of (-1: none)."""
+    values: np.ndarray = found if isinstance(found, np.ndarray) else found.data
+    if values.dtype == np.int64:
+        return not values.size or bool(values.min() >= -1 and values.max() < num_classes)
+    return bool(np.isfinite(values).all())
 
 
 def _is_input(of: Value, found: np.ndarray | sp.csr_matrix, num_rows: int) -> bool:

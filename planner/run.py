@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.plan import Partition, Plan, load_partition
+from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
-from gnnplan.planner.search.mini_batch import cycle_of_choice
+from gnnplan.planner.sound_plan import EDITED, load_plan
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE = "measured.json"
@@ -30,6 +32,7 @@ def run_plan(
     *,
     graph: Graph | None = None,
     timeout_s: float = 300.0,
+    num_evaluations: int = 0,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trace:
     """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
@@ -40,25 +43,30 @@ def run_plan(
             earlier run stays until this one has ended well.
         graph: where it is loaded already; else the job's source is loaded again.
         timeout_s: longest wait in one collective before the run fails.
-        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss"}` a few times a second, and
-            after the last epoch.
+        num_evaluations: how often accuracies are told on the way, in epochs spread over the run; that time is in no
+            epoch's. Where workers may go on without each other they are told at the end alone.
+        on_event: called with `{"event": "epoch", "epoch", "epochs", "loss", "epoch_s", "accuracy"}` a few times a
+            second, and after the last epoch. `epoch_s` is the mean of the epochs since the event before, and
+            `accuracy` the last one known, by `train`, `val` and `test`.
 
     Raises:
-        UserError: the plan does not belong to this graph or cannot run here.
+        UserError: the plan does not belong to this graph or cannot run here, or another run holds the folder.
         RunFailedError: a worker failed; the message names it and the cause.
     """
-    plan = Plan.load(plan_path)
+    plan = load_plan(plan_path)
     _check_devices(plan)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
-    _fill(folder, plan, plan_path, graph)
-    launch(
-        "gnnplan.runtime",
-        [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}"],
-        hosts=hosts,
-        folder=folder,
-        on_event=on_event,
-    )
-    return Trace.load(folder / MEASURED_FILE)
+    given = _given(plan, plan_path, graph)
+    with holding(folder):
+        _fill(folder, plan, *given)
+        launch(
+            "gnnplan.runtime",
+            [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"],
+            hosts=hosts,
+            folder=folder,
+            on_event=on_event,
+        )
+        return Trace.load(folder / MEASURED_FILE)
 
 
 def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) -> dict[str, Path]:
@@ -71,23 +79,28 @@ def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) ->
     Raises:
         UserError: the plan does not belong to this graph.
     """
-    plan = Plan.load(plan_path)
-    _fill(folder, plan, plan_path, graph)
-    return write_start_scripts(plan, folder)
+    plan = load_plan(plan_path)
+    given = _given(plan, plan_path, graph)
+    with holding(folder):
+        _fill(folder, plan, *given)
+        return write_start_scripts(plan, folder)
 
 
-def _fill(folder: Path, plan: Plan, plan_path: Path, graph: Graph | None) -> None:
+def _given(plan: Plan, plan_path: Path, graph: Graph | None) -> tuple[Graph | None, Partition]:
+    """The graph and the arrays that a plan was made with; no graph of mini-batches, for their workers load it."""
     partition = load_partition(plan, plan_path)
+    if plan.mini_batch is not None:
+        return None, partition
+    graph = graph or load_graph(plan.job.graph)
+    plan.check_graph(graph)
+    return graph, partition
+
+
+def _fill(folder: Path, plan: Plan, graph: Graph | None, partition: Partition) -> None:
     (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
-    if plan.mini_batch is not None:  # the workers of a host load the graph themselves, once for all of them
-        _check_program(plan, cycle_of_choice(plan.job, plan.choices[0].choice(), plan.placement))
-    else:
-        graph = graph or load_graph(plan.job.graph)
-        plan.check_graph(graph)
-        write_shards(plan, graph, partition, folder / "shards")
-    for source, name in ((plan_path.parent / plan.partition_file, plan.partition_file), (plan_path, "plan.json")):
-        with replacing(folder / name) as temporary:  # together, so that the folder can be run again
-            temporary.write_bytes(source.read_bytes())
+    if graph is not None:
+        write_shards(plan, graph, partition, make_inside(folder, "shards"))
+    save_plan(plan, partition, folder / "plan.json")  # as they were checked, so that the folder can be run again
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
@@ -97,7 +110,8 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
     """
     cycle = cycle_of(plan, graph, partition)
     for rank in range(plan.num_workers):
-        cut_program_shard(cycle, graph, rank).save(folder / f"worker_{rank}.npz")
+        shard = replace(cut_program_shard(cycle, graph, rank), cut_for=plan.fingerprint())
+        shard.save(folder / f"worker_{rank}.npz")
 
 
 def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:
@@ -109,18 +123,14 @@ def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:
     choices = [chosen.choice(partition.chosen) for chosen in plan.choices]
     for choice in choices:
         if fault := technique(choice.technique).fault(choice, setting):
-            raise UserError(f"the plan's partition: {choice.technique}: {fault}; make the plan again")
-    cycle = compose_candidate(setting, choices).cycle
-    _check_program(plan, cycle)
-    return cycle
-
-
-def _check_program(plan: Plan, cycle: Cycle) -> None:
-    if CycleDocument.of(cycle) != plan.cycle:
-        raise UserError(
-            "the plan's program is not what its decisions make on this graph: it was edited, or made by another "
-            "version; make the plan again"
-        )
+            raise UserError(f"the plan's choices: {choice.technique}: {fault}; make the plan again")
+    made = compose_candidate(setting, choices)
+    if fault := difference(plan.cycle, CycleDocument.of(made.cycle), "cycle"):
+        raise UserError(f"the plan's program is not what its decisions make on this graph, {fault}: {EDITED}")
+    for choice in choices:
+        if fault := technique(choice.technique).fault_in(choice, made):
+            raise UserError(f"the plan's choices: {choice.technique}: {fault}: {EDITED}")
+    return made.cycle
 
 
 def _check_devices(plan: Plan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from gnnplan.planner.plan import Plan
@@ -13,14 +12,15 @@ _SCRIPT = """\
 #!/bin/sh
 # Starts {num_workers} of the plan's {all_workers} workers on {host}. Copy this folder to every host of the plan,
 # and run each host's own script there, all within a few minutes; {first} then has measured.json and model.pt.
-# MASTER_ADDR is where {first} is reached from the others, GLOO_SOCKET_IFNAME the interface by which hosts
-# reach one another (NCCL_SOCKET_IFNAME where workers have CUDA devices), PYTHON one that has gnnplan.
+# MASTER_ADDR is the address of {first} that the others reach, and the only one it listens on; GLOO_SOCKET_IFNAME
+# the interface by which hosts reach one another (NCCL_SOCKET_IFNAME where workers have CUDA devices), PYTHON one that
+# has gnnplan.
 cd "$(dirname "$0")" || exit 1
 export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME:-eth0}}" PYTHONSAFEPATH=1
 export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}
 exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
-    --nnodes={num_hosts} --node-rank={rank} --nproc-per-node={num_workers} \\
-    --master-addr="${{MASTER_ADDR:-{first}}}" --master-port="${{MASTER_PORT:-{port}}}" \\
+    --nnodes={num_hosts} --rdzv-conf=rank={rank} --nproc-per-node={num_workers} \\
+    --rdzv-backend=gnnplan-loopback --rdzv-endpoint="${{MASTER_ADDR:-{first}}}:${{MASTER_PORT:-{port}}}" \\
     -m gnnplan.runtime plan.json . "$@"
 """
 
@@ -28,14 +28,14 @@ exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
 def write_start_scripts(plan: Plan, folder: Path) -> dict[str, Path]:
     """Writes `start_HOST.sh` for every host of a plan whose shards lie in `folder`; by host, in the order of ranks."""
     workers, threads = plan.placement.workers_by_host, plan.placement.threads_by_host
-    first = _word(next(iter(workers)))
+    first = next(iter(workers))
     scripts = {}
     for rank, (host, num_workers) in enumerate(workers.items()):
-        path = scripts[host] = folder / f"start_{_word(host)}.sh"
+        path = scripts[host] = folder / f"start_{host}.sh"
         with replacing(path) as temporary:
             temporary.write_text(
                 _SCRIPT.format(
-                    host=_word(host),
+                    host=host,
                     first=first,
                     port=_PORT,
                     rank=rank,
@@ -46,8 +46,3 @@ def write_start_scripts(plan: Plan, folder: Path) -> dict[str, Path]:
                 )
             )
     return scripts
-
-
-def _word(host: str) -> str:
-    """A host's name without what a shell would read as more than a name."""
-    return re.sub(r"[^\w.:-]", "_", host)

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field, model_validator
 
 from gnnplan.planner.schedule import Category
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.limits import MAX_EPOCHS, MAX_WORKERS, Bytes, Epochs, Seconds, SomeSeconds, Workers
 
 
 class Span(Contract):
     """One task of one worker in one epoch; seconds from the start of that epoch on any worker."""
 
     task: str
-    worker: int = Field(ge=0)
-    epoch: int = Field(ge=0)
+    worker: int = Field(ge=0, lt=MAX_WORKERS)
+    epoch: int = Field(ge=0, lt=MAX_EPOCHS)
     category: Category
-    start_s: float = Field(ge=0)
-    end_s: float = Field(ge=0)
+    start_s: Seconds
+    end_s: Seconds
     unprofiled: bool = False
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> Self:
+        if self.end_s < self.start_s:
+            raise ValueError(f"end_s {self.end_s} must not be before start_s {self.start_s}")
+        return self
 
 
 class Percentiles(Contract):
     """Seconds that half of all epochs are within, and 95%, where tasks fluctuate as they were measured to."""
 
-    p50_s: float = Field(gt=0)
-    p95_s: float = Field(gt=0)
+    p50_s: SomeSeconds
+    p95_s: SomeSeconds
 
 
 class Trace(Document):
@@ -48,6 +55,8 @@ class Trace(Document):
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
             machine where it is largest.
+        others_share: of the processor time of the machines meanwhile, used by other programs: of the machine where it
+            is largest.
         num_members: workers that took part in each epoch's step, under partial reduce.
         oldest: epochs, age of the oldest halo rows or gradients used in each epoch, under partial reduce.
     """
@@ -56,20 +65,31 @@ class Trace(Document):
 
     origin: Literal["predicted", "measured"]
     plan_fingerprint: str
-    num_workers: int = Field(ge=1)
+    num_workers: Workers
     spans: tuple[Span, ...]
-    epoch_s: tuple[float, ...] = Field(min_length=1)
+    epoch_s: tuple[SomeSeconds, ...] = Field(min_length=1, max_length=MAX_EPOCHS)
     fluctuating: Percentiles | None = None
-    peak_bytes: tuple[int, ...]
-    sent_bytes: tuple[int, ...] = ()
-    reuse_sent_bytes: tuple[int, ...] = ()
-    refresh_interval: PositiveInt = 1
+    peak_bytes: tuple[Bytes, ...]
+    sent_bytes: tuple[Bytes, ...] = ()
+    reuse_sent_bytes: tuple[Bytes, ...] = ()
+    refresh_interval: Epochs = 1
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
     setup_s: float = 0.0
     stolen_share: float = 0.0
+    others_share: float = 0.0
     num_members: tuple[int, ...] = ()
     oldest: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_of_its_workers(self) -> Self:
+        if any(span.worker >= self.num_workers for span in self.spans):
+            raise ValueError(f"spans: worker must be 0 to {self.num_workers - 1}")
+        for name in ("peak_bytes", "sent_bytes", "reuse_sent_bytes"):
+            found = getattr(self, name)
+            if len(found) != self.num_workers and (found or name == "peak_bytes"):
+                raise ValueError(f"{name} must have {self.num_workers} workers")
+        return self
 
     @property
     def median_epoch_s(self) -> float:
@@ -100,6 +120,12 @@ class Trace(Document):
         """Interquartile range of what the median is taken of."""
         low, high = np.percentile(self._interval_means_s, [25, 75])
         return float(high - low)
+
+    @property
+    def epoch_range_s(self) -> tuple[float, float]:
+        """Seconds that one in twenty epochs is shorter than, and one in twenty longer."""
+        low, high = np.percentile(self._interval_means_s, [5, 95])
+        return float(low), float(high)
 
     @property
     def _interval_means_s(self) -> np.ndarray:

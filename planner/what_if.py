@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from pydantic import PositiveFloat
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.money import Choice
 from gnnplan.planner.plan import Partition, Plan
 from gnnplan.planner.search import make_plan
+from gnnplan.planner.search.decide import OnStep
+from gnnplan.planner.train import write_plan
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.curves import Curve
 from gnnplan.profiles.errors import NoPlanFitsError
@@ -70,3 +75,25 @@ def plan_variants(jobs: Mapping[str, Job], cluster: Cluster, graph: Graph) -> di
         except NoPlanFitsError as error:
             variants[name] = Variant(None, None, str(error))
     return variants
+
+
+def compare_clusters(
+    job: Job, clusters: Mapping[str, Cluster], graph: Graph, folder: Path, on_step: OnStep = lambda _: None
+) -> list[Choice]:
+    """One job planned on several clusters; each plan is written to `folder/NAME.json`.
+
+    Args:
+        on_step: told in words what the planner does.
+    """
+    choices = []
+    for name, cluster in clusters.items():
+        say = partial(_on_cluster, on_step, name)
+        try:
+            choices.append(Choice(name, write_plan(job, cluster, graph, folder / f"{name}.json", say)))
+        except NoPlanFitsError as error:
+            choices.append(Choice(name, None, str(error)))
+    return choices
+
+
+def _on_cluster(on_step: OnStep, name: str, words: str) -> None:
+    on_step(f"{name}: {words}")

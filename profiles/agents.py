@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,8 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from uuid import uuid4
 
-_GRACE_S = 10.0
+_GRACE_S = 5.0
+_LONGEST_END_S = 8.0  # for the agents to end by themselves, when a worker has failed or one of them has ended
 _POLL_S = 0.2
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
@@ -54,6 +56,8 @@ class Agents:
         self._hosts, self._worker, self._environment = hosts, worker, environment
         self._scratch: TemporaryDirectory[str] | None = None
         self._run_id = f"gnnplan-{uuid4().hex[:12]}"
+        self.stuck = ""
+        """Which agent did not end when it should have, in words (empty: none)."""
 
     def __enter__(self) -> Agents:
         self._scratch = TemporaryDirectory(prefix="gnnplan-workers-", ignore_cleanup_errors=True)
@@ -94,20 +98,34 @@ class Agents:
             self._lines.put((rank, line))
         self._lines.put(None)
 
-    def lines(self) -> Iterator[Line]:
-        """(host rank, line) in the order of arrival; ends when all have, or soon after one failed."""
-        listening = len(self._children)
+    def lines(self, has_failed: Callable[[], bool] = lambda: False) -> Iterator[Line]:
+        """(host rank, line) in the order of arrival; ends when all have, or soon after one failed or ended alone.
+
+        Args:
+            has_failed: whether a worker has said so: its agent ends soon, or is waiting for one that is stopped.
+        """
+        listening, ending_s = len(self._children), None
         while listening:
             try:
                 line = self._lines.get(timeout=_POLL_S)
             except Empty:
                 if self.exit_code():
                     return
+                if ending_s is None and (has_failed() or self._one_is_over()):
+                    ending_s = time.monotonic()
+                if ending_s is not None and time.monotonic() > ending_s + _LONGEST_END_S:
+                    left = [str(rank) for rank, child in enumerate(self._children) if child.poll() is None]
+                    self.stuck = f"the agent of host {', '.join(left)} does not end: stopped, or cut off from others"
+                    return
                 continue
             if line is None:
                 listening -= 1
             else:
                 yield line
+
+    def _one_is_over(self) -> bool:
+        """Whether an agent has ended, or is stopped with no worker of its own left."""
+        return any(child.poll() is not None or _is_stopped_alone(child.pid) for child in self._children)
 
     def exit_code(self) -> int:
         """That of the first agent that failed, 0 where none has (yet)."""
@@ -117,21 +135,19 @@ class Agents:
         """Waits for agents that have closed their output; returns `exit_code()`, 1 for one that stays."""
         for child in self._children:
             try:
-                child.wait(timeout=0 if self.exit_code() else _GRACE_S)
+                child.wait(timeout=0 if self.exit_code() or self.stuck else _GRACE_S)
             except subprocess.TimeoutExpired:
                 return self.exit_code() or 1
         return self.exit_code()
 
 
 def _rendezvous(hosts: Sequence[HostGroup], rank: int, run_id: str) -> list[str]:
-    if len(hosts) == 1:
-        loopback = ["--rdzv-backend=gnnplan-loopback", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-        return ["--nnodes=1", f"--rdzv-id={run_id}", *loopback]
+    port = _PORT if len(hosts) > 1 else 0
     return [
         f"--nnodes={len(hosts)}",
-        f"--node-rank={rank}",
-        f"--master-addr={hosts[0].address}",
-        f"--master-port={_PORT}",
+        "--rdzv-backend=gnnplan-loopback",  # its store listens on the first host's address alone
+        f"--rdzv-endpoint={hosts[0].address}:{port}",
+        f"--rdzv-conf=rank={rank}",
         f"--local-addr={hosts[rank].address}",
         f"--rdzv-id={run_id}",
     ]
@@ -173,6 +189,18 @@ def _stop_group(child: subprocess.Popen[str]) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(worker, signal.SIGKILL)
         os.close(worker)
+
+
+def _is_stopped_alone(pid: int) -> bool:
+    with suppress(OSError, IndexError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return _state(pid) == "T" and all(_state(int(child)) == "Z" for child in children)
+    return False
+
+
+def _state(pid: int) -> str:
+    """The letter by which Linux says what a process does: T where it is stopped, Z where it has ended."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _open_children(pid: int) -> list[int]:

@@ -5,16 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_DOCUMENT_BYTES, MAX_TOML_BYTES
+
+_SHOWN_CHARACTERS = 120
+_Kind = TypeVar("_Kind", bound="Document")
+
+
+class _Short:
+    """Stands for a value that is too long to print."""
+
+    def __init__(self, value: Any) -> None:
+        count = f" of {len(value)}" if hasattr(value, "__len__") else ""
+        self._words = f"<{type(value).__name__}{count}>"
+
+    def __repr__(self) -> str:
+        return self._words
 
 
 class Contract(BaseModel):
@@ -39,6 +55,16 @@ class Document(Contract):
 
     def model_post_init(self, _context: Any) -> None:
         object.__setattr__(self, "kind", self.KIND)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows, where somebody said how (`show_as_html`); else its repr."""
+        shown = _AS_HTML.get(type(self))
+        return shown(self) if shown else None
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What a repr shows: of long values only what they are."""
+        for name, value in super().__repr_args__():
+            yield name, value if len(repr(value)) <= _SHOWN_CHARACTERS else _Short(value)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -79,11 +105,12 @@ class Document(Contract):
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """Decodes a `.json` or `.toml` file into a dict, or raises `UserError` naming the fault."""
+    most = MAX_TOML_BYTES if path.suffix == ".toml" else MAX_DOCUMENT_BYTES
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _bytes_of(path, most).decode("utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # among these a NUL in the path
         raise UserError(f"{path}: cannot be read as text ({error})") from None
     try:
         raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
@@ -93,6 +120,17 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise UserError(f"{path}: a table of keys is needed, found {type(raw).__name__}")
     return raw
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    """Of a plain file: devices and pipes have no end, or none in sight."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("not a file")
+    with path.open("rb") as source:
+        found = source.read(most + 1)
+    if len(found) > most:
+        raise OSError(f"more than {most:,} bytes, and no document is as long")
+    return found
 
 
 @contextmanager
@@ -117,13 +155,13 @@ def check_writable(path: Path) -> None:
 
     Verbs that work for minutes call it first.
     """
-    if path.is_dir():
-        raise UserError(f"{path}: is a folder; name a file to write")
     try:
+        if path.is_dir():
+            raise UserError(f"{path}: is a folder; name a file to write")
         path.parent.mkdir(parents=True, exist_ok=True)
         fault = "" if os.access(path.parent, os.W_OK) else "no permission"
-    except OSError as error:
-        fault = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # a NUL in the path is no operating system's error
+        fault = getattr(error, "strerror", None) or str(error)
     if fault:
         raise UserError(f"{path}: cannot be written ({fault})")
 
@@ -137,3 +175,11 @@ def _first_fault(error: ValidationError) -> str:
     more = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
     message = {"missing": "this key is missing", "extra_forbidden": "unknown key"}.get(first["type"], first["msg"])
     return f"{key}: {message}{got}{more}"
+
+
+_AS_HTML: dict[type, Callable[[Any], str]] = {}
+
+
+def show_as_html(kind: type[_Kind], shown: Callable[[_Kind], str]) -> None:
+    """Documents of a kind are shown so in notebooks; tables are made on a floor above this one."""
+    _AS_HTML[kind] = shown

@@ -17,6 +17,7 @@ from typing import Any, TextIO, TypedDict
 
 from gnnplan.profiles.agents import Agents, HostGroup
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.folder import open_new
 
 HOSTS_VARIABLE = "GNNPLAN_HOSTS"
 
@@ -59,7 +60,8 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "traceback": traceback.format_exc(),
         }
         path = folder / f"worker_{rank}.error.json"
-        path.write_text(json.dumps(report))
+        with open_new(path) as sink:
+            sink.write(json.dumps(report))
         print(f"worker {rank}: {report['error']} (its traceback is in {path})", file=sys.stderr, flush=True)
         raise SystemExit(1) from error
 
@@ -84,6 +86,8 @@ _LOST_PEER = (
 def is_peer_loss(error: BaseException | None) -> bool:
     """Whether an error, or one that it was raised from, says that another worker, or the way to it, is gone."""
     while error is not None:
+        if getattr(error, "missing", ()):
+            return True
         if isinstance(error, RuntimeError) and any(mark in str(error) for mark in _LOST_PEER):
             return True
         error = error.__cause__
@@ -119,14 +123,16 @@ def launch(
         stale.unlink()
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
-        for rank, line in agents.lines():
+        for rank, line in agents.lines(lambda: bool(_reports(folder))):
             words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come
             if mark and on_event:
                 on_event(json.loads(event))
             if words.strip():
                 log.write(f"{'' if len(hosts) == 1 else f'[host {rank}] '}{words.rstrip()}\n")
                 tail.append(words.rstrip())
-        code = agents.wait()
+        code, stuck = agents.wait(), agents.stuck
+    if stuck and not _reports(folder):
+        raise RunFailedError(f"{stuck}; see {folder / 'workers.log'}")
     if code != 0:
         cause = _first_cause(folder, code, tail)
         if isinstance(cause, UserError | NoPlanFitsError):  # which says it all
@@ -182,7 +188,7 @@ def emulated_hosts() -> dict[str, HostEntry]:
 
 @contextmanager
 def _log(folder: Path) -> Iterator[TextIO]:
-    with (folder / "workers.log").open("w") as sink:
+    with open_new(folder / "workers.log") as sink:
         yield sink
 
 

@@ -7,7 +7,9 @@ from typing import ClassVar, Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.limits import MAX_WORKERS, Bytes, HostName, Rate, Seconds, SomeBytes, SomeSeconds, Workers
 
+_DRIFT = 4 / 3
 Provenance = Literal["measured", "published", "scaled"]
 
 
@@ -23,8 +25,8 @@ class Point(Contract):
     """
 
     shape: tuple[float, ...]
-    median_s: float = Field(ge=0)
-    spread_s: float = Field(default=0.0, ge=0)
+    median_s: Seconds
+    spread_s: Seconds = 0.0
     repeats: int = Field(default=0, ge=0)
     provenance: Provenance = "measured"
 
@@ -57,8 +59,8 @@ class OperatorTable(Contract):
 class Link(Contract):
     """A network link: `seconds(bytes) = latency_s + bytes / bytes_per_s`."""
 
-    bytes_per_s: PositiveFloat
-    latency_s: float = Field(default=0.0, ge=0)
+    bytes_per_s: Rate
+    latency_s: Seconds = 0.0
 
 
 class MeasuredHost(Contract):
@@ -70,8 +72,8 @@ class MeasuredHost(Contract):
         cpu_cores: cores' worth of processor time (None: no limit).
     """
 
-    name: str = Field(min_length=1)
-    num_workers: PositiveInt
+    name: HostName
+    num_workers: Workers
     link: Link
     cpu_cores: PositiveFloat | None = None
 
@@ -93,7 +95,7 @@ class CollectiveTable(Contract):
 
     collective: Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
     backend: Literal["gloo", "nccl"]
-    num_workers: int = Field(ge=2)
+    num_workers: int = Field(ge=2, le=MAX_WORKERS)
     table: OperatorTable
     processor: OperatorTable | None = None
     peer: NonNegativeInt | None = None
@@ -114,7 +116,7 @@ class CpuQuota(Contract):
     """
 
     share: float = Field(gt=0, lt=1)
-    period_s: PositiveFloat
+    period_s: SomeSeconds
 
 
 class Correction(Contract):
@@ -131,6 +133,21 @@ class Correction(Contract):
     num_samples: PositiveInt
     error_before: float = Field(ge=0)
     error_after: float = Field(ge=0)
+
+
+class Anchor(Contract):
+    """A point that was timed twice, where it stands in the profile and once more at its end."""
+
+    operator: str
+    shape: tuple[float, ...]
+    first_s: float = Field(ge=0)
+    again_s: float = Field(ge=0)
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether one of the two took a third longer than the other."""
+        low, high = sorted((self.first_s, self.again_s))
+        return high > _DRIFT * low
 
 
 class MachineProfile(Document):
@@ -154,6 +171,8 @@ class MachineProfile(Document):
             on its own, or a profile of a version that did not tell).
         host: the one of them that this is.
         operators: name to table; the names are those of `gnnplan.profiles.operators.OPERATORS`.
+        others_share: of the processor time while it was measured, used by other programs.
+        anchors: a few points timed again at the end.
         corrections: what the last calibration changed (none: as profiled).
         based_on: fingerprint of the profile that was calibrated.
     """
@@ -163,19 +182,21 @@ class MachineProfile(Document):
     name: str = Field(min_length=1)
     device_kind: Literal["cpu", "cuda"]
     device_name: str
-    num_threads: PositiveInt = 1
-    num_workers_beside: PositiveInt = 1
-    memory_bytes: PositiveInt
-    process_base_bytes: int = Field(default=0, ge=0)
-    compiled_kernel_bytes: int = Field(default=0, ge=0)
-    host_overhead_s: float = Field(ge=0)
-    step_overhead_s: float = Field(default=0.0, ge=0)
+    num_threads: Workers = 1
+    num_workers_beside: Workers = 1
+    memory_bytes: SomeBytes
+    process_base_bytes: Bytes = 0
+    compiled_kernel_bytes: Bytes = 0
+    host_overhead_s: Seconds
+    step_overhead_s: Seconds = 0.0
     operators: dict[str, OperatorTable]
     collectives: tuple[CollectiveTable, ...] = ()
     cpu_quota: CpuQuota | None = None
     session: str = ""
     members: tuple[MeasuredHost, ...] = ()
     host: str = ""
+    others_share: float = Field(default=0.0, ge=0, le=1)
+    anchors: tuple[Anchor, ...] = ()
     corrections: tuple[Correction, ...] = ()
     based_on: str = ""
     software: dict[str, str] = Field(default_factory=dict)
@@ -187,6 +208,11 @@ class MachineProfile(Document):
         if self.host not in ([member.name for member in self.members] or [""]):
             raise ValueError("host: must be one of members, and empty where there are none")
         return self
+
+    @property
+    def drifted(self) -> tuple[Anchor, ...]:
+        """Anchors that took another time at the end: the machine was not the same throughout."""
+        return tuple(anchor for anchor in self.anchors if anchor.has_drifted)
 
     @property
     def own_host(self) -> MeasuredHost | None:

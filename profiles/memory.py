@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from gnnplan.profiles.errors import UserError
+
 
 def worker_memory_bytes(device: torch.device, num_workers: int) -> int:
     """What one of `num_workers` workers of this host may use: all of its GPU, or its part of the main memory."""
@@ -24,6 +26,18 @@ def available_bytes() -> int:
     available = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     limit = _cgroup_limit_bytes()
     return available if limit is None else min(available, max(0, limit - _cgroup_used_bytes()))
+
+
+def check_fits(num_bytes: int, where: str, what: str) -> None:
+    """`UserError` where so many bytes are more than the main memory that is free.
+
+    Args:
+        where: the file or the generator.
+        what: takes them, in words.
+    """
+    free_bytes = available_bytes()
+    if num_bytes > free_bytes:
+        raise UserError(f"{where}: {what} would take {num_bytes:,} bytes, and {free_bytes:,} are free")
 
 
 def _cgroup_limit_bytes() -> int | None:

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
 from gnnplan.profiles.collectives import Pattern, time_collective
 from gnnplan.profiles.grids import Grid, Shape
-from gnnplan.profiles.machine import CollectiveTable, CpuQuota, OperatorTable, Point
+from gnnplan.profiles.machine import Anchor, CollectiveTable, CpuQuota, OperatorTable, Point
 from gnnplan.profiles.measure import Timing, sustained
 from gnnplan.profiles.operators import OPERATORS, timed_call
 from gnnplan.profiles.passes import Probe
 from gnnplan.profiles.torchrun import first_rank_of_host
 
 _MIN_COLLECTIVE_POINTS = 3
+_NUM_ANCHORS = 6
 _LONG_COLLECTIVE_S = 0.3  # 100 Mbit/s carry 4 MiB in more, 200 in less: four times that is timed as well
 _MOST_PAIRED_HOSTS = 8  # 28 pairs
 _FEW_PAIRS = 6  # that are timed in as many passes as all collectives; more of them in one
@@ -58,6 +60,12 @@ def largest(value: float, device: torch.device) -> float:
     found = torch.tensor([value], dtype=torch.float64, device=device)
     dist.all_reduce(found, op=dist.ReduceOp.MAX)
     return float(found)
+
+
+def over_all_workers(value: float, device: torch.device) -> float:
+    """The sum of one value per worker of the run."""
+    size = dist.get_world_size() if dist.is_initialized() else 1
+    return Workers(None).mean([value], device)[0] * size
 
 
 def workers_of_this_host() -> Workers:
@@ -103,6 +111,22 @@ class Probes:
         return [
             partial(self._time_operator, name, shape) for name in self.operators for shape in self.grid.shapes(name)
         ]
+
+    def anchors(self, first: Sequence[Timing]) -> tuple[Anchor, ...]:
+        """A few points of operators timed once more, at the end; every worker must call it.
+
+        Args:
+            first: what every point of `of_operators()` took, in their order.
+        """
+        points = [(name, shape) for name in self.operators for shape in self.grid.shapes(name)]
+        chosen = {round(place) for place in np.linspace(0, len(points) - 1, _NUM_ANCHORS)} if points else set()
+        anchors = []
+        for index in sorted(chosen):
+            (again,) = self._time_operator(*points[index])
+            name, shape = points[index]
+            seconds = {"first_s": first[index].median_s, "again_s": again.median_s}
+            anchors.append(Anchor(operator=name, shape=shape, **seconds))
+        return tuple(anchors)
 
     def of_collectives(self) -> list[Probe]:
         """Every point of every collective in which all workers or a port take part (none where there is one worker)."""
@@ -224,7 +248,7 @@ class Probes:
 
 
 def pair_sizes(even_s: Sequence[float], most_s: float) -> set[int]:
-    """Of the sizes at which an even exchange among all took `even_s`, ascending, those at which pairs are timed.
+    """Which of the sizes pairs are timed at, by what an exchange of equal parts among all took at each, ascending.
 
     The smallest, and every other one down from the largest that took `most_s` at most, or from the third.
     """

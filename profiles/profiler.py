@@ -25,9 +25,9 @@ from gnnplan.profiles.operators import OPERATORS
 from gnnplan.profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
 from gnnplan.profiles.pace import Paced, PaceMaker, at_mean_pace
 from gnnplan.profiles.passes import Probe, in_passes
-from gnnplan.profiles.probes import Probes, Workers, any_worker, largest, workers_of_this_host
+from gnnplan.profiles.patience import Patience
+from gnnplan.profiles.probes import Probes, Workers, any_worker, largest, over_all_workers, workers_of_this_host
 from gnnplan.profiles.quota import find_cpu_quota
-from gnnplan.profiles.steal import Patience
 from gnnplan.profiles.torchrun import local_device
 
 
@@ -123,11 +123,15 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     operator_probes, collective_probes, pair_probes = probes.of_operators(), probes.of_collectives(), probes.of_pairs()
     progress.total = len(operator_probes) + grid.num_collective_passes * len(collective_probes)
     progress.total += probes.num_pair_passes * len(pair_probes)
-    patience = Patience(lambda share: largest(share, device), progress.step)
-    operators = probes.operator_tables(_paced(operator_probes, patience, beside, device))
+    patience = Patience(
+        lambda share: largest(share, device), progress.step, total=lambda own: over_all_workers(own, device)
+    )
+    taken = _taken(operator_probes, patience)
+    operators = probes.operator_tables(_paced(taken, beside, device))
     timings = _timed_in_passes(collective_probes, grid.num_collective_passes, patience, device)
     timings += _timed_in_passes(pair_probes, probes.num_pair_passes, patience, device)
     collectives = probes.collective_tables(timings)
+    anchors = probes.anchors([paced.timings[0] for paced in taken])
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
@@ -152,6 +156,8 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         software={"python": platform.python_version(), "torch": torch.__version__},
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
+        others_share=patience.others_share,
+        anchors=anchors,
     )
 
 
@@ -163,14 +169,16 @@ def _timed_in_passes(
     return in_passes(patient, num_passes, lambda flags: any_worker(flags, device)) if patient else []
 
 
-def _paced(
-    probes: Sequence[Probe], patience: Patience, beside: Workers, device: torch.device
-) -> list[tuple[Timing, ...]]:
+def _taken(probes: Sequence[Probe], patience: Patience) -> list[Paced]:
+    """Timings of operators, each with the pace of the processor beside it."""
+    maker = PaceMaker()
+    return [patience(partial(maker.beside, probe)) for probe in probes]
+
+
+def _paced(taken: Sequence[Paced], beside: Workers, device: torch.device) -> list[tuple[Timing, ...]]:
     """Timings of operators as at the mean pace of this host's processors; a GPU has its own."""
     if device.type == "cuda":
-        return [patience(probe) for probe in probes]
-    maker = PaceMaker()
-    taken = [patience(partial(maker.beside, probe)) for probe in probes]
+        return [paced.timings for paced in taken]
     paces_s = beside.mean([paced.pace_s for paced in taken], device)
     return at_mean_pace([Paced(paced.timings, pace_s) for paced, pace_s in zip(taken, paces_s, strict=True)])
 
@@ -213,7 +221,7 @@ class _Progress:
 
 
 def device_name(device: torch.device) -> str:
-    """What a device calls itself."""
+    """What the maker calls a device."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():

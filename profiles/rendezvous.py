@@ -1,7 +1,8 @@
-"""A torchrun rendezvous for one host whose store listens on loopback only.
+"""A torchrun rendezvous whose store listens on the address that it is given, which is loopback for one host.
 
-torchrun's own backends bind their store to every interface. This one is registered under the
-entry-point group `torchrun.handlers` as `gnnplan-loopback`; several hosts use torchrun's `c10d`.
+torchrun's own backends bind their store to every interface, also where the address given is loopback. This one is
+registered under the entry-point group `torchrun.handlers`, as `BACKEND`. The agent of rank 0 has the store, and the
+others reach it at the same address.
 """
 
 from __future__ import annotations
@@ -17,34 +18,50 @@ from torch.distributed.elastic.rendezvous.api import (
     RendezvousParameters,
     RendezvousStoreInfo,
 )
+from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
+BACKEND = "gnnplan-loopback"
 LOOPBACK = "127.0.0.1"
 
 
-class LoopbackRendezvous(RendezvousHandler):
-    """Hands the only agent of a single-host run a store bound to 127.0.0.1."""
+class BoundRendezvous(RendezvousHandler):
+    """Hands every agent of a run one store, which is bound to one address of the first agent's host.
 
-    def __init__(self, run_id: str, timeout: timedelta) -> None:
+    Args:
+        address, port: of the store; port 0 takes one that is free, which only an agent alone can be told of.
+        rank: of this agent among `num_agents`.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        timeout: timedelta,
+        address: str = LOOPBACK,
+        port: int = 0,
+        rank: int = 0,
+        num_agents: int = 1,
+    ) -> None:
         self._run_id = run_id
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.bind((LOOPBACK, 0))
-        listener.listen(128)
-        port = listener.getsockname()[1]
-        # The store owns the socket from here on, so the descriptor is detached from Python's object.
+        descriptor = None
+        if rank == 0:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            listener = socket.create_server((address, port), family=family, backlog=128)
+            port = listener.getsockname()[1]
+            descriptor = listener.detach()  # the store owns the socket from here on, and not Python's object
         self._store: Store = TCPStore(
-            LOOPBACK,
+            address,
             port,
-            is_master=True,
+            is_master=rank == 0,
             timeout=timeout,
             multi_tenant=True,
             wait_for_workers=False,
-            master_listen_fd=listener.detach(),
+            master_listen_fd=descriptor,
         )
-        self._info = RendezvousInfo(self._store, 0, 1, RendezvousStoreInfo(LOOPBACK, port))
+        self._info = RendezvousInfo(self._store, rank, num_agents, RendezvousStoreInfo(address, port))
 
     def get_backend(self) -> str:
         """Name under which torchrun knows this handler."""
-        return "gnnplan-loopback"
+        return BACKEND
 
     @property
     def use_agent_store(self) -> bool:
@@ -52,15 +69,15 @@ class LoopbackRendezvous(RendezvousHandler):
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """The one agent is rank 0 of 1."""
+        """This agent's rank, and the store."""
         return self._info
 
     def is_closed(self) -> bool:
-        """A single-host run cannot be closed by another agent."""
+        """A run of agents that are known from the start is never closed by one of them."""
         return False
 
     def set_closed(self) -> None:
-        """Nothing waits on a single-host run."""
+        """Nothing waits for it."""
 
     def num_nodes_waiting(self) -> int:
         """No further agent may join."""
@@ -76,9 +93,11 @@ class LoopbackRendezvous(RendezvousHandler):
 
 
 def create_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """Makes the handler for one host."""
-    assert params.max_nodes == 1, "gnnplan-loopback serves one host; use --rdzv-backend c10d for several"
-    return LoopbackRendezvous(params.run_id, timedelta(seconds=300))
+    """Makes the handler from torchrun's `--rdzv-endpoint=ADDRESS:PORT` and `--rdzv-conf=rank=RANK`."""
+    address, port = parse_rendezvous_endpoint(params.endpoint, default_port=0)
+    timeout = timedelta(seconds=int(params.get("timeout", 300)))
+    rank = int(params.get("rank", 0))
+    return BoundRendezvous(params.run_id, timeout, address, port, rank, params.max_nodes)
 
 
 def handler_creator() -> Callable[[RendezvousParameters], RendezvousHandler]:

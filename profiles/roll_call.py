@@ -34,6 +34,20 @@ class LostWorkerError(RuntimeError):
         self.missing = missing
 
 
+def all_come(store: dist.Store, rank: int, size: int, timeout_s: float) -> None:
+    """Waits until every worker has come to the store; `LostWorkerError` names those that have not.
+
+    Whoever is silent at the start is else only known as one that is missing.
+    """
+    coming = dist.PrefixStore("coming", store)
+    coming.set(str(rank), "here")
+    deadline_s = time.monotonic() + timeout_s
+    missing = tuple(peer for peer in range(size) if not _answers(coming, peer, deadline_s))
+    if missing:
+        names = ", ".join(map(str, missing))
+        raise LostWorkerError(f"worker {names} has not started within {timeout_s:g} s", missing)
+
+
 def answer() -> None:
     """Tells whoever calls the roll that this worker is there."""
     with suppress(RuntimeError):  # the connection is gone: nobody will hear it

@@ -74,9 +74,14 @@ def process_group(device: torch.device, timeout_s: float) -> Iterator[None]:
     """
     import torch.distributed as dist
 
+    from gnnplan.profiles.roll_call import all_come
+
     if int(os.environ["WORLD_SIZE"]) > 1:
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=timedelta(seconds=timeout_s))
+        backend, timeout = "nccl" if device.type == "cuda" else "gloo", timedelta(seconds=timeout_s)
+        store, rank, size = next(dist.rendezvous("env://", timeout=timeout))
+        all_come(store, rank, size, timeout_s)
+        store.set_timeout(timeout)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
     try:
         yield
     finally:

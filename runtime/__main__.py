@@ -12,6 +12,7 @@ def main() -> None:
     """Runs this process's worker; the folder holds `shards/`."""
     parser = worker_parser("gnnplan.runtime", __doc__)
     parser.add_argument("plan", type=Path, help="plan file")
+    parser.add_argument("--evaluations", type=int, default=0, help="how often accuracies are told on the way")
     start_worker(parser, _run)
 
 
@@ -19,7 +20,7 @@ def _run(arguments: argparse.Namespace) -> None:
     with importing():
         from gnnplan.runtime.worker import run_worker
 
-    run_worker(arguments.plan, arguments.folder, timeout_s=arguments.timeout_s)
+    run_worker(arguments.plan, arguments.folder, timeout_s=arguments.timeout_s, num_evaluations=arguments.evaluations)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ class EpochRecord:
         begun: the epoch it computed, an earlier one where the others went on without it (None: the same).
         num_members: workers that took part (0: all).
         oldest: epochs, age of the oldest halo rows or gradients used.
+        paused_s: for which the training had been held by then, since it began, to evaluate.
     """
 
     epoch: int
@@ -27,3 +28,4 @@ class EpochRecord:
     begun: int | None = None
     num_members: int = 0
     oldest: int = 0
+    paused_s: float = 0.0

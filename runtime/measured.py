@@ -6,6 +6,7 @@ import numpy as np
 
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Span, Trace
+from gnnplan.profiles.load import MachineLoad, others_share
 from gnnplan.runtime.epoch_record import EpochRecord
 
 UNTIMED_EPOCHS = 2
@@ -19,7 +20,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
     tasks that it began in an earlier one are left out, since they lie outside that epoch.
 
     Args:
-        gathered: of every worker, `records`, `peak_bytes`, `setup_s` and `stolen_share`.
+        gathered: of every worker, `records`, `peak_bytes`, `setup_s`, `stolen_share` and `load`.
     """
     by_worker = [{record["epoch"]: EpochRecord(**record) for record in entry["records"]} for entry in gathered]
     interval = plan.refresh_interval
@@ -41,6 +42,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),
         stolen_share=max(entry["stolen_share"] for entry in gathered),
+        others_share=others_share([MachineLoad(**entry["load"]) for entry in gathered]),
         num_members=tuple(record.num_members for record in firsts) if is_partial else (),
         oldest=tuple(max(r.oldest for r in records.values()) for records in by_epoch) if is_partial else (),
     )
@@ -54,11 +56,12 @@ def _in_step(records: dict[int, EpochRecord]) -> dict[int, EpochRecord]:
 def _epoch_s(by_epoch: list[dict[int, EpochRecord]]) -> tuple[float, ...]:
     """From the last worker's end of the epoch before to that of each; the first's from when the first began it.
 
+    Time in which the training was held is left out.
     So epochs add up to the time that all take, also where a worker begins the next one before the others have ended.
     One that is stopped right after a step may end it after the others ended the next: then they end together.
     """
     begin_s = min(r.start_s for r in by_epoch[0].values())
-    ends_s = np.maximum.accumulate([max(r.end_s for r in records.values()) for records in by_epoch])
+    ends_s = np.maximum.accumulate([max(r.end_s - r.paused_s for r in records.values()) for records in by_epoch])
     return tuple(np.diff(ends_s, prepend=begin_s).tolist())
 
 

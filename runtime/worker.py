@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,17 @@ from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.launch import emit
+from gnnplan.profiles.load import LoadWatch
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
 from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
 from gnnplan.runtime.gather import gather
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
 from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 from gnnplan.runtime.partial.training import PartialTrainer
-from gnnplan.runtime.peak import peak_memory_bytes
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 
@@ -36,8 +37,11 @@ MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
 
 
-def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
+def run_worker(plan_path: Path, folder: Path, *, timeout_s: float, num_evaluations: int = 0) -> None:
     """Trains this process's share of a plan; torchrun's environment says which.
+
+    Args:
+        num_evaluations: how often accuracies are told on the way.
 
     Reads `folder/shards/worker_{rank}.npz`; rank 0 writes `folder/measured.json` and `folder/model.pt`.
     """
@@ -46,7 +50,7 @@ def run_worker(plan_path: Path, folder: Path, *, timeout_s: float) -> None:
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
     # Without a name, so that a trainer ends here: a reducer of its that outlives the group may wait for ever.
     with process_group(device, timeout_s), emptying_frames(), naming_lost_workers():
-        _train(plan, folder, rank, device, timeout_s)
+        _train(plan, folder, rank, device, timeout_s, num_evaluations)
 
 
 def _pick_device(plan: Plan) -> torch.device:
@@ -66,7 +70,7 @@ def _pick_device(plan: Plan) -> torch.device:
     return torch.device("cpu")
 
 
-def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float) -> None:
+def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float, num_evaluations: int) -> None:
     setup_start_s = time.monotonic()
     trainer = _trainer_of(plan, folder / "shards", rank, device, timeout_s)
     with closing(trainer):
@@ -77,9 +81,10 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
-        watch = StealWatch.begin()
-        records = _run_epochs(trainer, epochs, traced, rank)
-        stolen_share, peak_bytes = watch.share(), peak_memory_bytes(device)
+        evaluations = Evaluations(trainer, device, evaluated_epochs(plan, num_evaluations))
+        watch, load = StealWatch.begin(), LoadWatch.begin()
+        records = _run_epochs(trainer, epochs, traced, rank, evaluations)
+        stolen_share, machine_load, peak_bytes = watch.share(), load.end(), evaluations.peak_bytes()
         if plan.mini_batch is not None:  # evaluation may take more memory than training did
             _save_model(trainer.net, rank, folder)
         gathered = gather(
@@ -88,6 +93,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
                 "peak_bytes": peak_bytes,
                 "setup_s": setup_s,
                 "stolen_share": stolen_share,
+                "load": asdict(machine_load),
             }
         )
         accuracy = trainer.evaluate()
@@ -110,21 +116,31 @@ def _trainer_of(
     if plan.mini_batch is not None:
         return BatchTrainer(plan, rank, device, timeout_s)
     shard = ProgramShard.load(folder / f"worker_{rank}.npz")
+    if shard.cut_for != plan.fingerprint():
+        raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
     kind = ProgramTrainer if plan.partial is None else PartialTrainer
     return kind(plan, shard, rank, device, timeout_s=timeout_s)
 
 
-def _run_epochs(trainer: ProgramTrainer | BatchTrainer, epochs: int, traced: set[int], rank: int) -> list[EpochRecord]:
+def _run_epochs(
+    trainer: ProgramTrainer | BatchTrainer, epochs: int, traced: set[int], rank: int, evaluations: Evaluations
+) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
-    epoch, said_s = 0, 0.0
+    epoch, said_s, said_epoch = 0, 0.0, 0
     while epoch < epochs:
-        records.append(trainer.train_epoch(epoch, traced=epoch in traced))
-        epoch = records[-1].epoch + 1
+        paused_s = evaluations.spent_s
+        record = trainer.train_epoch(epoch, traced=epoch in traced)
+        records.append(replace(record, paused_s=paused_s))
+        epoch = record.epoch + 1
+        evaluations.after(record.epoch)
+        working_s = record.end_s - paused_s
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
-        if rank == 0 and (records[-1].end_s - said_s > _SAY_EVERY_S or epoch == epochs):
-            said_s = records[-1].end_s
-            emit({"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": records[-1].loss})
+        if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs):
+            event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
+            epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
+            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy})
+            said_s, said_epoch = working_s, epoch
     return records
 
 

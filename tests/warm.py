@@ -78,9 +78,9 @@ def _meeting():
     """A store on loopback, where the workers find each other; it goes with its last reference."""
     import torch.distributed.elastic.rendezvous  # noqa: F401  first: it loads what is imported next as a plugin
 
-    from gnnplan.profiles.rendezvous import LoopbackRendezvous
+    from gnnplan.profiles.rendezvous import BoundRendezvous
 
-    return LoopbackRendezvous("warm", timedelta(seconds=60))
+    return BoundRendezvous("warm", timedelta(seconds=60))
 
 
 def _context():

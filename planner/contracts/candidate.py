@@ -12,7 +12,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.readers.bound import Bound, bound_of
+from gnnplan.planner.readers.bound import Bound, cycle_bound
 from gnnplan.planner.readers.cost import exchanges_bytes
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.readers.schedule import schedule_of
@@ -62,11 +62,8 @@ class Candidate:
 
     @cached_property
     def bound(self) -> Bound:
-        """No order and no lanes of its operators have shorter epochs, mean over the cycle."""
-        place, costs = self.setting.placement, self.setting.costs
-        found = {name: bound_of(self.cycle, name, place, costs) for name in self.shares}
-        longest = max(found.values(), key=lambda bound: bound.seconds)
-        return Bound(sum(self.shares[name] * each.seconds for name, each in found.items()), longest.set_by)
+        """No order and no lanes of its operators have shorter epochs."""
+        return cycle_bound(self.cycle, self.setting.placement, self.setting.costs)
 
     @cached_property
     def memory(self) -> tuple[MemoryEstimate, ...]:

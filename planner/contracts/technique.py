@@ -127,5 +127,9 @@ class Technique(ABC, Generic[D]):
         """What is wrong with a choice that was read from a file, in words after the technique's name."""
         return None
 
+    def fault_in(self, choice: Choice, made: Candidate) -> str | None:
+        """What is wrong with a choice that was read from a file beside the program that it makes: as in `fault`."""
+        return None
+
 
 AnyTechnique = Technique[Any]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import EdgeListGraph, GraphSpec, NpzGraph, OgbGraph, PygGraph, RmatGraph
+from gnnplan.planner.job import EdgeListGraph, GraphSpec, MemoryGraph, NpzGraph, OgbGraph, PygGraph, RmatGraph
+from gnnplan.profiles.errors import UserError
 
 
 def load_graph(spec: GraphSpec) -> Graph:
@@ -12,6 +13,8 @@ def load_graph(spec: GraphSpec) -> Graph:
     Raises:
         UserError: any malformed input, in one line that starts with the file.
     """
+    if isinstance(spec, MemoryGraph):
+        raise UserError("graph: this job's graph was given in memory; pass it again, as graph=")
     # Imported here: PyG alone takes seconds to import, and `gnnplan.planner.generate` needs this package.
     if isinstance(spec, NpzGraph):
         from gnnplan.planner.loaders.npz import load_npz

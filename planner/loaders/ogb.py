@@ -11,6 +11,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import OgbGraph
 from gnnplan.planner.loaders.read import read_npz, read_table
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.memory import check_fits
 
 _SPLIT_FILES = ("train.csv.gz", "valid.csv.gz", "test.csv.gz")
 
@@ -68,6 +69,7 @@ def _read_splits(folder: Path, num_nodes: int) -> dict[str, np.ndarray]:
     schemes = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if not schemes or num_nodes <= 0:
         return {}
+    check_fits(len(MASK_KEYS) * len(schemes) * num_nodes, str(folder), f"masks of {num_nodes:,} vertices")
     masks = {key: np.zeros((len(schemes), num_nodes), bool) for key in MASK_KEYS}
     for row, scheme in enumerate(schemes):
         for key, file in zip(MASK_KEYS, _SPLIT_FILES, strict=True):

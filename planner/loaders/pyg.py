@@ -16,9 +16,11 @@ import torch
 
 from gnnplan.planner.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import PygGraph
-from gnnplan.planner.loaders.read import reading, require_file
+from gnnplan.planner.job import GraphOptions, PygGraph
+from gnnplan.planner.loaders.read import check_archive, reading, require_file
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.limits import MAX_VERTICES
+from gnnplan.profiles.memory import check_fits
 
 
 def load_pyg(spec: PygGraph) -> Graph:
@@ -35,8 +37,21 @@ def load_pyg(spec: PygGraph) -> Graph:
     return finish(_parts(values, str(spec.root), name), spec)
 
 
+def graph_of_data(data: Any, options: GraphOptions) -> Graph:
+    """The graph of a PyG `Data` in memory.
+
+    Raises:
+        UserError: it lacks edges, features or labels, or is heterogeneous.
+    """
+    name = type(data).__name__
+    if not hasattr(data, "edge_index"):
+        raise UserError(f"graph: a PyG Data with one edge_index is needed, found {name}")
+    return finish(_parts(data.to_dict(), name, name), options)
+
+
 def _read_pt(path: Path) -> Mapping[str, Any]:
     require_file(path)
+    check_archive(path)
     with reading(path, "a .pt file of tensors only, as torch.save(data.to_dict(), path) writes"):
         values = torch.load(path, map_location="cpu", weights_only=True)
     values = values.to_dict() if hasattr(values, "to_dict") else values
@@ -132,13 +147,24 @@ def _array(values: Mapping[str, Any], key: str, where: str) -> Any:
         return None
     if not isinstance(tensor, torch.Tensor):
         raise UserError(f"{where}: {key} must be a tensor, found {type(tensor).__name__}")
-    tensor = tensor.detach()
+    if tensor.is_nested or tensor.is_quantized or tensor.device.type != "cpu":
+        raise UserError(f"{where}: {key} must be a plain tensor; save it on the CPU, neither nested nor quantized")
+    with reading(Path(where), f"a .pt file with a sound tensor {key}"):
+        return _plain(tensor.detach(), where, key)
+
+
+def _plain(tensor: torch.Tensor, where: str, key: str) -> Any:
     if tensor.dtype in (torch.bfloat16, torch.float16):
         tensor = tensor.float()
     if tensor.layout == torch.strided:
-        return tensor.numpy()
+        # One stored number may stand for all entries, so the file's size says nothing of it.
+        check_fits(tensor.numel() * tensor.element_size(), where, key)
+        return np.ascontiguousarray(tensor.numpy())
+    if tensor.dim() != 2 or max(tensor.shape) > MAX_VERTICES:
+        raise UserError(f"{where}: {key} must be a sparse matrix, found {list(tensor.shape)}")
     coo = (tensor if tensor.layout == torch.sparse_coo else tensor.to_sparse_coo()).coalesce()
     row, column = coo.indices().numpy()
+    check_fits(8 * tensor.shape[0], where, key)
     return sp.csr_matrix((coo.values().numpy(), (row, column)), shape=tuple(coo.shape))
 
 

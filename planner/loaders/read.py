@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import stat
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator
@@ -14,6 +15,9 @@ from typing import IO
 import numpy as np
 
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.memory import check_fits
+
+_CHECK_BYTES = 64 * 2**20
 
 
 @contextmanager
@@ -33,19 +37,25 @@ def reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def require_file(path: Path) -> None:
-    """`UserError` unless `path` is a file that holds something."""
-    if not path.exists():
-        raise UserError(f"{path}: no such file")
-    if not path.is_file():
-        raise UserError(f"{path}: a file is needed here, this is a folder")
-    if path.stat().st_size == 0:
+    """`UserError` unless `path` is a file that holds something, and no more than memory does."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "a device or a pipe"
+        raise UserError(f"{path}: a file is needed here, this is {what}")
+    if found.st_size == 0:
         raise UserError(f"{path}: the file is empty")
+    check_fits(found.st_size, str(path), "reading it")
 
 
 def read_npz(path: Path, keys: Collection[str]) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` named in `keys`, as far as it holds them; nothing is unpickled."""
     require_file(path)
-    if not zipfile.is_zipfile(path):
+    if not check_archive(path):
         raise UserError(f"{path}: not an .npz file (no complete zip archive); write it with numpy.savez")
     arrays = {}
     with reading(path, "an .npz file"), np.load(path, allow_pickle=False) as file:
@@ -57,6 +67,16 @@ def read_npz(path: Path, keys: Collection[str]) -> dict[str, np.ndarray]:
                         raise UserError(f"{path}: {key} is no array; write the file with numpy.savez")
                     arrays[key] = array
     return arrays
+
+
+def check_archive(path: Path) -> bool:
+    """Whether a file is a zip archive; `UserError` where its members would take more memory than there is."""
+    with reading(path, "a zip archive"):
+        if not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            check_fits(sum(member.file_size for member in archive.infolist()), str(path), "unpacking it")
+    return True
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -98,11 +118,27 @@ def read_table(path: Path, dtype: type, *, num_columns: int | None = None, delim
 def _open_text(path: Path) -> Iterator[IO[str]]:
     # latin-1 decodes any byte, so that a stray one is reported with its line, not as a decoding fault.
     if path.suffix == ".gz":
-        with gzip.open(path) as raw, io.TextIOWrapper(raw, encoding="latin-1") as text:
+        with _Unpacked(path) as raw, io.TextIOWrapper(raw, encoding="latin-1") as text:
             yield text
     else:
         with path.open(encoding="latin-1") as text:
             yield text
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip file that ends in a `UserError` where it unpacks to more than memory holds."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._where, self._num_bytes, self._checked_bytes = str(path), 0, _CHECK_BYTES
+
+    def read1(self, size: int = -1) -> bytes:
+        found = super().read1(size)
+        self._num_bytes += len(found)
+        if self._num_bytes > self._checked_bytes:  # a table of it is about four times as large while it is read
+            check_fits(4 * self._num_bytes, self._where, "the table that it unpacks to")
+            self._checked_bytes += _CHECK_BYTES
+        return found
 
 
 def _locate_fault(path: Path, dtype: type, num_columns: int | None, delimiter: str | None) -> str | None:

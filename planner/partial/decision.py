@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from gnnplan.planner.program.group import scales
 from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.limits import MAX_EPOCHS, Epochs, Workers
 
 Absent = Literal["reuse", "scale"]
 """What stands in for the gradients of workers that are missing from a step."""
@@ -29,11 +30,11 @@ class PartialReduceDecision(Contract):
             empty while a plan is searched for.
     """
 
-    alpha: Annotated[float, Field(ge=0)] = 0.5
-    max_staleness: NonNegativeInt = 3
-    min_group: PositiveInt = 1
-    closing_epochs: PositiveInt = 1
-    average_epochs: NonNegativeInt = 0
+    alpha: Annotated[float, Field(ge=0, le=1e12)] = 0.5
+    max_staleness: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] = 3
+    min_group: Workers = 1
+    closing_epochs: Epochs = 1
+    average_epochs: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] = 0
     absent: Absent = "scale"
     contributing: tuple[tuple[NonNegativeInt, ...], ...] = ()
 

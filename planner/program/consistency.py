@@ -18,6 +18,7 @@ def fault_of(cycle: Cycle) -> str | None:
 def _faults(cycle: Cycle) -> Iterator[str]:
     yield from _faulty_sizes(cycle)
     yield from _faulty_names(cycle)
+    yield from _faulty_routes(cycle)
     if not cycle.order or any(name not in cycle.programs for name in cycle.order):
         yield "order must name programs, at least one"
     for name, program in cycle.programs.items():
@@ -59,6 +60,17 @@ def _faulty_names(cycle: Cycle) -> Iterator[str]:
     for name in cycle.parameters:
         if name not in cycle.values or cycle.values[name].role != "parameter":
             yield f"parameters.{name}: there is no such value"
+
+
+def _faulty_routes(cycle: Cycle) -> Iterator[str]:
+    """Every row of a route's spaces travels once, and none to its own worker."""
+    for name, route in cycle.routes.items():
+        leaving, arriving = (cycle.spaces[space].sizes for space in (route.source, route.target))
+        if route.counts.diagonal().any():
+            yield f"routes.{name} must send no worker's rows to itself"
+        for rank in cycle.workers:
+            if route.counts[rank].sum() != leaving[rank] or route.counts[:, rank].sum() != arriving[rank]:
+                yield f"routes.{name} must send {leaving[rank]} rows of worker {rank}, and bring it {arriving[rank]}"
 
 
 def _faulty_program(cycle: Cycle, program: Program) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, JsonValue, NonNegativeInt, model_validator
 
 from gnnplan.planner.program.consistency import fault_of
 from gnnplan.planner.program.cycle import Cycle
@@ -23,8 +23,9 @@ from gnnplan.planner.program.parts import (
     Value,
 )
 from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.limits import MAX_EDGES, MAX_WIDTH, Width, Workers
 
-Size = Annotated[int, Field(ge=0, le=2**53)]
+Size = Annotated[int, Field(ge=0, le=MAX_EDGES)]
 Sizes = tuple[Size, ...]
 
 
@@ -40,7 +41,7 @@ class ValueDocument(Contract):
     """A `Value` under its name."""
 
     space: str
-    width: Size
+    width: Annotated[int, Field(ge=0, le=MAX_WIDTH)]
     columns: tuple[tuple[Size, Size], ...] | None = None
     role: Role = "temporary"
     dtype: Dtype = "float32"
@@ -90,15 +91,15 @@ class RouteDocument(Contract):
 class CycleDocument(Contract):
     """A `Cycle` without arrays."""
 
-    num_workers: PositiveInt
+    num_workers: Workers
     programs: dict[str, tuple[OperatorDocument, ...]]
-    order: tuple[str, ...]
+    order: tuple[str, ...] = Field(max_length=10_000)
     values: dict[str, ValueDocument]
     spaces: dict[str, SpaceDocument]
     blocks: dict[str, BlockDocument]
     indexes: dict[str, IndexDocument]
     routes: dict[str, RouteDocument]
-    parameters: dict[str, tuple[PositiveInt, ...]]
+    parameters: dict[str, tuple[Width, ...]]
     results: tuple[str, ...]
     seed: NonNegativeInt
 

@@ -12,7 +12,7 @@ from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import COLLECTIVES, CostsByProfile, is_exchange
+from gnnplan.planner.readers.cost import COLLECTIVES, CostsByProfile, costs_of, is_exchange
 from gnnplan.planner.readers.schedule import schedule_of, waits
 from gnnplan.planner.simulator.engine import compile_schedule
 from gnnplan.planner.simulator.event_loop import Ints
@@ -70,6 +70,14 @@ def bound_of(
         before, after = _around(cycle, program, sums[-1])
         found.append(lanes.bound([before, {sums[-1]}, after]))
     return max(found, key=lambda bound: bound.seconds)
+
+
+def cycle_bound(cycle: Cycle, placement: Placement, costs: CostsByProfile | None = None) -> Bound:
+    """The mean of the bounds of a cycle's epochs; `set_by` is of the longest program."""
+    costs = costs or costs_of(placement)
+    found = {name: bound_of(cycle, name, placement, costs) for name in set(cycle.order)}
+    longest = max(found.values(), key=lambda bound: bound.seconds)
+    return Bound(sum(found[name].seconds for name in cycle.order) / len(cycle.order), longest.set_by)
 
 
 def _is_of_all(op: Operator) -> bool:

@@ -71,7 +71,9 @@ def _routed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     sent_rows = np.maximum(rows.sum(1), 1)
     # Rounded so that a sender's parts add up to its total.
     until = np.cumsum(rows, 1) * sent_bytes[:, None] // sent_rows[:, None]
-    return np.diff(until, axis=1, prepend=0) + rows * per_row
+    found = np.diff(until, axis=1, prepend=0) + rows * per_row
+    np.fill_diagonal(found, 0)  # what a worker has already does not travel
+    return found
 
 
 def _reduced_bytes(cycle: Cycle, op: Operator) -> int:

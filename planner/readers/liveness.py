@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gnnplan.planner.program.aliases import owners, views
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.edges import awaited
-from gnnplan.planner.program.parts import Operator, Value
+from gnnplan.planner.program.parts import ITEM_BYTES, Operator, Value
 from gnnplan.planner.readers.temporaries import temporary_bytes
 from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes
 
@@ -118,6 +118,9 @@ class _Reader:
                 self._make_cell(name)
             elif value.role == "temporary" and name not in owner and _is_counted(value):
                 alive[name] = self.cycle.num_bytes(name, self.worker)
+                self.held.make(alive[name])
+            elif self.on_cuda and op.kind == "dropout":  # sparse rows: new entries, by rows and by columns
+                alive[name] = 2 * ITEM_BYTES[value.dtype] * self.cycle.num_elements(name, self.worker)
                 self.held.make(alive[name])
         for num_bytes in temporaries:
             self.held.make(num_bytes)

@@ -22,7 +22,7 @@ class MemoryEstimate:
 
     Args:
         base_bytes: the process itself, with compiled kernels where it uses any.
-        graph_bytes: blocks, those of the backward half transposed, and rows to take and to add to.
+        graph_bytes: blocks, those of the backward half transposed, rows to take and to add to, and training labels.
         input_bytes: features, dense or CSR with its transpose; labels.
         parameter_bytes: weights and cells that start with the training.
         epoch_bytes: what programs make and drop, and cells that they fill.
@@ -88,7 +88,16 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
         sum(_matrix_bytes(cycle, name, worker, back=back) for name, back in blocks)
         + sum(_edges_bytes(cycle, name, worker) for name in edges)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
+        + max(
+            (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0
+        )
     )
+
+
+def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:
+    """Labels of the training rows, which are taken once."""
+    labels, rows = cycle.values[op.reads[1]], cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+    return rows * labels.width * ITEM_BYTES[labels.dtype]
 
 
 def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:

@@ -1,11 +1,11 @@
-"""Programs on a share of the graph, by sizes alone: what a worker would take if it had so much of it."""
+"""Programs on a share of the graph, or of its columns, by sizes alone: what a worker would take if it had so much."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.parts import parameter_space
+from gnnplan.planner.program.parts import Value, parameter_space
 
 
 def on_share(cycle: Cycle, share: float) -> Cycle:
@@ -31,3 +31,17 @@ def on_share(cycle: Cycle, share: float) -> Cycle:
         blocks={name: replace(block, num_edges=scaled(block.num_edges)) for name, block in cycle.blocks.items()},
         arrays=None,
     )
+
+
+def on_columns(cycle: Cycle, share: float) -> Cycle:
+    """The cycle with all dense values but parameters in the first columns alone, in proportion, without arrays.
+
+    Columns are rounded; at least one is left.
+    """
+
+    def sliced(value: Value) -> Value:
+        if value.role == "parameter" or value.layout != "dense" or not value.width:
+            return value
+        return replace(value, columns=((0, max(1, round(value.width * share))),) * cycle.num_workers)
+
+    return replace(cycle, values={name: sliced(value) for name, value in cycle.values.items()}, arrays=None)

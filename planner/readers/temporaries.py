@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
+from gnnplan.profiles.kernels.activation import rows_at_once
 
 Temporaries = Callable[[Cycle, Operator, int, bool], list[int]]
 _FLOAT_BYTES, _LONG_BYTES = 4, 8
@@ -32,18 +33,37 @@ def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
 
 
 def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """The training rows' logits, and for classes their logarithms beside them."""
+    """The training rows' logits, and for classes their logarithms beside them.
+
+    Of label sets CUDA makes two matrices more, which are gone before the gradient is made.
+    """
     rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
     chosen = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES
-    return [chosen] if op.attributes["multilabel"] else [chosen, chosen]
+    if not op.attributes["multilabel"]:
+        return [chosen, chosen]
+    return [chosen, max(0, 2 * chosen - _matrix(cycle, op.writes[1], worker))] if on_cuda else [chosen]
 
 
 def _activate(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """On CUDA dropout's hashes are int64 tensors as large as what is dropped: two at once, and the mask."""
-    if not (on_cuda and op.attributes["dropout"]):
+    """On CUDA dropout's hashes are two int64 tensors, of some rows at a time."""
+    return _hashes(cycle, op, worker) if on_cuda and op.attributes["dropout"] else []
+
+
+def _dropout(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """The same; of sparse rows, by rows and by columns, every stored entry's hash, and where it stands."""
+    if not on_cuda:
         return []
-    elements = cycle.num_elements(op.writes[0], worker)
-    return [elements * _LONG_BYTES, elements * _LONG_BYTES, elements]
+    value = cycle.values[op.writes[0]]
+    if value.layout == "dense":
+        return _hashes(cycle, op, worker)
+    entries = cycle.num_elements(op.writes[0], worker)
+    return [*[entries * _LONG_BYTES] * 4, entries * _FLOAT_BYTES, value.width * _LONG_BYTES]
+
+
+def _hashes(cycle: Cycle, op: Operator, worker: int) -> list[int]:
+    width = max(1, cycle.values[op.writes[0]].num_columns(worker))
+    rows = min(cycle.num_rows(op.writes[0], worker), rows_at_once(width))
+    return [rows * width * _LONG_BYTES] * 2
 
 
 def _softmax(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
@@ -56,12 +76,12 @@ def _softmax(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int
 
 
 def _over_edges(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """On CUDA torch's operators make rows of every edge."""
+    """On CUDA torch's operators make rows of every edge: forward of one end, backward of both."""
     if not on_cuda:
         return []
     edges = cycle.blocks[op.attributes["block"]].num_edges[worker]
-    width = cycle.values[op.reads[1]].width
-    num_rows = 2 if op.kind in ("weigh", "weigh_grad") else 1
+    width = cycle.values[op.reads[1]].num_columns(worker)
+    num_rows = 2 if op.kind in ("score_grad", "weigh_grad") else 1
     return [edges * width * _FLOAT_BYTES] * num_rows
 
 
@@ -82,6 +102,7 @@ TEMPORARIES: dict[str, Temporaries] = {
     "gram": _gram,
     "loss": _loss,
     "activate": _activate,
+    "dropout": _dropout,
     "publish": _publish,
     "softmax": _softmax,
     "softmax_grad": _softmax,

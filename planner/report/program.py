@@ -9,6 +9,7 @@ from rich.text import Text
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle
 from gnnplan.planner.program.edges import edges
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.report.units import seconds
@@ -57,12 +58,14 @@ def _what(op: Operator) -> str:
 
 
 def _makes(cycle: Cycle, op: Operator) -> str:
-    """Rows, from the least to the most of any worker, by columns; of many values the first."""
+    """Rows by columns, each from the least to the most of any worker; of many values the first."""
     value = cycle.values[op.writes[0]]
     sizes = cycle.spaces[value.space].sizes
     rows = f"{min(sizes):,}" if min(sizes) == max(sizes) else f"{min(sizes):,}-{max(sizes):,}"
     more = f" and {len(op.writes) - 1} more" if len(op.writes) > 1 else ""
-    return f"{rows} x {value.width:,}{' sparse' if value.layout == 'csr' else ''}{more}"
+    widths = [value.num_columns(worker) for worker in cycle.workers]
+    columns = f"{min(widths):,}" if min(widths) == max(widths) else f"{min(widths):,}-{max(widths):,}"
+    return f"{rows} x {columns}{' sparse' if value.layout == 'csr' else ''}{more}"
 
 
 def program_graph(cycle: Cycle, name: str) -> str:
@@ -70,7 +73,7 @@ def program_graph(cycle: Cycle, name: str) -> str:
     program = cycle.programs[name]
     lines = ["digraph program {", "  rankdir=TB; node [shape=box, fontname=Helvetica];"]
     for number, (op, before) in enumerate(zip(program, edges(cycle, program), strict=True)):
-        style = ", style=filled, fillcolor=lightblue" if op.lane == "network" or op.kind == "exchange" else ""
+        style = ", style=filled, fillcolor=lightblue" if KINDS[op.kind].collective else ""
         lines.append(f'  {number} [label="{op.key}\\n{_what(op)}"{style}];')
         lines += [f"  {other} -> {number};" for other in sorted(before)]
     return "\n".join([*lines, "}", ""])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import log
 
 from rich.console import Group, RenderableType
@@ -10,16 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
+from gnnplan.planner.money import cost_of
 from gnnplan.planner.plan import Plan, Prediction, WorkerLoad
+from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
+from gnnplan.planner.report.layout import new_table
 from gnnplan.planner.report.mini_batch import batches_table
-from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.report.units import dollars, seconds, size
 from gnnplan.planner.session import changes_since_profiled
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.machine import CollectiveTable, MachineProfile
-from gnnplan.profiles.steal import TOLERATED_SHARE
 
 _NUM_TASKS_SHOWN = 8
+_BAR_CELLS = 20
 
 
 def profile_table(profile: MachineProfile) -> RenderableType:
@@ -28,16 +31,16 @@ def profile_table(profile: MachineProfile) -> RenderableType:
         f"{profile.name}: {profile.device_name}, {profile.num_threads} thread(s) a worker, "
         f"{profile.num_workers_beside} side by side"
     )
-    table = Table(title=title, title_justify="left")
-    for column, justify in (
-        ("operator", "left"),
-        ("largest shape", "left"),
-        ("median", "right"),
-        ("spread", "right"),
-        ("points", "right"),
-        ("from", "left"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table = new_table(
+        title,
+        "operator",
+        "largest shape",
+        "median",
+        "spread",
+        "points",
+        "from",
+        words=("operator", "largest shape", "from"),
+    )
     tables = dict(profile.operators)
     tables |= {_collective_words(entry, profile): entry.table for entry in profile.collectives}
     for name, operator in tables.items():
@@ -45,7 +48,11 @@ def profile_table(profile: MachineProfile) -> RenderableType:
         shape = ", ".join(f"{axis} {value:g}" for axis, value in zip(operator.axes, point.shape))
         spread = f"{100 * point.spread_s / point.median_s:.0f}%" if point.repeats and point.median_s else "-"
         table.add_row(name, shape, seconds(point.median_s), spread, str(len(operator.points)), point.provenance)
-    return table
+    return Group(table, *_warnings(profile_was_disturbed(profile)))
+
+
+def _warnings(said: Iterable[str]) -> list[Text]:
+    return [Text(words, style="yellow") for words in said]
 
 
 def _collective_words(entry: CollectiveTable, profile: MachineProfile) -> str:
@@ -58,9 +65,11 @@ def _collective_words(entry: CollectiveTable, profile: MachineProfile) -> str:
 
 def calibration_table(profile: MachineProfile) -> RenderableType:
     """What calibration changed of a profile, the largest change first."""
-    table = Table(title=f"{profile.name}: {profile.note}", title_justify="left")
-    for column in ("operator", "factor", "samples", "error before", "error after"):
-        table.add_column(column, justify="left" if column == "operator" else "right")
+    table = new_table(
+        f"{profile.name}: {profile.note}",
+        *("operator", "factor", "samples", "error before", "error after"),
+        words=("operator",),
+    )
     # Twice as long and half as long are changes of one size.
     for correction in sorted(profile.corrections, key=lambda c: -abs(log(c.factor))):
         table.add_row(
@@ -87,11 +96,8 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
     for row in _technique_rows(plan):
         head.add_row(*row)
-    head.add_row(
-        "epoch",
-        f"{seconds(prediction.epoch_s)} predicted: compute {seconds(prediction.compute_s)}, "
-        f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
-    )
+    for row in _epoch_rows(plan):
+        head.add_row(*row)
     if prediction.weather is not None:
         head.add_row("weather", _weather_words(plan))
     for row in _bound_rows(prediction):
@@ -99,10 +105,64 @@ def plan_table(plan: Plan) -> RenderableType:
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
         head.add_row("unprofiled", f"{len(prediction.unprofiled)} task(s) outside the profiled shapes: {shown}")
+    if words := _default_link_words(plan):
+        head.add_row("device link", words)
     if changes := changes_since_profiled(plan.placement):
         head.add_row("changed", f"{'; '.join(changes)}: figures of these are guesses")
+    disturbed = [words for profile in plan.placement.profiles.values() for words in profile_was_disturbed(profile)]
     workers = _workers_table(plan) if plan.mini_batch is None else batches_table(plan, plan.mini_batch)
-    return Group(head, workers, _considered_table(plan))
+    return Group(head, *_warnings(disturbed), workers, _memory_table(plan), _considered_table(plan))
+
+
+def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What an epoch takes, the same figure as `simulate` and `compare` show, and what the job comes to."""
+    prediction = plan.prediction
+    yield "epoch", f"{seconds(prediction.expected_epoch_s)} predicted{fluctuation_words(prediction)}"
+    yield (
+        "",
+        f"of tasks at their median: {seconds(prediction.epoch_s)}, of which compute {seconds(prediction.compute_s)}, "
+        f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
+    )
+    cost = cost_of(plan)
+    price = f", {dollars(cost.dollars)} dollars at {plan.placement.price_per_hour:g} an hour" if cost.dollars else ""
+    yield "job", f"{plan.job.training.epochs:,} epochs in {seconds(cost.seconds)}{price}"
+
+
+def fluctuation_words(prediction: Prediction) -> str:
+    """How far epochs are expected to vary."""
+    fluctuating = prediction.fluctuating
+    if fluctuating is None or fluctuating.p95_s <= prediction.epoch_s:
+        return ""
+    return f" (half of all epochs are within that, 95% within {seconds(fluctuating.p95_s)})"
+
+
+def fluctuation_note(plan: Plan, trace: Trace, num_replicas: int) -> str:
+    """What a predicted trace's replicas say, and where their spread is from."""
+    points = [
+        point.provenance
+        for profile in plan.placement.profiles.values()
+        for table in profile.operators.values()
+        for point in table.points
+    ]
+    if "measured" not in points:
+        return "the profiles' figures are published or scaled, and have no spread: no task fluctuates"
+    assert trace.fluctuating is not None
+    source = "as measured" if set(points) == {"measured"} else "as far as they were measured"
+    return (
+        f"of {num_replicas} epochs whose tasks fluctuate {source}, half are within {seconds(trace.fluctuating.p50_s)} "
+        f"and 95% within {seconds(trace.fluctuating.p95_s)}"
+    )
+
+
+def _default_link_words(plan: Plan) -> str:
+    """Where rows pass between devices of a host over a link that nobody named or measured."""
+    placement = plan.placement
+    shares_a_host = len(set(placement.host_of)) < len(placement.workers)
+    is_measured = any(profile.collectives for profile in placement.profiles.values())
+    if not placement.is_default_link or not shares_a_host or is_measured:
+        return ""
+    rate = placement.device_link.bytes_per_s / 1e9
+    return f"{rate:.3g} GB/s between devices of a host is assumed; name yours as [device_link] in the cluster file"
 
 
 def _bound_rows(prediction: Prediction) -> Iterator[tuple[str, str]]:
@@ -131,19 +191,24 @@ def _weather_words(plan: Plan) -> str:
 
 
 def _workers_table(plan: Plan) -> Table:
-    table = Table()
-    for column in ("worker", "host", "vertices", "edges", "halo", "peak memory", "of", "sent an epoch"):
-        table.add_column(column, justify="left" if column == "host" else "right")
+    table = new_table("", "worker", "host", "vertices", "edges", "halo", "sent an epoch", words=("host",))
     for rank, (place, share, load) in enumerate(zip(plan.placement.workers, plan.shares(), plan.prediction.workers)):
-        table.add_row(
-            str(rank),
-            place.host,
-            *(f"{count:,}" for count in share),
-            size(load.peak_bytes),
-            size(load.capacity_bytes),
-            size(_sent_bytes(load, plan.refresh_interval)),
-        )
+        sent = size(_sent_bytes(load, plan.refresh_interval))
+        table.add_row(str(rank), place.host, *(f"{count:,}" for count in share), sent)
     return table
+
+
+def _memory_table(plan: Plan) -> Table:
+    table = new_table("", "worker", "peak memory", "of", "used", "")
+    for rank, load in enumerate(plan.prediction.workers):
+        used = load.peak_bytes / load.capacity_bytes if load.capacity_bytes else 0.0
+        table.add_row(str(rank), size(load.peak_bytes), size(load.capacity_bytes), f"{used:.0%}", _bar(used))
+    return table
+
+
+def _bar(share: float) -> str:
+    filled = min(max(round(share * _BAR_CELLS), 1), _BAR_CELLS)
+    return "█" * filled + "░" * (_BAR_CELLS - filled)
 
 
 def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
@@ -152,46 +217,44 @@ def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
 
 
 def _considered_table(plan: Plan) -> Table:
-    table = Table(title="considered", title_justify="left")
-    table.add_column("decision")
-    table.add_column("epoch", justify="right")
-    table.add_column("fits")
+    table = new_table("considered (tasks at their median)", "decision", "epoch", "fits", words=("decision",))
     for candidate in plan.considered:
         table.add_row(candidate.summary, seconds(candidate.epoch_s), "yes" if candidate.fits else "no")
     return table
 
 
 def trace_table(trace: Trace) -> RenderableType:
-    """The tasks of a trace by their share of the epoch."""
-    table = Table(title=f"{trace.origin} epoch {seconds(trace.median_epoch_s)}", title_justify="left")
-    table.add_column("category")
-    table.add_column("seconds", justify="right")
-    table.add_column("share", justify="right")
+    """The tasks of a trace by their share of the epoch; of a measured one what its epochs range over."""
+    title = f"{trace.origin} epoch {seconds(trace.expected_epoch_s)}"
+    if trace.fluctuating:
+        title += f" ({seconds(trace.median_epoch_s)} of tasks at their median, as below)"
+    table = new_table(title, "category", "seconds", "share", words=("category",))
     for category in ("compute", "communicate", "host"):
         value = trace.category_s(category)
         table.add_row(category, seconds(value), f"{value / trace.median_epoch_s:.0%}")
-    return table
+    if trace.origin == "predicted":
+        return table
+    low, high = trace.epoch_range_s
+    words = Text(f"nine in ten epochs took {seconds(low)} to {seconds(high)}", style="dim")
+    return Group(table, words, *_warnings(run_was_disturbed(trace.others_share, trace.stolen_share)))
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
     """Predicted against measured, the tasks that miss most, and the accuracy reached."""
-    table = Table(title="predicted against measured", title_justify="left")
-    for column in ("", "predicted", "measured", "error"):
-        table.add_column(column, justify="right" if column else "left")
+    table = new_table("predicted against measured", "", "predicted", "measured", "error", words=("",))
     for figure in comparison.figures:
         table.add_row(figure.name, _shown(figure.predicted, figure), _shown(figure.measured, figure), _error(figure))
     for split, value in comparison.accuracy.items():
         table.add_row(f"{split} accuracy", "", f"{value:.2%}", "")
-    stolen = ""
-    if comparison.stolen_share > TOLERATED_SHARE:
-        stolen = f"; {comparison.stolen_share:.0%} of the processor time went to other virtual machines: run it again"
     spread = f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)"
-    went_on = ""
+    if comparison.epoch_range_s:
+        low, high = comparison.epoch_range_s
+        spread += f"; nine in ten took {seconds(low)} to {seconds(high)}"
     if comparison.went_on_share:
         share = f"{comparison.went_on_share:.0%}"
-        went_on = f"; {share} of the steps went on without some worker, which the prediction never does"
-    noise = Text(spread + went_on + stolen, style="yellow" if stolen else "dim")
-    return Group(table, noise, _miss_table(comparison))
+        spread += f"; {share} of the steps went on without some worker, which the prediction never does"
+    disturbed = _warnings(run_was_disturbed(comparison.others_share, comparison.stolen_share))
+    return Group(table, Text(spread, style="dim"), *disturbed, *_warnings(comparison.notes), _miss_table(comparison))
 
 
 def _shown(value: float, figure: Figure) -> str:
@@ -211,9 +274,8 @@ _WHY = {
 
 
 def _miss_table(comparison: Comparison) -> Table:
-    table = Table(title="tasks that miss most (mean over workers)", title_justify="left")
-    for column in ("task", "predicted", "measured", "why"):
-        table.add_column(column, justify="right" if column in ("predicted", "measured") else "left")
+    title = "tasks that miss most (mean over workers)"
+    table = new_table(title, "task", "predicted", "measured", "why", words=("task", "why"))
     for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
         table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), _why(task))
     return table

@@ -35,11 +35,13 @@ class Found:
     Args:
         best: of all that fit.
         looked_at: every candidate, of all settings.
+        alone: every candidate of one worker that has the whole graph, of each profile.
         bound: no plan of any set of workers that was searched is faster.
     """
 
     best: Candidate
     looked_at: Sequence[Candidate]
+    alone: Sequence[Candidate]
     bound: Bound
 
 
@@ -99,7 +101,8 @@ class _Search:
         assert best
         if not best.fits:
             raise NoPlanFitsError(_nearest_miss(best))
-        return Found(_settled(best), self._looked_at, least.bound(sets))
+        of_one = [each for of in alone.values() for each in of]
+        return Found(_settled(best), self._looked_at, of_one, least.bound(sets))
 
     @property
     def _workers(self):

@@ -10,6 +10,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
 from gnnplan.planner.search.evaluate import Evaluator
+from gnnplan.planner.search.pins import no_plan_under, options_of
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
 
@@ -59,7 +60,7 @@ class Descent:
     def _without_idle(self, best: Candidate) -> Candidate:
         """The best without techniques that gain nothing."""
         for each in self._others:
-            if best.choice(each.name) and None in each.options(self.setting, self._joined(best, each)):
+            if best.choice(each.name) and None in options_of(each, self.setting, self._joined(best, each)):
                 candidate = self._candidate(_with(best.choices, each.name, None))
                 if candidate and not is_better(best, candidate):
                     best = candidate
@@ -80,18 +81,15 @@ class Descent:
                 found = candidate if candidate and is_better(candidate, found) else found
             if found:
                 return found
-        raise UserError(
-            f"{self.setting.job.name}: pin.op_order and pin.precompute ask for what {self.setting.job.model.kind} on "
-            f"these features cannot do exactly; leave one of them out"
-        )
+        raise UserError(no_plan_under(self.setting.job))
 
     def _proposed(self, of: AnyTechnique) -> list[Choice | None]:
-        return list(of.options(self.setting, None))
+        return options_of(of, self.setting, None)
 
     def _begun(self, of: AnyTechnique, known: Choice | None) -> Choice | None:
         """What is known of a technique where it may take part here, else what it proposes first."""
         options = self._proposed(of)
-        return known if known and any(options) else options[0]
+        return known if known and any(options) else next(iter(options), None)
 
     def _candidate(self, choices: Iterable[Choice | None]) -> Candidate | None:
         return self.evaluator.candidate([choice for choice in choices if choice])
@@ -103,9 +101,12 @@ class Descent:
         return best
 
     def _best_of(self, best: Candidate, changed: AnyTechnique) -> Candidate:
-        """The best, with one technique's choice changed. Who does not propose to be left out takes part."""
-        options = list(changed.options(self.setting, self._joined(best, changed)))
-        must = None not in options and best.choice(changed.name) is None
+        """The best, with one technique's choice changed. Who does not propose to be left out takes part.
+
+        Of layouts there is one already, so none of the others must.
+        """
+        options = options_of(changed, self.setting, self._joined(best, changed))
+        must = LAYOUT not in changed.claims and None not in options and best.choice(changed.name) is None
         found = None if must and options else best
         for option in options:
             candidate = self._changed(best, changed, option)
@@ -130,7 +131,7 @@ class Descent:
         is_new, users = candidate.cycle.arrays is not None, [o for o in self._others if changed.offers & o.uses]
         yield candidate
         for each in users if is_new and candidate.choice(changed.name) else ():
-            for option in each.options(self.setting, candidate):
+            for option in options_of(each, self.setting, candidate):
                 found = self._candidate(_with(candidate.choices, each.name, option)) if option else None
                 if found:
                     yield found
@@ -158,7 +159,7 @@ class Descent:
         """What it proposes beside arrays, which are costly to find and suit the present choices alone."""
         if of.arrays and not best.choice(of.name):
             return []
-        return [option for option in of.options(self.setting, best) if not (option and option.arrays)]
+        return [option for option in options_of(of, self.setting, best) if not (option and option.arrays)]
 
     def _of_pairs(self, best: Candidate, changes: Sequence[tuple[str, Choice | None]]) -> Iterator[Candidate]:
         for (one, first), (other, second) in combinations(changes, 2):

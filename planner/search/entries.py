@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Operator, Value
 
 _SAMPLED_ROWS = 2000
 
@@ -19,7 +21,8 @@ _SAMPLED_ROWS = 2000
 def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) -> Cycle:
     """The cycle, whose aggregated sparse features have as many entries as a sample of their rows says.
 
-    The first hop is sampled on every worker; further ones are taken to grow by the same factor.
+    The first hop is sampled on every worker. Of further ones an entry is taken to be zero where those of as many rows
+    are, each by itself, as the first hop sums over.
     """
     values, hops = dict(cycle.values), _hops(cycle)
     for name, hop in hops.items():
@@ -28,8 +31,13 @@ def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) 
         ids = cycle.arrays.ids[values[name].space]  # type: ignore[union-attr]
         key = ("entries", hop, *(each.tobytes() for each in ids))
         sizes = memo.lasting(key, partial(_entries_of_each, ids, hop, graph, matrix))
-        values[name] = replace(values[name], num_entries=sizes)
+        values[name] = replace(values[name], num_entries=_in_columns(values[name], sizes))
     return replace(cycle, values=values)
+
+
+def _in_columns(value: Value, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Of the entries of whole rows those in each worker's columns, taken to be as many in every column."""
+    return tuple(size * value.num_columns(worker) // max(value.width, 1) for worker, size in enumerate(sizes))
 
 
 def _hops(cycle: Cycle) -> dict[str, int]:
@@ -39,8 +47,13 @@ def _hops(cycle: Cycle) -> dict[str, int]:
         for op in program:
             made = [name for name in op.writes if cycle.values[name].layout == "csr"]
             for name in made:
-                hops[name] = max((hops.get(read, 0) for read in op.reads), default=0) + (op.kind == "aggregate")
+                hops[name] = max((_hops_after(op, number, hops) for number in range(len(op.reads))), default=0)
     return hops
+
+
+def _hops_after(op: Operator, number: int, hops: dict[str, int]) -> int:
+    """A base that is added to has been aggregated already."""
+    return hops.get(op.reads[number], 0) + (op.kind == "aggregate" and number == 0)
 
 
 def _entries_of_each(ids: Sequence[np.ndarray], hop: int, graph: Graph, matrix: sp.csr_matrix) -> tuple[int, ...]:
@@ -54,5 +67,7 @@ def _entries(ids: np.ndarray, hop: int, graph: Graph, matrix: sp.csr_matrix) -> 
         return 0
     sampled = np.random.default_rng(0).choice(ids, min(len(ids), _SAMPLED_ROWS), replace=False)
     second = int(((matrix[sampled] != 0) @ (x != 0)).nnz * len(ids) / len(sampled))
-    growth = second / first if first else 1.0
-    return min(dense, int(second * growth ** (hop - 1)))
+    if not 0 < first < dense or second >= dense:
+        return min(dense, second)
+    num_summed = math.log1p(-second / dense) / math.log1p(-first / dense)
+    return round(dense * (1 - (1 - second / dense) ** num_summed ** (hop - 1)))

@@ -55,10 +55,10 @@ class Evaluator:
             self._layouts = set()
         self._layouts |= layouts
         found = compose_candidate(self.setting, choices)
-        return found if _is_played(found.cycle) else None
+        return found if is_played(found.cycle) else None
 
 
-def _is_played(cycle: Cycle) -> bool:
+def is_played(cycle: Cycle) -> bool:
     """Whether there are kernels for all that epochs do: sparse rows are summed over edges in the setup alone."""
     ops = (op for name in cycle.order for op in cycle.programs[name] if op.kind == "aggregate")
     return not any(cycle.values[op.reads[0]].layout == "csr" for op in ops)

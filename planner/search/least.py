@@ -12,7 +12,7 @@ from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Program
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.bound import Bound
-from gnnplan.planner.readers.scaled import on_share
+from gnnplan.planner.readers.scaled import on_columns, on_share
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.steady import play_epochs
@@ -107,17 +107,27 @@ def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Frees) ->
 
 
 def _share_s(candidate: Candidate, share: float, frees: Frees) -> float:
-    """Simulated seconds of an epoch of one worker on a share of the graph that has no halo."""
-    cycle, setting = on_share(candidate.cycle, share), candidate.setting
-    seconds = 0.0
+    """Simulated seconds of an epoch of one worker on a share of the graph that has no halo.
+
+    What sums over edges takes the less of two: a share of the edges, or all of them for a share of the columns.
+    """
+    setting, seconds = candidate.setting, 0.0
+    by_rows, by_columns = on_share(candidate.cycle, share), on_columns(candidate.cycle, share)
     for name, of_all in candidate.shares.items():
-        schedule = schedule_of(cycle, name, setting.placement, setting.costs)
-        seconds += of_all * play_epochs(_without(schedule, cycle.programs[name], frees)).median_epoch_s
+        over_rows, over_columns = (
+            schedule_of(cycle, name, setting.placement, setting.costs) for cycle in (by_rows, by_columns)
+        )
+        schedule = _least(over_rows, over_columns, by_rows.programs[name], frees)
+        seconds += of_all * play_epochs(schedule).median_epoch_s
     return seconds
 
 
-def _without(schedule: Schedule, program: Program, frees: Frees) -> Schedule:
-    """The schedule, in which some operators take no time."""
+def _least(over_rows: Schedule, over_columns: Schedule, program: Program, frees: Frees) -> Schedule:
+    """The first schedule, in which sums over edges take no longer than in the second, and some operators no time."""
     free = {op.key for op in program if frees(op)}
-    tasks = [replace(task, seconds=0.0) if task.key in free else task for task in schedule.tasks]
-    return Schedule(schedule.num_workers, tasks, schedule.quotas)
+    sums = {op.key for op in program if "block" in op.attributes}
+    tasks = []
+    for task, sliced in zip(over_rows.tasks, over_columns.tasks, strict=True):
+        least_s = min(task.seconds, sliced.seconds) if task.key in sums else task.seconds
+        tasks.append(replace(task, seconds=0.0 if task.key in free else least_s))
+    return Schedule(over_rows.num_workers, tasks, over_rows.quotas)

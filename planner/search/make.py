@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,9 +15,10 @@ from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
-from gnnplan.planner.search.pins import check_least_group
+from gnnplan.planner.search.pins import check_least_group, check_techniques
 from gnnplan.planner.search.predict import loads_of, prediction_of
-from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.search.rejected import rejected
+from gnnplan.planner.search.summary import summary
 from gnnplan.profiles.errors import UserError
 
 _NUM_CONSIDERED = 8
@@ -34,6 +34,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan plan JOB")
     placement = resolve(cluster)
+    check_techniques(job)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
     found = decide(job, placement, graph, on_step)
     on_step("simulating the chosen plan")
@@ -65,6 +66,7 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
         partition_file="",
         partition_sha256=partition.digest(),
         considered=tuple(_considered(found.looked_at)),
+        rejected=tuple(rejected(best, [*found.looked_at, *found.alone])),
     )
     return plan, partition
 
@@ -76,11 +78,3 @@ def _considered(looked_at: Iterable[Candidate]) -> Iterable[Considered]:
         words = summary(candidate)
         shown.setdefault(words, Considered(summary=words, epoch_s=candidate.epoch_s, fits=candidate.fits))
     return list(shown.values())[:_NUM_CONSIDERED]
-
-
-def summary(candidate: Candidate) -> str:
-    """A candidate in a line: who takes part, and what each technique does."""
-    workers = candidate.setting.placement.workers
-    hosts = ", ".join(f"{count} on {host}" for host, count in Counter(worker.host for worker in workers).items())
-    briefs = (technique(choice.technique).brief(choice.decision) for choice in candidate.choices)
-    return "; ".join([f"{len(workers)} worker(s): {hosts}", *(brief for brief in briefs if brief)])

@@ -1,9 +1,55 @@
-"""What a job pins that its cluster cannot be."""
+"""What a job pins: techniques by their names, and what its cluster cannot be."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.choice import Choice
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import AnyTechnique
 from gnnplan.planner.job import Job
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
+
+
+def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -> list[Choice | None]:
+    """What is worth trying of a technique, as far as the job pins nothing else.
+
+    On one worker nothing is shared out, so pins that ask for another layout there ask for nothing.
+    """
+    pinned, options = setting.job.pin.techniques, list(each.options(setting, so_far))
+    if setting.num_workers == 1 or not pinned:
+        return options
+    if pinned.get(each.name):
+        return [option for option in options if option]
+    is_out = pinned.get(each.name) is False or _is_crowded_out(each, pinned)
+    return [None] if is_out and None in options else [] if is_out else options
+
+
+def _is_crowded_out(each: AnyTechnique, pinned: Mapping[str, bool]) -> bool:
+    """Whether a technique that is pinned claims what this one claims."""
+    return any(technique(name).claims & each.claims for name, is_on in pinned.items() if is_on)
+
+
+def no_plan_under(job: Job) -> str:
+    """Why nothing can be composed, which only pins bring about."""
+    if job.pin.techniques:
+        names = ", ".join(f"{name} = {str(is_on).lower()}" for name, is_on in job.pin.techniques.items())
+        return (
+            f"{job.name}: no plan keeps pin.techniques ({names}) beside the job's other pins; docs/techniques.md says "
+            f"what combines with what, so leave one of them out"
+        )
+    return (
+        f"{job.name}: pin.op_order and pin.precompute ask for what {job.model.kind} on these features cannot do "
+        f"exactly; leave one of them out"
+    )
+
+
+def check_techniques(job: Job) -> None:
+    """`UserError` where a job pins a technique that is not known."""
+    for name in job.pin.techniques:
+        technique(name)
 
 
 def check_least_group(job: Job, num_workers: int) -> None:

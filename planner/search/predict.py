@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.plan import Prediction, WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
@@ -11,8 +13,11 @@ from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import sent_bytes
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.montecarlo import percentiles
 from gnnplan.planner.simulator.play import interval_trace, predicted_trace
-from gnnplan.planner.trace import Trace
+from gnnplan.planner.trace import Percentiles, Trace
+
+NUM_REPLICAS = 1000  # of an epoch; `plan` and `simulate` show the same figures for they play as many
 
 
 def loads_of(cycle: Cycle, placement: Placement, memory: Sequence[MemoryEstimate] = ()) -> tuple[WorkerLoad, ...]:
@@ -49,6 +54,19 @@ def trace_of(
     return interval_trace(first, others[0], refresh_interval) if others else first
 
 
+def fluctuating_of(schedules: Sequence[Schedule], num_replicas: int, refresh_interval: int) -> Percentiles:
+    """Epochs whose tasks vary as they were profiled to; with a refresh interval the mean of its epochs' figures.
+
+    Args:
+        schedules, refresh_interval: as `trace_of` takes them.
+        num_replicas: epochs to be played.
+    """
+    figures = [percentiles(schedule, num_replicas, seed=0) for schedule in schedules]
+    weights = (1, refresh_interval - 1)[: len(schedules)]
+    mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
+    return Percentiles(**mean)
+
+
 def prediction_of(
     schedules: Sequence[Schedule],
     loads: tuple[WorkerLoad, ...],
@@ -75,4 +93,5 @@ def prediction_of(
         schedule_bound_resource=schedule_bound.set_by,
         workers=loads,
         unprofiled=tuple(sorted({task.key for each in schedules for task in each.tasks if task.unprofiled})),
+        fluctuating=fluctuating_of(schedules, NUM_REPLICAS, refresh_interval),
     )

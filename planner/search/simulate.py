@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.search.predict import trace_of
-from gnnplan.planner.simulator.montecarlo import percentiles
-from gnnplan.planner.trace import Percentiles, Trace
+from gnnplan.planner.search.predict import fluctuating_of, trace_of
+from gnnplan.planner.trace import Trace
 
 
 def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
@@ -23,8 +20,4 @@ def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
     trace = trace_of(schedules, plan.fingerprint(), plan.prediction.workers, interval)
     if not num_replicas:
         return trace
-    figures = [percentiles(schedule, num_replicas, seed=0) for schedule in schedules]
-    # With a refresh interval each figure is the mean of its epochs'.
-    weights = (1, interval - 1)[: len(schedules)]
-    mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
-    return trace.model_copy(update={"fluctuating": Percentiles(**mean)})
+    return trace.model_copy(update={"fluctuating": fluctuating_of(schedules, num_replicas, interval)})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gnnplan.planner.schedule import Schedule
-from gnnplan.planner.simulator.engine import compile_schedule, play
+from gnnplan.planner.simulator.engine import CompiledSchedule, Timeline, compile_schedule, play
 from gnnplan.planner.simulator.event_loop import Ints
 from gnnplan.planner.simulator.on_end import on_end
 
@@ -48,6 +48,29 @@ def epochs_to_play(schedule: Schedule) -> int:
     first_ns = play(compile_schedule(schedule)).makespan_ns
     span_ns = _PERIODS * max(quota.period_s for quota in schedule.quotas.values()) * 1e9
     return 1 + min(max(math.ceil(span_ns / max(first_ns, 1)), 1), _MOST_EPOCHS)
+
+
+@dataclass(frozen=True)
+class MedianEpoch:
+    """Epochs on end as one schedule, and when the one of median length begins and ends among them, ns."""
+
+    compiled: CompiledSchedule
+    timeline: Timeline
+    begin_ns: int
+    end_ns: int
+
+
+def median_epoch_of(schedule: Schedule) -> MedianEpoch:
+    """The epoch that `play_epochs` calls the median one, with what runs around it.
+
+    Raises `ValueError` as `play_epochs` does.
+    """
+    count = epochs_to_play(schedule)
+    compiled = on_end([compile_schedule(schedule)] * count)
+    timeline = play(compiled)
+    ends_ns = timeline.end_ns.reshape(count, len(schedule.tasks)).max(1, initial=0)
+    shown = play_epochs(schedule).median_epoch + min(1, count - 1)
+    return MedianEpoch(compiled, timeline, int(ends_ns[shown - 1]) if shown else 0, int(ends_ns[shown]))
 
 
 def play_epochs(schedule: Schedule) -> Epochs:

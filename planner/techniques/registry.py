@@ -19,6 +19,7 @@ OURS = (
     "sparse_features.technique:SparseFeatures",
     "operator_order.technique:OperatorOrder",
     "halo_exchange.technique:HaloExchange",
+    "feature_slices.technique:FeatureSlices",
     "replicas.technique:Replicas",
     "joint_cache.technique:JointCache",
     "feature_cache.technique:FeatureCache",

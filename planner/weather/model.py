@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
 from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.limits import MAX_EPOCHS, MAX_WORKERS, Epochs, SomeSeconds
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -28,9 +29,9 @@ class SleepWeather(Contract):
 
     kind: Literal["sleep"] = "sleep"
     probability: Annotated[float, Field(ge=0, le=1)] = 0.1
-    sleep_s: PositiveFloat | None = None
-    sleep_epochs: PositiveFloat | None = None
-    duration_epochs: PositiveInt = 1
+    sleep_s: SomeSeconds | None = None
+    sleep_epochs: Annotated[float, Field(gt=0, le=MAX_EPOCHS)] | None = None
+    duration_epochs: Epochs = 1
     seed: NonNegativeInt = 0
 
     @model_validator(mode="after")
@@ -55,8 +56,8 @@ class TwoState(Contract):
     """
 
     share: Share
-    fair_s: PositiveFloat
-    slow_s: PositiveFloat
+    fair_s: SomeSeconds
+    slow_s: SomeSeconds
 
 
 class WorkerWeather(Contract):
@@ -74,7 +75,7 @@ class MarkovWeather(Contract):
     """
 
     kind: Literal["markov"] = "markov"
-    workers: tuple[WorkerWeather, ...] = Field(min_length=1)
+    workers: tuple[WorkerWeather, ...] = Field(min_length=1, max_length=MAX_WORKERS)
     seed: NonNegativeInt = 0
 
 

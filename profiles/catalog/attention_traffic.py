@@ -26,10 +26,10 @@ def edge_scores_bytes(num_rows: float, degree: float, heads: float) -> float:
 
 
 def edge_scores_backward_bytes(num_rows: float, degree: float, heads: float) -> float:
-    """An edge: both ends gathered and added (12 a head), compared (5), the gradient scaled (8), chosen (13), added to
-    both ends. A row: both sums are cleared.
+    """An edge: both ends gathered and added (12 a head), the gradient cut in their place (12), added to both ends. A
+    row: both sums are cleared.
     """
-    return num_rows * degree * (2 * _gathered(heads) + 38 * heads + 2 * _added(heads)) + num_rows * 2 * FLOAT * heads
+    return num_rows * degree * (2 * _gathered(heads) + 24 * heads + 2 * _added(heads)) + num_rows * 2 * FLOAT * heads
 
 
 def edge_softmax_bytes(num_rows: float, degree: float, heads: float) -> float:
@@ -79,7 +79,7 @@ def mean_bytes(num_rows: float, width: float) -> float:
 
 ATTENTION: dict[str, Traffic] = {
     "edge_scores": Traffic(edge_scores_bytes, launches=4),
-    "edge_scores_backward": Traffic(edge_scores_backward_bytes, launches=10),
+    "edge_scores_backward": Traffic(edge_scores_backward_bytes, launches=8),
     "edge_softmax": Traffic(edge_softmax_bytes, launches=9),
     "edge_softmax_backward": Traffic(edge_softmax_backward_bytes, launches=6),
     "weigh": Traffic(weigh_bytes, launches=3),

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from gnnplan.profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
 
+HASHED_AT_ONCE = 2**22
+"""Elements whose hashes live together on CUDA: 64 MiB."""
+
 
 def dropout_key(seed: int, epoch: int, layer: int) -> int:
     """A 64-bit key from (seed, epoch, layer)."""
@@ -28,20 +31,23 @@ def keep_mask(key: int, rows: Tensor, columns: Tensor, width: int, probability: 
     """Bool mask of the elements (row, column) that dropout keeps, in torch integer arithmetic.
 
     `rows` holds global vertex ids and broadcasts against `columns`; `width` is the number of
-    columns of the whole matrix.
+    columns of the whole matrix. Two int64 tensors as large as the mask live at once, and no more.
     """
 
     def signed(value: int) -> int:
         return value - 2**64 if value >= 2**63 else value
 
-    def shift(z: Tensor, bits: int) -> Tensor:
-        return (z >> bits) & ((1 << (64 - bits)) - 1)  # logical: int64 shifts in the sign
+    def shifted(z: Tensor, bits: int) -> Tensor:
+        return (z >> bits).bitwise_and_((1 << (64 - bits)) - 1)  # logical: int64 shifts in the sign
 
-    z = rows * width + columns + signed((key + GOLDEN) & MASK_64)
-    z = (z ^ shift(z, 30)) * signed(MIX_1)
-    z = (z ^ shift(z, 27)) * signed(MIX_2)
-    z = z ^ shift(z, 31)
-    return shift(z, 32) >= keep_threshold(probability)
+    z = rows * width + columns
+    z += signed((key + GOLDEN) & MASK_64)
+    z.bitwise_xor_(shifted(z, 30)).mul_(signed(MIX_1))
+    z.bitwise_xor_(shifted(z, 27)).mul_(signed(MIX_2))
+    z.bitwise_xor_(shifted(z, 31))
+    z >>= 32
+    z.bitwise_and_((1 << 32) - 1)
+    return z >= keep_threshold(probability)
 
 
 @njit(parallel=True, nogil=True, cache=True)
@@ -78,8 +84,21 @@ def activate_(
     z += bias
     if relu:
         z.relu_()
-    columns = torch.arange(z.shape[1], device=z.device)
-    return z.mul_(keep_mask(key, vertices[:, None], columns, z.shape[1], dropout)).mul_(scale)
+    _drop(z, vertices, key, dropout)
+    return z.mul_(scale)
+
+
+def _drop(z: Tensor, vertices: Tensor, key: int, probability: float) -> None:
+    """Some rows at a time, so that int64 hashes of large tensors take no more memory than those of middling ones."""
+    columns, num_rows = torch.arange(z.shape[1], device=z.device), rows_at_once(z.shape[1])
+    for start in range(0, len(z), num_rows):
+        part = slice(start, start + num_rows)
+        z[part].mul_(keep_mask(key, vertices[part, None], columns, z.shape[1], probability))
+
+
+def rows_at_once(width: int) -> int:
+    """Of this width, whose elements are hashed together on CUDA."""
+    return max(1, HASHED_AT_ONCE // width)
 
 
 def activate_backward_(grad: Tensor, out: Tensor, *, relu: bool, dropout: float = 0.0) -> Tensor:

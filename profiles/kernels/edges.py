@@ -23,7 +23,7 @@ def edge_scores(edges: EdgeBlock, source: Tensor, target: Tensor) -> Tensor:
     if source.device.type == "cpu":
         edge_loops.scores(edges.source.numpy(), edges.target.numpy(), source.numpy(), target.numpy(), out.numpy())
         return out
-    total = torch.add(source[edges.source], target[edges.target], out=out)
+    total = torch.index_select(source, 0, edges.source, out=out).add_(target[edges.target])
     return torch.nn.functional.leaky_relu(total, NEGATIVE_SLOPE, inplace=True)
 
 
@@ -39,10 +39,10 @@ def edge_scores_backward(edges: EdgeBlock, grad: Tensor, source: Tensor, target:
             edge_loops.scores_to_targets(*by_target, *values, to_target.numpy())
             edge_loops.scores_to_sources(*_by_source(edges), *values, to_source.numpy())
         return to_source, to_target
-    negative = source[edges.source] + target[edges.target] <= 0  # at zero torch takes this slope
-    grad = torch.where(negative, grad * NEGATIVE_SLOPE, grad)
-    to_source.zero_().index_add_(0, edges.source, grad)
-    return to_source, to_target.zero_().index_add_(0, edges.target, grad)
+    total = source[edges.source].add_(target[edges.target])
+    of_total = torch.ops.aten.leaky_relu_backward.grad_input(grad, total, NEGATIVE_SLOPE, False, grad_input=total)
+    to_source.zero_().index_add_(0, edges.source, of_total)
+    return to_source, to_target.zero_().index_add_(0, edges.target, of_total)
 
 
 def edge_softmax(blocks: list[EdgeBlock], scores: list[Tensor]) -> tuple[Tensor, ...]:
@@ -62,7 +62,7 @@ def edge_softmax(blocks: list[EdgeBlock], scores: list[Tensor]) -> tuple[Tensor,
     for edges, score in zip(blocks, scores, strict=True):
         top.scatter_reduce_(0, edges.target[:, None].expand_as(score), score, "amax")
     for edges, score, weight in zip(blocks, scores, weights, strict=True):
-        torch.exp(score - top[edges.target], out=weight)
+        torch.sub(score, top[edges.target], out=weight).exp_()
         total.index_add_(0, edges.target, weight)
     return tuple(weight.div_(total[edges.target]) for edges, weight in zip(blocks, weights, strict=True))
 
@@ -81,7 +81,7 @@ def edge_softmax_backward(blocks: list[EdgeBlock], grads: list[Tensor], alphas: 
     for edges, grad, alpha in zip(blocks, grads, alphas, strict=True):
         mean.index_add_(0, edges.target, grad * alpha)
     for edges, grad, alpha, to in zip(blocks, grads, alphas, out, strict=True):
-        torch.mul(alpha, grad - mean[edges.target], out=to)
+        torch.sub(grad, mean[edges.target], out=to).mul_(alpha)
     return tuple(out)
 
 
@@ -97,7 +97,7 @@ def weigh(edges: EdgeBlock, alpha: Tensor, x: Tensor, base: Tensor | None = None
     rows, h = (each.view(len(each), heads, x.shape[1] // heads) for each in (out, x))
     if x.device.type != "cpu":
         to, of = (edges.source, edges.target) if back else (edges.target, edges.source)
-        rows.index_add_(0, to, alpha[:, :, None] * h[of])
+        rows.index_add_(0, to, h[of].mul_(alpha[:, :, None]))
     elif not back:
         edge_loops.weigh(edges.indptr.numpy(), edges.source.numpy(), alpha.numpy(), h.numpy(), rows.numpy())
     elif get_num_threads() == 1:
@@ -114,7 +114,7 @@ def weigh_backward(edges: EdgeBlock, grad: Tensor, x: Tensor, heads: int) -> Ten
     if x.device.type == "cpu":
         edge_loops.edge_dots(edges.indptr.numpy(), edges.source.numpy(), g.numpy(), h.numpy(), out.numpy())
         return out
-    return torch.sum(g[edges.target] * h[edges.source], -1, out=out)
+    return torch.sum(g[edges.target].mul_(h[edges.source]), -1, out=out)
 
 
 def _by_source(edges: EdgeBlock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

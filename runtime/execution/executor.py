@@ -18,7 +18,7 @@ from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program.region import region_layout
-from gnnplan.runtime.execution import dense, region, sparse, training, travel  # noqa: F401  (register)
+from gnnplan.runtime.execution import columns, dense, region, sparse, training, travel  # noqa: F401  (register)
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.table import EXECUTIONS, Execution

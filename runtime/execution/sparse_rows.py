@@ -63,8 +63,9 @@ class _Dropped(SparseRows):
 
 def drop_values(matrix: Tensor, vertices: Tensor, key: int, probability: float, *, transposed: bool) -> Tensor:
     """Dropout on the stored entries of a CSR [n, F], or with `transposed` [F, n]."""
-    outer = torch.arange(matrix.shape[0], device=matrix.device).repeat_interleave(matrix.crow_indices().diff())
-    inner = matrix.col_indices().long()
+    lengths, inner = matrix.crow_indices().diff(), matrix.col_indices().long()
+    numbers = torch.arange(matrix.shape[0], device=matrix.device)
+    outer = numbers.repeat_interleave(lengths, output_size=len(inner))  # of unknown size the host would wait for it
     rows, columns = (inner, outer) if transposed else (outer, inner)
     width = matrix.shape[0] if transposed else matrix.shape[1]
     kept = keep_mask(key, vertices[rows], columns, width, probability)

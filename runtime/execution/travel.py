@@ -64,20 +64,20 @@ def _place(c: Context, op: Operator) -> Execution:
 @executes("exchange")
 def _exchange(c: Context, op: Operator) -> Execution:
     send, recv = c.projection.counts(op.attributes["route"], back=bool(op.attributes.get("back")))
-    num_received = sum(recv)
+    num_received, num_sent, rank = sum(recv), sum(send), c.projection.rank
 
     def run(x: Tensor | SparseRows) -> Tensor | Transfer | SparseRows:
         if isinstance(x, SparseRows):
-            return _exchange_sparse(c, x, send, recv)
+            return exchange_sparse(c, x, send, recv)
         out = pool.empty(x.device, num_received, x.shape[1])
-        c.sent_bytes += x.nbytes
+        c.sent_bytes += (num_sent - send[rank]) * x.shape[1] * x.element_size()
         return c.peers.exchange(out, x, recv, send)
 
     return run
 
 
-def _exchange_sparse(c: Context, x: SparseRows, send: tuple[int, ...], recv: tuple[int, ...]) -> SparseRows:
-    """Row lengths first, then columns and values."""
+def exchange_sparse(c: Context, x: SparseRows, send: tuple[int, ...], recv: tuple[int, ...]) -> SparseRows:
+    """Rows to and from every worker: their lengths first, then columns and values."""
     matrix = x.matrix
     lengths = torch.from_numpy(np.diff(matrix.indptr).astype(np.int64)).to(c.device)
     got_lengths = _moved(c, lengths, recv, send)

@@ -323,3 +323,10 @@ def test_paper_machines_go_on_where_they_were_cut_short(monkeypatch, tmp_path):
     monkeypatch.setattr(paper_machines, "code", lambda: "another")
     paper_machines.main(quick=False)
     assert planned[3:] == ["gcn Fr x2", "sage Fr x2"]
+
+
+def test_quick_fuzz_finds_nothing(benchmark):
+    """Every mutated document and graph is refused in a line or used, and no edited plan trains to other numbers."""
+    result = benchmark("fuzz", "--quick")
+    assert result["findings"] == []
+    assert (result["refused"] > 0, result["accepted"] > 0, result["plans_run"] > 0) == (True, True, True)

@@ -30,7 +30,7 @@ name = "a"
 catalog = "t4"
 count = 2
 """
-VERBS = ["profile", "plan", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
+VERBS = ["train", "profile", "plan", "explain", "diff", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
 
 
 @pytest.fixture
@@ -346,7 +346,7 @@ def test_interruption_is_one_line(folder, capsys, monkeypatch):
     def interrupted(*_arguments, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gnnplan.planner.api.load_graph", interrupted)
+    monkeypatch.setattr("gnnplan.planner.given.load_graph", interrupted)
     assert_refused(folder, capsys, PLAN, "interrupted", code=130)
 
 

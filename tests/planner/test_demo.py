@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from gnnplan.planner import api, demo
+from gnnplan.planner import api, demo, train
 from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.compare import Comparison
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
@@ -25,7 +25,7 @@ SMALL = Job(
 def nothing_measured(monkeypatch):
     """A small job on a machine of the catalog, whose runs go exactly as predicted; nothing is drawn."""
 
-    def run(path, folder, *, on_event):
+    def run(path, folder, *, graph, num_evaluations, on_event):
         on_event({"event": "epoch", "epoch": 0, "epochs": 1})
         (folder / "model.pt").touch()
         trace = api.simulate(Plan.load(path)).model_copy(update={"origin": "measured"})
@@ -38,9 +38,10 @@ def nothing_measured(monkeypatch):
         return catalog_profile("t4").model_copy(update={"num_workers_beside": num_workers})
 
     monkeypatch.setattr(demo, "demo_job", lambda: SMALL)
-    monkeypatch.setattr(demo, "write_picture", lambda path, *_: path.touch())
+    monkeypatch.setattr(train, "write_picture", lambda path, *_: path.touch())
+    monkeypatch.setattr(train, "write_partition_picture", lambda path, *_: path.touch())
     monkeypatch.setattr(api, "profile_machine", profile_machine)
-    monkeypatch.setattr(api, "run", run)
+    monkeypatch.setattr(train, "run_plan", run)
 
 
 def run_demo(folder, num_workers=2):
@@ -80,7 +81,7 @@ def test_a_run_that_fails_leaves_what_was_planned(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise RunFailedError("worker 1: lost")
 
-    monkeypatch.setattr(api, "run", fail)
+    monkeypatch.setattr(train, "run_plan", fail)
     with pytest.raises(RunFailedError, match="worker 1: lost"):
         run_demo(tmp_path)
     kept = ["cluster.json", "job.json", "plan.json", "plan.partition.npz", "predicted.json", "profile.json"]

@@ -71,9 +71,9 @@ def rows_of(events):
 
 
 def test_events_have_the_required_fields(events):
-    """Every event is metadata or complete, with the fields the format asks for and times >= 0."""
+    """Every event is metadata, complete or an end of an arrow, with the fields the format asks for and times >= 0."""
     for event in events:
-        assert event["ph"] in {"M", "X"}
+        assert event["ph"] in {"M", "X", "s", "f"}
         assert isinstance(event["name"], str)
         assert isinstance(event["pid"], int)
         if event["ph"] == "X":
@@ -139,6 +139,34 @@ def test_overlapping_spans_get_rows_of_their_own(tmp_path):
     rows = rows_of(json.loads(path.read_text())["traceEvents"])
     assert [event["name"] for event in rows["predicted w0", "compute"]] == ["a", "c"]
     assert [event["name"] for event in rows["predicted w0", "compute 2"]] == ["b"]
+
+
+def ends_of_arrows(events):
+    """By arrow, (process, time) where it starts and where it ends."""
+    starts = {event["id"]: (event["pid"], event["ts"]) for event in events if event["ph"] == "s"}
+    ends = {event["id"]: (event["pid"], event["ts"]) for event in events if event["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    return [(starts[name], ends[name]) for name in starts]
+
+
+def test_an_arrow_goes_from_the_last_to_come(events):
+    """Worker 1 of the prediction began the exchange half a millisecond after worker 0, which waited for it."""
+    names = {pid: args["name"] for (pid, _), args in named(events, "process_name").items()}
+    (((sender, sent), (receiver, received)),) = ends_of_arrows(events)
+    assert (names[sender], names[receiver]) == ("predicted w1", "predicted w0")
+    assert sent == received == 1500.0
+
+
+def test_arrows_end_within_what_they_point_at(tmp_path):
+    """One arrow to each other worker; none to one that had ended by then, as clocks of hosts may say."""
+    spans = [span("x", start, end, worker=w, category="communicate") for w, (start, end) in enumerate(MEETINGS)]
+    path = write_perfetto(tmp_path / "trace.json", [trace_of(*spans, num_workers=4)], ["predicted"])
+    arrows = ends_of_arrows(json.loads(path.read_text())["traceEvents"])
+    assert [(sender, receiver) for (sender, _), (receiver, _) in arrows] == [(3, 1), (3, 2)]
+    assert {at for _, (_, at) in arrows} == {3e6}
+
+
+MEETINGS = [(0.0, 4.0), (1.0, 4.0), (3.0, 4.0), (0.0, 2.0)]
 
 
 def test_host_work_has_a_row(tmp_path):

@@ -113,5 +113,5 @@ def test_what_is_not_the_plans_is_refused(shard, what):
 def test_a_file_of_something_else_is_no_shard(tmp_path):
     """Arrays under other names come to nothing, which is not what the plan asks for."""
     np.savez(tmp_path / "worker_1.npz", rank=np.array(1))
-    with pytest.raises(UserError, match="not the plan's"):
+    with pytest.raises(UserError, match="not a shard"):
         check_shard(CYCLE, ProgramShard.load(tmp_path / "worker_1.npz"), 1)

@@ -21,10 +21,9 @@ def test_one_host_meets_on_loopback():
 def test_several_hosts_meet_at_the_first():
     """Each with its own rank and address."""
     first, second = (_rendezvous(TWO, rank, "some-run") for rank in (0, 1))
-    assert "--master-addr=10.0.0.1" in first
-    assert "--master-addr=10.0.0.1" in second
-    assert ("--node-rank=1" in second, "--local-addr=10.0.0.2" in second) == (True, True)
-    assert not [option for option in second if "loopback" in option]
+    assert "--rdzv-endpoint=10.0.0.1:29431" in first
+    assert "--rdzv-endpoint=10.0.0.1:29431" in second
+    assert {"--rdzv-conf=rank=1", "--local-addr=10.0.0.2"} <= set(second)
 
 
 def test_workers_environment(monkeypatch):

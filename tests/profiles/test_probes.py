@@ -122,3 +122,24 @@ def test_one_worker_has_no_collectives():
     """Without a process group nothing is timed among workers."""
     alone = Probes.of(GRID, torch.device("cpu"), Workers(None), ())
     assert alone.of_collectives() == alone.of_pairs() == []
+
+
+def test_anchors_are_timed_again_at_the_end(monkeypatch):
+    """A few points over all operators, beside what they took at first; one that took twice as long has drifted."""
+    grid = Grid(axes={"gemm": ((1.0, 2.0, 3.0, 4.0),)}, collective_bytes=(), budget_s=0.01)
+    monkeypatch.setattr(Grid, "shapes", lambda self, name: [(float(size),) for size in range(1, 21)])
+    monkeypatch.setattr(probes, "timed_call", lambda name, shape, device: shape)
+    monkeypatch.setattr(probes, "sustained", lambda call, device, budget_s: Timing(call[0], 0.0, 3))
+    of_two = Probes(grid, torch.device("cpu"), Workers(None), ("gemm", "spmm"))
+    first = [timings[0] for timings in (probe() for probe in of_two.of_operators())]
+    first[-1] = Timing(10.0, 0.0, 3)
+    anchors = of_two.anchors(first)
+    assert {anchor.operator for anchor in anchors} == {"gemm", "spmm"}
+    assert [(anchor.operator, anchor.first_s, anchor.again_s) for anchor in anchors if anchor.has_drifted] == [
+        ("spmm", 10.0, 20.0)
+    ]
+
+
+def test_nothing_is_timed_again_where_nothing_was():
+    """As of a grid without operators."""
+    assert Probes(GRID, torch.device("cpu"), Workers(None), ()).anchors([]) == ()

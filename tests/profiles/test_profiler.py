@@ -63,6 +63,9 @@ def test_real_profile_is_complete(profile, events, tmp_path):
     assert 2**26 < profile.process_base_bytes < profile.memory_bytes
     assert profile.host_overhead_s > 0
     assert profile.software["torch"] == torch.__version__
+    assert 0 <= profile.others_share <= 1
+    assert len(profile.anchors) == 6
+    assert all(anchor.first_s > 0 and anchor.again_s > 0 for anchor in profile.anchors)
     points = sum(len(TINY.shapes(name)) for name in on_cpu)
     assert [event["done"] for event in events] == list(range(1, points + 1))
     assert {event["of"] for event in events} == {points}

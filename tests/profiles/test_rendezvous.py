@@ -1,4 +1,4 @@
-"""The loopback rendezvous: one host, and nobody outside it can reach the store."""
+"""The rendezvous: its store listens on the address it is given, which nobody outside reaches where it is loopback."""
 
 import importlib.metadata
 import os
@@ -10,14 +10,14 @@ import pytest
 from torch.distributed import TCPStore
 from torch.distributed.elastic.rendezvous.api import RendezvousParameters
 
-from gnnplan.profiles.rendezvous import LOOPBACK, LoopbackRendezvous, handler_creator
+from gnnplan.profiles.rendezvous import LOOPBACK, BoundRendezvous, handler_creator
 
 LISTEN = "0A"
 
 
 @pytest.fixture
 def handler():
-    return LoopbackRendezvous("run", timedelta(seconds=20))
+    return BoundRendezvous("run", timedelta(seconds=20))
 
 
 def listening():
@@ -44,7 +44,7 @@ def listening():
 def test_store_listens_on_loopback_only():
     """Making a handler opens one listening socket, on 127.0.0.1, at the port it tells the workers."""
     before = listening()
-    handler = LoopbackRendezvous("run", timedelta(seconds=20))
+    handler = BoundRendezvous("run", timedelta(seconds=20))
     opened = listening() - before
     port = handler.next_rendezvous().bootstrap_store_info.master_port
     assert opened == {("0100007F", port)}
@@ -79,9 +79,15 @@ def test_answers_of_a_single_host(handler):
     assert handler.shutdown()
 
 
-def parameters(max_nodes):
+def parameters(max_nodes, endpoint="127.0.0.1:0", **configured):
+    """As torchrun hands them over."""
     return RendezvousParameters(
-        backend="gnnplan-loopback", endpoint="127.0.0.1:0", run_id="7", min_nodes=1, max_nodes=max_nodes
+        backend="gnnplan-loopback",
+        endpoint=endpoint,
+        run_id="7",
+        min_nodes=max_nodes,
+        max_nodes=max_nodes,
+        **configured,
     )
 
 
@@ -95,7 +101,16 @@ def test_torchrun_finds_the_handler():
     assert made.get_run_id() == "7"
 
 
-def test_several_hosts_are_refused():
-    """Asked to serve two hosts, the handler says which backend does."""
-    with pytest.raises(AssertionError, match="c10d"):
-        handler_creator()(parameters(2))
+def test_agents_of_several_hosts_share_the_first_ones_store():
+    """It listens on the address given alone, and every agent has its own rank."""
+    with socket.create_server(("127.0.0.3", 0)) as free:
+        port = free.getsockname()[1]
+    before = listening()
+    made = []
+    for rank in (0, 1):
+        given = parameters(2, endpoint=f"127.0.0.3:{port}", rank=str(rank))
+        made.append(handler_creator()(given).next_rendezvous())
+    assert listening() - before == {("0300007F", port)}
+    assert [(info.rank, info.world_size) for info in made] == [(0, 2), (1, 2)]
+    made[0].store.set("key", "value")
+    assert made[1].store.get("key") == b"value"

@@ -1,50 +1,7 @@
-"""Stolen processor time: what was timed meanwhile is timed again, everywhere alike and not for ever."""
-
-import pytest
+"""Stolen processor time, as the kernel counts it."""
 
 from gnnplan.profiles import steal
-from gnnplan.profiles.steal import Patience, StealWatch
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(steal.time, "sleep", lambda seconds: None)
-
-
-def stealing(shares):
-    """As if of each call in turn this share of its time was stolen."""
-    remaining = iter(shares)
-    return lambda mine: next(remaining)
-
-
-def test_undisturbed_probe_is_called_once():
-    """Nothing stolen: the first result counts."""
-    results = iter("ab")
-    assert Patience(stealing([0.01]))(lambda: next(results)) == "a"
-
-
-def test_disturbed_probe_is_called_until_it_is_not():
-    """Two disturbed calls are dropped for the third."""
-    results = iter("abc")
-    done = []
-    patience = Patience(stealing([0.4, 0.1, 0.0]), lambda: done.append("probe"), num_left=5)
-    assert patience(lambda: next(results)) == "c"
-    assert patience.num_left == 3
-    assert done == ["probe"]
-
-
-def test_least_disturbed_call_counts_where_none_was_quiet():
-    """Four calls at most; the second was disturbed least."""
-    results = iter("abcd")
-    assert Patience(stealing([0.4, 0.1, 0.2, 0.3]))(lambda: next(results)) == "b"
-
-
-def test_patience_ends():
-    """Once no call is left, what comes is taken."""
-    results = iter("abcd")
-    patience = Patience(stealing([0.4, 0.3, 0.5]), num_left=1)
-    assert patience(lambda: next(results)) == "b"
-    assert patience(lambda: next(results)) == "c"
+from gnnplan.profiles.steal import StealWatch
 
 
 def test_share_is_of_all_cores(monkeypatch):

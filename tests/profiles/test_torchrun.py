@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from gnnplan.profiles.roll_call import LostWorkerError, all_come
 from gnnplan.profiles.torchrun import local_device, process_group, start_worker, worker_parser
 
 
@@ -58,7 +59,14 @@ def test_a_group_ends_with_its_context(alone, monkeypatch):
     """Also where an error leaves it; its backend is that of the device."""
     calls = []
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(dist, "init_process_group", lambda backend, timeout: calls.append((backend, timeout.seconds)))
+    store = dist.HashStore()
+    store.set("coming/1", "here")
+    monkeypatch.setattr(dist, "rendezvous", lambda url, timeout: iter([(store, 0, 2)]))
+    monkeypatch.setattr(
+        dist,
+        "init_process_group",
+        lambda backend, store, rank, world_size, timeout: calls.append((backend, rank, world_size, timeout.seconds)),
+    )
     monkeypatch.setattr(dist, "is_initialized", lambda: len(calls) == 1)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: calls.append("destroyed"))
 
@@ -70,7 +78,17 @@ def test_a_group_ends_with_its_context(alone, monkeypatch):
         calls.clear()
         with pytest.raises(InterruptedError):
             fail(device)
-        assert calls == [(backend, 5), "destroyed"]
+        assert calls == [(backend, 0, 2, 5), "destroyed"]
+
+
+def test_who_does_not_come_is_named(alone):
+    """By those that wait, which have come themselves."""
+    store = dist.HashStore()
+    store.set("coming/2", "here")
+    with pytest.raises(LostWorkerError, match=r"worker 1, 3 has not started within 0\.2 s") as caught:
+        all_come(store, 0, 4, 0.2)
+    assert caught.value.missing == (1, 3)
+    assert store.get("coming/0") == b"here"
 
 
 def test_the_device_is_the_local_ranks(alone, monkeypatch):

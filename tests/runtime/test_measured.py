@@ -22,8 +22,10 @@ def trace_of(by_worker, *, partial=None, interval=1):
         refresh_interval=interval,
         fingerprint=lambda: "f" * 16,
     )
+    quiet = {"machine": "m", "elapsed_s": 9.0, "busy_s": 8.0, "own_s": 4.0, "num_cores": 2}
     gathered = [
-        {"records": r, "peak_bytes": 7, "setup_s": float(i), "stolen_share": i / 100} for i, r in enumerate(by_worker)
+        {"records": r, "peak_bytes": 7, "setup_s": float(i), "stolen_share": i / 100, "load": quiet}
+        for i, r in enumerate(by_worker)
     ]
     return measured_trace(plan, gathered, {"test": 0.5})
 
@@ -89,3 +91,17 @@ def test_bytes_of_both_kinds_of_epochs():
     trace = trace_of(workers, interval=3)
     assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((103, 203), (104, 204), 3)
     assert trace_of(workers).reuse_sent_bytes == ()
+
+
+def test_time_that_evaluations_take_is_in_no_epoch():
+    """Three seconds before the fourth epoch, and in the wall time of all after it."""
+    records = [record(e, float(e), e + 1.0) for e in range(3)]
+    records += [record(e, e + 3.0, e + 4.0) | {"paused_s": 3.0} for e in range(3, 6)]
+    assert trace_of([records]).epoch_s == pytest.approx((1.0,) * (6 - UNTIMED_EPOCHS))
+
+
+def test_what_others_used_is_told():
+    """Of two cores' eighteen seconds no worker knows of what both did not use."""
+    workers = [[record(e, float(e), e + 1.0) for e in range(3)]]
+    assert trace_of(workers).others_share == pytest.approx((8.0 - 4.0) / 18.0, abs=0.01)
+    assert trace_of(workers * 2).others_share == 0.0

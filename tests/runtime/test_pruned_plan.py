@@ -11,6 +11,7 @@ from gnnplan.planner import api
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.contracts.choice import Choice
+from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
@@ -78,7 +79,8 @@ def composed(graph, kind, pins, sparse):
     part, dropped = random_cut(graph, job.model)
     cut = {"halo_exchange": {"part": part}, "pruning": {"dropped": dropped}}
     given = [Choice(name, technique(name).Decision(), arrays) for name, arrays in cut.items()]
-    first = (next(iter(each.options(setting, None))) for name, each in techniques().items() if name not in cut)
+    others = [each for name, each in techniques().items() if name not in cut and LAYOUT not in each.claims]
+    first = (next(iter(each.options(setting, None))) for each in others)
     return compose_candidate(setting, [*given, *(choice for choice in first if choice)]), part, dropped
 
 

@@ -1,6 +1,6 @@
 """The worker process: which epochs it traces, the memory it reports, the trace rank 0 writes."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnplan.profiles.errors import UserError
-from gnnplan.runtime import worker
+from gnnplan.runtime import evaluations, worker
+from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.evaluations import Evaluations
 from gnnplan.runtime.peak import peak_memory_bytes
 from gnnplan.runtime.worker import MAX_TRACED_EPOCHS, traced_epochs
 
@@ -56,7 +58,7 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
     training = SimpleNamespace(epochs=3, traced_epochs=1)
-    plan = SimpleNamespace(job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1)
+    plan = SimpleNamespace(job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1, partial=None)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: max(counted))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
     monkeypatch.setattr(worker, "_trainer_of", lambda *_: trainer)
@@ -66,8 +68,26 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
         "measured_trace",
         lambda _, figures, __: gathered.extend(figures) or SimpleNamespace(save=lambda _: None),
     )
-    worker._train(plan, tmp_path, 0, torch.device("cuda"), 10.0)
+    worker._train(plan, tmp_path, 0, torch.device("cuda"), 10.0, 0)
     assert [figures["peak_bytes"] for figures in gathered] == [100]
+
+
+def test_accuracies_on_the_way_are_told(monkeypatch):
+    """The last one known in every event; the epochs after an evaluation know how long all of them took."""
+    events = []
+    ticks = count()  # seconds: each look at the clock takes one
+    monkeypatch.setattr(worker, "emit", events.append)
+    monkeypatch.setattr(evaluations.time, "monotonic", lambda: float(next(ticks)))
+
+    def train_epoch(epoch, *, traced):
+        return EpochRecord(epoch, float(next(ticks)), float(next(ticks)), loss=1.0)
+
+    trainer = SimpleNamespace(train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
+    seen = Evaluations(trainer, CPU, frozenset({1}))
+    records = worker._run_epochs(trainer, 4, set(), 0, seen)
+    assert [record.paused_s for record in records] == [0.0, 0.0, 1.0, 1.0]
+    assert [event["accuracy"] for event in events] == [{}, {"val": 0.5}, {"val": 0.5}, {"val": 0.5}]
+    assert [event["epoch_s"] for event in events[1:]] == [2.0, 3.0, 2.0]
 
 
 def test_figures_of_a_single_worker_need_no_group():

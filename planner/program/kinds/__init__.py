@@ -9,4 +9,14 @@ from gnnplan.planner.program.kinds.kind import KINDS, Kind, Need
 
 __all__ = ["KINDS", "Kind", "Need"]
 
-from gnnplan.planner.program.kinds import attention, batch, dense, elementwise, reduce, region, sparse, travel  # noqa: F401  (register)
+from gnnplan.planner.program.kinds import (  # noqa: F401  (register)
+    attention,
+    batch,
+    columns,
+    dense,
+    elementwise,
+    reduce,
+    region,
+    sparse,
+    travel,
+)

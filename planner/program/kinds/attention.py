@@ -121,12 +121,17 @@ def _weigh_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) ->
     d.pass_base(op, grad)
 
 
+def _weigh_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
+    x = cycle.values[op.reads[1]]
+    return (Value("", made_rows(cycle, op), x.width, x.columns),)
+
+
 WEIGH = register(
     Kind(
         "weigh",
         "w = the sum over edges of r0 times r1 at the edge's source, in every head; with `back` the way back",
         (Need.EDGE, Need.COLUMN, Need.ROW),
-        lambda cycle, op: (Value("", made_rows(cycle, op), cycle.values[op.reads[1]].width),),
+        _weigh_shape,
         _weigh_derive,
         takes_base=True,
     )

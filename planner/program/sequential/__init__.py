@@ -3,6 +3,7 @@
 It says what each kind means in plain torch, in any precision, without a fast kernel, a device or a socket.
 """
 
+from gnnplan.planner.program.sequential import meanings_columns  # noqa: F401  (register)
 from gnnplan.planner.program.sequential.executor import SequentialExecutor
 
 __all__ = ["SequentialExecutor"]

@@ -9,6 +9,7 @@ from pydantic import PositiveFloat
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.shares import better_shares, first_shares
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import Balance, Partitioner
 from gnnplan.planner.partitioning.partition import Partitioning
@@ -16,7 +17,6 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
-from gnnplan.planner.techniques.halo_exchange.shares import equal_shares, is_balanced, refined_shares, shares_by_speed
 from gnnplan.profiles.contract import Contract
 
 
@@ -60,19 +60,14 @@ class HaloExchange(Technique[Sharing]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice]:
         methods = _methods(setting)
-        balance, shares = _first_shares(setting)
+        balance, shares = first_shares(setting)
         for method in methods:
             yield _cut(setting, Sharing(partitioner=method, balance=balance, shares=shares))
-        if so_far is None or setting.num_workers == 1 or setting.job.pin.balance in ("equal", "speed"):
-            return
-        chosen = so_far.choice(self.name)
-        if chosen and isinstance(chosen.decision, Sharing):
-            for ports in (False, True):
-                busy_s = so_far.busy_s(ports=ports)
-                if not is_balanced(busy_s):
-                    refined = refined_shares(chosen.decision.shares, busy_s)
-                    changed = {"balance": "refined", "shares": refined}
-                    yield _cut(setting, chosen.decision.model_copy(update=changed))
+        chosen = so_far.choice(self.name) if so_far else None
+        if so_far and chosen and isinstance(chosen.decision, Sharing):
+            for refined in better_shares(so_far, chosen.decision.shares):
+                changed = {"balance": "refined", "shares": refined}
+                yield _cut(setting, chosen.decision.model_copy(update=changed))
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         part = choice.arrays["part"]
@@ -87,12 +82,6 @@ def _methods(setting: Setting) -> Sequence[Partitioner]:
     if setting.job.pin.partitioner:
         return (setting.job.pin.partitioner,)
     return ("kaminpar", "ranges") if setting.num_workers > 1 else ("ranges",)
-
-
-def _first_shares(setting: Setting) -> tuple[Balance, tuple[float, ...]]:
-    if setting.job.pin.balance == "equal":
-        return "equal", equal_shares(setting.num_workers)
-    return "speed", shares_by_speed(setting.rates_s)
 
 
 def _cut(setting: Setting, decision: Sharing) -> Choice:

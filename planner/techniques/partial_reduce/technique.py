@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
@@ -12,6 +14,7 @@ from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.models.forward import LABELS
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.difference import difference
 from gnnplan.planner.techniques.partial_reduce.contributing import contributing_vertices
 from gnnplan.planner.techniques.partial_reduce.decide import PAPER_ALPHA, choose_partial_reduce, most_staleness
 from gnnplan.planner.techniques.partial_reduce.waiting import go_on_without
@@ -28,6 +31,7 @@ class PartialReduce(Technique[PartialReduceDecision]):
     name = "partial_reduce"
     Decision = PartialReduceDecision
     claims = frozenset({"step rule", "pace"})
+    needs = frozenset({"halo rows"})
     costs = "stale(K + 1)"
 
     def fidelity(self, decision: PartialReduceDecision) -> Fidelity:
@@ -59,10 +63,7 @@ class PartialReduce(Technique[PartialReduceDecision]):
         return (Choice(self.name, waiting),)
 
     def settled(self, choice: Choice, best: Candidate) -> Choice:
-        setting, cycle = best.setting, best.cycle
-        assert cycle.arrays is not None
-        owned = cycle.arrays.ids[cycle.values[LABELS].space]
-        counts = contributing_vertices(setting.matrix, owned, setting.graph.train_mask, setting.job.model)
+        setting, cycle, counts = best.setting, best.cycle, _contributing(best)
         sections = aligned_sections(best.schedules[cycle.order[0]], best.epoch_s)
         decision = choose_partial_reduce(setting.job, sections, best.epoch_s, counts, len(cycle.order))
         return replace(choice, decision=decision)
@@ -75,6 +76,18 @@ class PartialReduce(Technique[PartialReduceDecision]):
         if decision.min_group > size:
             return f"min_group is {decision.min_group}, and there are {size} workers"
         return None
+
+    def fault_in(self, choice: Choice, made: Candidate) -> str | None:
+        assert isinstance(choice.decision, PartialReduceDecision)
+        return difference(choice.decision.contributing, _contributing(made).tolist(), "contributing")
+
+
+def _contributing(made: Candidate) -> np.ndarray:
+    """int64 [L, W]: vertices of each worker that contribute to each layer's gradient."""
+    setting, cycle = made.setting, made.cycle
+    assert cycle.arrays is not None
+    owned = cycle.arrays.ids[cycle.values[LABELS].space]
+    return contributing_vertices(setting.matrix, owned, setting.graph.train_mask, setting.job.model)
 
 
 def _go_on(cycle: Cycle, decision: PartialReduceDecision, situation: Situation) -> Cycle:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.composition.compose import compose
-from gnnplan.planner.contracts.technique import Choice, Situation
+from gnnplan.planner.contracts.technique import LAYOUT, Choice, Situation
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label
@@ -21,7 +21,7 @@ from tests.planner.program.cases import FIRST, LAST, MODELS, NUM_NODES, SGD, Cas
 
 NUM_WORKERS, INTERVAL = 3, 2
 OPTIMIZER = Optimizer(SGD.optimizer, SGD.learning_rate)
-BASE = ("halo_exchange", "operator_order")  # without them there is nothing to play
+BASE = ("halo_exchange", "operator_order")  # without them there is nothing to play; another layout stands instead
 ON_CONSTANTS = ("feature_cache", "first_aggregation")
 LABELS = {
     "replicas": Label.MADE,
@@ -94,6 +94,11 @@ class Chosen:
             found["feature_cache"][1:] = False
         return found
 
+    def base(self) -> tuple[str, ...]:
+        """What stands below the techniques: of layouts, one."""
+        has_layout = any(LAYOUT in technique(name).claims for name in self.names)
+        return BASE[1:] if has_layout else BASE
+
     def choices(self, *, reordered: bool = True) -> list[Choice]:
         """Those of the base come too; `reordered`: with the orders of layers, else each multiplies first."""
         orders = {f"l{layer}/filter": order for layer, order in enumerate(self.orders())} if reordered else {}
@@ -103,7 +108,7 @@ class Chosen:
             arrays[name] = {ARRAYS[name]: np.argwhere(mask).T.astype(np.int32)}
         return [
             Choice(name, technique(name).Decision(**decisions.get(name, {})), arrays.get(name, {}))
-            for name in dict.fromkeys((*BASE, *self.names))
+            for name in dict.fromkeys((*self.base(), *self.names))
         ]
 
 

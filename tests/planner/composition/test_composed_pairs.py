@@ -15,7 +15,13 @@ from tests.planner.program import cases
 from tests.planner.program.cases import exact
 
 NAMES = tuple(ours())
-REFUSED = [("feature_cache", "first_aggregation"), ("host_region", "partial_reduce")]
+REFUSED = [
+    ("halo_exchange", "feature_slices"),
+    *(("feature_slices", name) for name in ("replicas", "joint_cache", "feature_cache", "host_region")),
+    *(("feature_slices", name) for name in ("partial_reduce", "pruning")),
+    ("feature_cache", "first_aggregation"),
+    ("host_region", "partial_reduce"),
+]
 PAIRS = [
     Chosen(model, pair)
     for model in ("gcn", "gat")
@@ -30,11 +36,12 @@ def without(*names):
 
 
 ALL = [
-    Chosen("gcn", without("feature_cache", "partial_reduce")),
-    Chosen("gcn", without("first_aggregation", "partial_reduce")),
-    Chosen("gcn", without("feature_cache", "host_region")),
-    Chosen("gat", without(*NOT_FOR_GAT, "partial_reduce")),
-    Chosen("gat", without(*NOT_FOR_GAT, "host_region")),
+    Chosen("gcn", without("feature_slices", "feature_cache", "partial_reduce")),
+    Chosen("gcn", without("feature_slices", "first_aggregation", "partial_reduce")),
+    Chosen("gcn", without("feature_slices", "feature_cache", "host_region")),
+    Chosen("gat", without("feature_slices", *NOT_FOR_GAT, "partial_reduce")),
+    Chosen("gat", without("feature_slices", *NOT_FOR_GAT, "host_region")),
+    Chosen("gcn", ("sparse_features", "operator_order", "feature_slices", "first_aggregation", "overlap")),
 ]
 each_pair = pytest.mark.parametrize("chosen", [*PAIRS, *ALL], ids=lambda each: f"{each.model}: {'+'.join(each.names)}")
 
@@ -86,6 +93,8 @@ def test_every_hook_of_it_changes_the_program(chosen, monkeypatch):
     for name in chosen.names:
         if name == "halo_exchange":
             assert any(op.kind == "exchange" for op in cycle.programs["train"])
+        elif name == "feature_slices":
+            assert any(op.kind == "transpose" for op in cycle.programs["train"])
         elif name == "operator_order":
             assert parts(composed(chosen.case, chosen.choices(reordered=False))) != parts(cycle)
         else:

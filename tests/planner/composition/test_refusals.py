@@ -35,7 +35,7 @@ def test_one_claim_has_one_technique():
 def test_a_layout_there_must_be():
     """The techniques that are one are named."""
     assert refusals([choice("overlap")], EXACT) == (
-        "no technique says which worker has which rows; choose halo_exchange, for one worker too",
+        "no technique says which worker has which rows; choose halo_exchange or feature_slices, for one worker too",
     )
 
 

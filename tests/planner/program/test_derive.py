@@ -26,15 +26,16 @@ SIZES = {
     "front": (1, 2),
     "back": (4, 0),
     "came": (6, 1),
+    "all rows": (7, 7),
 }
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One operator, and its reads as (space, width)."""
+    """One operator, and its reads as (space, width), with the columns of every worker where it has not all of them."""
 
     kind: str
-    reads: tuple[tuple[str, int], ...]
+    reads: tuple[tuple, ...]
     attributes: dict = field(default_factory=dict)
     comment: str = ""
 
@@ -44,6 +45,7 @@ class Variant:
 
 
 HEADS = {"heads": 2}
+SLICES = ((0, 4), (4, 6))
 BLOCK, WHOLE = {"block": "A", **HEADS}, {"dropout": 0.0, "layer": 1}
 VARIANTS = [
     Variant("multiply", (("rows", 3), ("r5", 3))),
@@ -70,6 +72,10 @@ VARIANTS = [
     Variant("place", (("front", 3), ("back", 3)), {"parts": ("front", "back")}),
     Variant("exchange", (("columns", 3),), {"route": "route", "label": "sent", "level": 0}),
     Variant("exchange", (("came", 3),), {"route": "route", "label": "sent", "level": 0, "back": True}),
+    Variant("pack_columns", (("rows", 6),), {"columns": SLICES, **HEADS}),
+    Variant("unpack_columns", (("rows", 6),), {"columns": SLICES, **HEADS}),
+    Variant("transpose", (("rows", 6),), {"columns": SLICES, "route": "turned", "back": False}),
+    Variant("transpose", (("all rows", 6, SLICES),), {"columns": SLICES, "route": "turned", "back": True}),
     Variant("loss", (("rows", 3), ("rows", 1)), {"index": "trained", "denominator": 5, "multilabel": False}),
     Variant(
         "loss",
@@ -98,6 +104,7 @@ def world() -> Cycle:
     )
     emitter.add_index(Index("trained", "rows", "trained"), [np.array([0, 2, 3]), np.array([1, 2])])
     emitter.add_route(Route("route", "columns", "came", np.array([[4, 1], [2, 0]])))
+    emitter.add_route(Route("turned", "rows", "all rows", np.array([[4, 4], [3, 3]])))
     return emitter.cycle
 
 
@@ -138,7 +145,7 @@ def test_is_autograds(variant):
 
 def values_of(cycle: Cycle, name: str, generator: torch.Generator) -> list[torch.Tensor]:
     """Random rows on every worker."""
-    shapes = [(cycle.num_rows(name, w), cycle.values[name].width) for w in cycle.workers]
+    shapes = [(cycle.num_rows(name, w), cycle.values[name].num_columns(w)) for w in cycle.workers]
     return [torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes]
 
 

@@ -18,6 +18,7 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.readers.liveness import training_bytes
+from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.host_region.share import share_in_regions
@@ -38,6 +39,8 @@ PASSES = [
     ("overlap",),
     ("labels", "regions"),
     ("labels", "regions", "once", "overlap"),
+    ("columns",),
+    ("columns", "once", "overlap"),
 ]
 
 
@@ -55,7 +58,11 @@ def cycle_of(kind: str, order: str, num_workers: int, passes: tuple[str, ...]):
             labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:1500], Label.KEPT)
             if "regions" in passes:
                 labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:2000], Label.SHARED)
-    cycle = split_placed(share_rows(cycle, Cutter(rng.integers(0, num_workers, GRAPH.num_nodes), num_workers, labels)))
+    if "columns" in passes:
+        cycle = share_columns(cycle, [3.0, 2.0][:num_workers])
+    else:
+        cutter = Cutter(rng.integers(0, num_workers, GRAPH.num_nodes), num_workers, labels)
+        cycle = split_placed(share_rows(cycle, cutter))
     cycle = hoist_constants(cycle) if "once" in passes else cycle
     cycle = differentiate(cycle, Optimizer("adam"))
     cycle = refresh_every(cycle, 2) if "labels" in passes else cycle
@@ -87,10 +94,11 @@ class Watched:
                 return self.setdefault(size, Freed(size))
 
         monkeypatch.setattr(pool, "_free", Free())
-        monkeypatch.setattr(pool, "_block", self._block)
+        self._new_block = pool.new_block
+        monkeypatch.setattr(pool, "new_block", self._block)
 
     def _block(self, size: int):
-        block, thread = pool.new_block(size), threading.get_ident()
+        block, thread = self._new_block(size), threading.get_ident()
         if thread in self._live:
             self._owner[id(block)] = thread
             self._live[thread][size] += 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.report.units import dollars, seconds, size
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,12 @@ def test_shown_bytes_are_near_the_value(value):
     number, unit = size(value).replace(",", "").split()
     scale = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit]
     assert float(number) * scale == pytest.approx(value, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1234.5, "1,234.50"), (0.1, "0.10"), (0.012, "0.012"), (0.0000217, "0.000022"), (0.0, "0.00"), (0.05, "0.050")],
+)
+def test_dollars_are_never_nothing(value, words):
+    """A job of milliseconds costs something too."""
+    assert dollars(value) == words

@@ -4,6 +4,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.project import project
@@ -12,6 +13,7 @@ from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.recorder import Recorder
 from tests.planner.program.cases import MODELS, ORDERS, Case, Run, codes, initial, matrix_of, subset
+from tests.planner.techniques.feature_slices.sliced import sliced
 from tests.runtime.execution.threads import play_on_threads
 
 EPOCHS = 4
@@ -60,9 +62,13 @@ def losses_and_weights(executor: ProgramExecutor, cycle):
     return losses, weights, executor.run("evaluate")["hits"]
 
 
-def compare(case: Case) -> None:
-    """Losses, weights and evaluation on threads against those in one process and float64."""
-    cycle = case.cycle()
+def compare(case: Case, cycle: Cycle | None = None) -> None:
+    """Losses, weights and evaluation on threads against those in one process and float64.
+
+    Args:
+        cycle: of the case (None: the one that its passes make).
+    """
+    cycle = cycle or case.cycle()
     run = Run(case, cycle)
     expected = [float(next(iter(out.values()))[0]) for out in run.executor.train(EPOCHS)]
     found = play_on_threads(cycle, inputs_of(run), weights_of(case), lambda each, _: losses_and_weights(each, cycle))
@@ -101,6 +107,17 @@ def test_rows_in_regions_of_hosts(name, passes):
     chosen = {Label.SHARED: subset(model, 4, 1, 0.5), Label.KEPT: subset(model, 4, 2, 0.3)}
     interval = 3 if "refresh" in passes else 1
     compare(Case(model, 4, order, codes(model, 4, chosen), (*passes, "regions"), interval))
+
+
+@pytest.mark.parametrize(
+    "extra", [(), ("overlap",), ("first_aggregation", "overlap"), ("sparse_features", "first_aggregation")]
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_slices_of_columns(name, extra):
+    """Rows turned into columns and back, uneven and with sparse features too."""
+    for num_workers, order in ((2, "mixed"), (4, "aggregated")):
+        case = Case(MODELS[name], num_workers, ORDERS[order], sparse="sparse_features" in extra)
+        compare(case, sliced(case, *extra))
 
 
 @pytest.mark.parametrize("name", ["gcn", "sage"])

@@ -20,13 +20,14 @@ TIMEOUT_S = 60
 
 
 class Exchanged:
-    """Rows that are taken as here when they are asked for."""
+    """Rows that are taken as here when they are asked for; until then what was sent lives too."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, source: Tensor) -> None:
         self._tensor: Tensor | None = tensor
+        self._source: Tensor | None = source
 
     def wait(self) -> Tensor:
-        tensor, self._tensor = self._tensor, None
+        tensor, self._tensor, self._source = self._tensor, None, None
         assert tensor is not None, "waited for already"
         return tensor
 
@@ -51,7 +52,7 @@ class ThreadWorkers(Workers):
             received = [parts[self._rank] for parts in sent]
             assert [len(part) for part in received] == list(recv_counts)
             out.copy_(torch.cat(received))
-        return Exchanged(out) if self._is_beside else out
+        return Exchanged(out, source) if self._is_beside else out
 
     def host_memory(self, layout):
         mine = mmap.mmap(-1, layout.num_bytes) if self._rank == layout.ranks[0] else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.job import Balance
 
 BALANCED_WITHIN = 0.02  # of the mean; the paper's epsilon is 1% of it, less than a profile knows
 _STEP = 0.7  # a share's seconds grow more slowly than the share: a full step would overshoot
@@ -40,3 +44,21 @@ def refined_shares(shares: Sequence[float], busy_s: np.ndarray) -> tuple[float, 
     """
     wanted = np.asarray(shares) * (busy_s.mean() / busy_s) ** _STEP
     return tuple((wanted / wanted.sum()).tolist())
+
+
+def first_shares(setting: Setting) -> tuple[Balance, tuple[float, ...]]:
+    """What a layout begins with: equal shares where the job pins them, else by speed."""
+    if setting.job.pin.balance == "equal":
+        return "equal", equal_shares(setting.num_workers)
+    return "speed", shares_by_speed(setting.rates_s)
+
+
+def better_shares(so_far: Candidate, shares: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """Shares worth trying next, of a candidate that has some; none where the job pins them or all are as busy."""
+    setting = so_far.setting
+    if setting.num_workers == 1 or setting.job.pin.balance in ("equal", "speed"):
+        return
+    for ports in (False, True):
+        busy_s = so_far.busy_s(ports=ports)
+        if not is_balanced(busy_s):
+            yield refined_shares(shares, busy_s)

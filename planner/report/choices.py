@@ -1,0 +1,67 @@
+"""Clusters side by side: what a job takes, costs and leaves free on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from gnnplan.planner.money import Choice, cost_of, headroom
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.report.layout import new_table
+from gnnplan.planner.report.units import dollars, seconds
+
+
+def choices_table(choices: Iterable[Choice]) -> RenderableType:
+    """The fastest first; below, why some have no plan."""
+    choices = list(choices)
+    planned = sorted((each for each in choices if each.plan), key=_epoch_s)
+    table = new_table(
+        "the job on each cluster, fastest first",
+        *("cluster", "workers", "epoch", "95% within", "job", "dollars", "memory left"),
+        words=("cluster",),
+    )
+    for each in planned:
+        assert each.plan is not None
+        table.add_row(each.name, *_figures(each.plan))
+    notes = [Text(f"{each.name}: {each.reason}", style="yellow") for each in choices if not each.plan]
+    return Group(table, *notes, *_no_price(planned))
+
+
+def choice_facts(choice: Choice) -> dict[str, Any]:
+    """The same figures of one cluster, for scripts."""
+    if choice.plan is None:
+        return {"cluster": choice.name, "plan": None, "reason": choice.reason}
+    cost, prediction = cost_of(choice.plan), choice.plan.prediction
+    return {
+        "cluster": choice.name,
+        "plan": str(choice.plan.file),
+        "num_workers": choice.plan.num_workers,
+        "epoch_s": prediction.expected_epoch_s,
+        "epoch_p95_s": prediction.fluctuating.p95_s if prediction.fluctuating else None,
+        "job_s": cost.seconds,
+        "dollars": cost.dollars,
+        "memory_left_share": headroom(choice.plan),
+    }
+
+
+def _epoch_s(choice: Choice) -> float:
+    assert choice.plan is not None
+    return choice.plan.prediction.expected_epoch_s
+
+
+def _figures(plan: Plan) -> list[str]:
+    cost, prediction = cost_of(plan), plan.prediction
+    slow_s = prediction.fluctuating.p95_s if prediction.fluctuating else prediction.epoch_s
+    price = dollars(cost.dollars) if plan.placement.price_per_hour else "-"
+    hours = f"{cost.hours:.3g} h" if cost.hours >= 1 else seconds(cost.seconds)
+    epoch = seconds(prediction.expected_epoch_s)
+    return [str(plan.num_workers), epoch, seconds(slow_s), hours, price, f"{headroom(plan):.0%}"]
+
+
+def _no_price(planned: Iterable[Choice]) -> list[Text]:
+    missing = [each.name for each in planned if each.plan and not each.plan.placement.price_per_hour]
+    words = f"no price: {', '.join(missing)}; give the hosts price_per_hour in the cluster file"
+    return [Text(words, style="dim")] if missing else []

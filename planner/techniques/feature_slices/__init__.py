@@ -1,0 +1,1 @@
+"""Workers own rows, and for sums over edges all rows of a slice of columns: tensor parallelism."""

@@ -1,0 +1,119 @@
+"""The main job in one go: plan, simulate, run, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.compare import Comparison, compare
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.perfetto import write_perfetto
+from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.report.partition import write_partition_picture
+from gnnplan.planner.report.picture import write_picture
+from gnnplan.planner.run import MEASURED_FILE, run_plan
+from gnnplan.planner.search import make_plan, named, simulate_plan
+from gnnplan.planner.search.decide import OnStep
+from gnnplan.planner.search.mini_batch import plan_mini_batches
+from gnnplan.planner.search.predict import NUM_REPLICAS
+from gnnplan.planner.trace import Trace
+from gnnplan.profiles.launch import Event
+
+PLAN_FILE = "plan.json"
+NUM_EVALUATIONS = 10  # over a whole training: few enough to cost little, enough to see it learn
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training.
+
+    Args:
+        files: by what they are.
+    """
+
+    plan: Plan
+    predicted: Trace
+    measured: Trace
+    comparison: Comparison
+    files: dict[str, Path]
+
+    def __repr__(self) -> str:
+        epoch = self.comparison.figure("epoch")
+        reached = ", ".join(f"{name} {value:.2%}" for name, value in self.measured.accuracy.items())
+        return (
+            f"Trained {self.plan.job.name!r}: {len(self.measured.losses)} epochs of {epoch.measured:.4g} s "
+            f"({epoch.predicted:.4g} s predicted), loss {self.measured.losses[-1]:.4g}, accuracy {reached}\n"
+            f"  files: {self.files['plan'].parent}"
+        )
+
+
+def write_plan(
+    job: Job, cluster: Cluster | None, graph: Graph | None, path: Path, on_step: OnStep = lambda _: None
+) -> Plan:
+    """Makes the best plan that fits and writes it to `path`, its partition beside it.
+
+    Args:
+        cluster, graph: of mini-batches a cluster that is emulated here or None, and no graph.
+
+    Raises as `make_plan` and `plan_mini_batches` do.
+    """
+    if job.mini_batch is not None:
+        on_step("measuring the stages of a mini-batch")
+        made, partition = plan_mini_batches(job, cluster)
+    else:
+        assert cluster is not None
+        assert graph is not None
+        made, partition = make_plan(job, cluster, graph, on_step)
+    made = named(made, path)
+    save_plan(made, partition, path)
+    return made.lying_at(path)
+
+
+def train_job(
+    job: Job,
+    cluster: Cluster | None,
+    folder: Path,
+    *,
+    graph: Graph | None,
+    on_step: OnStep = lambda _: None,
+    on_plan: Callable[[Plan], None] = lambda _: None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Trained:
+    """Plans a job, runs the plan here, and lays what was measured over what was predicted.
+
+    Args:
+        cluster, graph: as `write_plan` takes them.
+        folder: receives the files.
+        on_step: told in words what the planner does.
+        on_plan: told the plan before it runs.
+        on_event: as `run_plan` takes it.
+
+    Raises as `write_plan` and `run_plan` do.
+    """
+    names = {
+        "plan": PLAN_FILE,
+        "predicted trace": "predicted.json",
+        "measured trace": MEASURED_FILE,
+        "model": "model.pt",
+        "comparison": "comparison.json",
+        "Perfetto trace": "perfetto.json",
+        "picture": "epoch.png",
+    }
+    if graph is not None:
+        names["partition picture"] = "partition.png"
+    files = {what: folder / name for what, name in names.items()}
+    plan = write_plan(job, cluster, graph, files["plan"], on_step)
+    on_plan(plan)
+    predicted = simulate_plan(plan, NUM_REPLICAS)
+    predicted.save(files["predicted trace"])
+    measured = run_plan(files["plan"], folder, graph=graph, num_evaluations=NUM_EVALUATIONS, on_event=on_event)
+    comparison = compare(predicted, measured)
+    comparison.save(files["comparison"])
+    write_perfetto(files["Perfetto trace"], [predicted, measured], ["predicted", "measured"])
+    write_picture(files["picture"], predicted, measured)
+    if graph is not None:
+        write_partition_picture(files["partition picture"], plan, load_partition(plan, files["plan"]), graph)
+    return Trained(plan, predicted, measured, comparison, files)

@@ -1,0 +1,58 @@
+"""Accuracies on the way: which epochs they come after, and what they must not disturb."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from gnnplan.planner.plan import Plan
+from gnnplan.runtime.measured import UNTIMED_EPOCHS
+from gnnplan.runtime.mini_batch.trainer import BatchTrainer
+from gnnplan.runtime.peak import peak_memory_bytes
+from gnnplan.runtime.program_trainer import ProgramTrainer
+
+
+@dataclass
+class Evaluations:
+    """Evaluates after some epochs, and keeps what the training took apart from what that takes.
+
+    Args:
+        epochs: after each of which all workers evaluate.
+        spent_s: seconds of all evaluations so far.
+        accuracy: the last one.
+    """
+
+    trainer: ProgramTrainer | BatchTrainer
+    device: torch.device
+    epochs: frozenset[int]
+    spent_s: float = 0.0
+    accuracy: dict[str, float] = field(default_factory=dict)
+    _peak_bytes: int = 0
+
+    def after(self, epoch: int) -> None:
+        """Evaluates where it is time to."""
+        if epoch not in self.epochs:
+            return
+        begun_s = time.monotonic()
+        self._peak_bytes = self._peak_bytes or peak_memory_bytes(self.device)
+        self.accuracy = self.trainer.evaluate()
+        self.spent_s += time.monotonic() - begun_s
+
+    def peak_bytes(self) -> int:
+        """Of the training until the first evaluation, which holds other rows; by then every kind of epoch has come."""
+        return self._peak_bytes or peak_memory_bytes(self.device)
+
+
+def evaluated_epochs(plan: Plan, count: int) -> frozenset[int]:
+    """Up to `count` epochs, evenly spread, each followed by another.
+
+    None where workers may be out of step, and none of mini-batches, whose evaluation may take more memory than they do.
+    """
+    if plan.partial is not None or plan.mini_batch is not None or not count:
+        return frozenset()
+    first = UNTIMED_EPOCHS + 2 * plan.refresh_interval - 1  # by then every kind of epoch has come
+    last = plan.job.training.epochs - 2
+    return frozenset(int(epoch) for epoch in np.linspace(first, last, count)) if first <= last else frozenset()

@@ -1,0 +1,79 @@
+"""A job may pin techniques by their names, those of other packages too; which layout is best is searched."""
+
+import pytest
+
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.generate import generate_rmat
+from gnnplan.planner.job import ModelSpec, RmatGraph
+from gnnplan.planner.search.make import make_plan
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from tests.planner.search.searched import GRAPHS, found, job_of
+
+SLICES, ROWS = {"feature_slices": True}, {"halo_exchange": True}
+DEEP = ModelSpec(kind="gcn", num_layers=3, hidden_channels=32)
+DENSE = generate_rmat(RmatGraph(source="rmat", num_nodes=2000, num_edges=100_000, num_features=64))
+
+
+def names(candidate):
+    return {choice.technique for choice in candidate.choices}
+
+
+@pytest.mark.parametrize("layout", [SLICES, ROWS], ids=str)
+def test_a_pinned_layout_is_the_only_one(layout):
+    """Whoever claims the same is left out of everything that is looked at."""
+    result = found(num_workers=3, techniques=layout)
+    other = ({*SLICES, *ROWS} - {*layout}).pop()
+    assert all(layout.keys() <= names(each) and other not in names(each) for each in result.looked_at)
+    assert result.bound.seconds <= result.best.epoch_s
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_technique_is_pinned_on_or_off(is_on):
+    """In every plan that is looked at, or in none."""
+    looked_at = found(num_workers=3, techniques={"overlap": is_on}).looked_at
+    assert {"overlap" in names(each) for each in looked_at} == {is_on}
+
+
+def test_an_unknown_technique_is_refused():
+    """With the names that there are."""
+    cluster = Cluster(schema_version=1, hosts=(HostSpec(name="h", devices=(DeviceSpec(catalog="t4"),)),))
+    with pytest.raises(UserError, match="'feature_slicer' is not known; choose of sparse_features"):
+        make_plan(job_of(techniques={"feature_slicer": True}), cluster, GRAPHS["sbm"])
+
+
+def test_pins_that_contradict_each_other_are_refused():
+    """Replicas are of halo rows, and slices have none."""
+    with pytest.raises(UserError, match=r"no plan keeps pin.techniques \(feature_slices = true\) beside"):
+        found(num_workers=3, techniques=SLICES, partitioner="metis")
+
+
+def test_the_faster_layout_is_chosen():
+    """Of the layouts' best plans, each of which the search finds by itself where it is pinned."""
+    pins = {"num_workers": 3, "on": {"bytes_per_s": 1e9}}
+    both, *each = (found(techniques=layout, **pins).best.epoch_s for layout in ({}, SLICES, ROWS))
+    assert both <= min(each) * 1.02
+
+
+def test_each_layout_wins_somewhere():
+    """Slices where nearly all rows are halo rows, rows where clusters are apart; replicas would beat both here."""
+    pins = {"num_workers": 4, "on": {"bytes_per_s": 1e9}, "techniques": {"replicas": False, "overlap": False}}
+    assert "feature_slices" in names(found(DENSE, "host", model=DEEP, **pins).best)
+    assert "halo_exchange" in names(found("sbm", "host", model=DEEP, **pins).best)
+
+
+def test_all_edges_on_every_worker_are_counted():
+    """Blocks of slices are the whole graph's, on every worker; of rows each has its own edges alone."""
+    slices, rows = (found("skewed", num_workers=3, techniques=layout).best for layout in (SLICES, ROWS))
+    for one, other in zip(slices.memory, rows.memory, strict=True):
+        assert one.graph_bytes > 1.5 * other.graph_bytes
+    num_edges = {edges for block in slices.cycle.blocks.values() if block.content for edges in block.num_edges}
+    assert num_edges == {slices.setting.matrix.nnz}
+
+
+def test_where_all_edges_do_not_fit_the_plan_says_so():
+    """A worker that has room for them and for nothing else has room for its rows."""
+    memory = found(DENSE, "host", num_workers=4, techniques=SLICES).best.memory[0]
+    pins = {"num_workers": 4, "on": {"memory_bytes": memory.base_bytes + memory.graph_bytes}}
+    assert "halo_exchange" in names(found(DENSE, "host", **pins).best)
+    with pytest.raises(NoPlanFitsError, match="no plan fits: the nearest needs"):
+        found(DENSE, "host", techniques=SLICES, **pins)
