@@ -79,10 +79,16 @@ def _told_by_job(plan: Plan) -> dict[str, Any]:
 
 
 def _predicted(plan: Plan, cycle: Cycle) -> Any:
-    """The plan's prediction made again; its bound and its weather stand, which are of more than its program."""
+    """The plan's prediction made again; its bound and its weather stand, which are of more than its program.
+
+    Of mini-batches what was measured stands too: memory, and the stages that bound them.
+    """
     stands = plan.prediction
     schedules = [lower_plan(plan, refresh=refresh) for refresh in (True, False)[: len(set(cycle.order))]]
     bound = Bound(stands.bound_s, stands.bound_resource)
-    own_bound = cycle_bound(cycle, plan.placement)
-    made = prediction_of(schedules, loads_of(cycle, plan.placement), bound, own_bound, len(cycle.order))
+    if plan.mini_batch is not None:
+        loads, own_bound = stands.workers, Bound(stands.schedule_bound_s, stands.schedule_bound_resource)
+    else:
+        loads, own_bound = loads_of(cycle, plan.placement), cycle_bound(cycle, plan.placement)
+    made = prediction_of(schedules, loads, bound, own_bound, len(cycle.order))
     return made.model_copy(update={"weather": stands.weather})
