@@ -43,6 +43,8 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield f"cycle.order has {len(cycle.order)} programs, and choices that are exact repeat one"
     if fault := _of_batches(plan) if plan.mini_batch else difference(_told(cycle), _told_by_job(plan), "cycle"):
         yield fault
+    if (features := cycle.values.get(FEATURES)) and sum(cycle.spaces[features.space].num_own) < plan.graph.num_nodes:
+        yield f"graph.num_nodes is {plan.graph.num_nodes}, and workers own fewer rows"
     if fault := difference(plan.prediction, _predicted(plan, cycle), "prediction"):
         yield fault
 
@@ -56,12 +58,10 @@ def _of_batches(plan: Plan) -> str | None:
 def _told(cycle: Cycle) -> dict[str, Any]:
     """What of a cycle its job and the graph's sizes tell too."""
     features = cycle.values.get(FEATURES)
-    space = cycle.spaces[features.space] if features else None
     return {
         "parameters": dict(cycle.parameters),
         "seed": cycle.seed,
         "num_features": features.width if features else 0,
-        "num_nodes": sum(space.num_own) if space else 0,
     }
 
 
@@ -74,7 +74,6 @@ def _told_by_job(plan: Plan) -> dict[str, Any]:
         "parameters": dict(forward.parameters),
         "seed": forward.seed,
         "num_features": of.num_features,
-        "num_nodes": of.num_nodes,
     }
 
 
