@@ -115,7 +115,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         schema_version=1,
         plan_fingerprint=predicted.plan_fingerprint,
         figures=_figures(predicted, measured),
-        epoch_spread=measured.epoch_spread_s / measured.median_epoch_s,
+        epoch_spread=measured.epoch_spread_s / (measured.median_epoch_s or measured.mean_epoch_s),
         stolen_share=measured.stolen_share,
         others_share=measured.others_share,
         epoch_range_s=measured.epoch_range_s,

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gnnplan.planner.schedule import Category
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.limits import MAX_EPOCHS, MAX_WORKERS, Bytes, Epochs, Seconds, SomeSeconds, Workers
+
+
+def _takes_time(epoch_s: tuple[float, ...]) -> tuple[float, ...]:
+    """Some epochs may end together with the one before, where workers go on without others; not all of them."""
+    if not any(epoch_s):
+        raise ValueError("no epoch took any time")
+    return epoch_s
 
 
 class Span(Contract):
@@ -67,7 +74,7 @@ class Trace(Document):
     plan_fingerprint: str
     num_workers: Workers
     spans: tuple[Span, ...]
-    epoch_s: tuple[SomeSeconds, ...] = Field(min_length=1, max_length=MAX_EPOCHS)
+    epoch_s: Annotated[tuple[Seconds, ...], AfterValidator(_takes_time)] = Field(min_length=1, max_length=MAX_EPOCHS)
     fluctuating: Percentiles | None = None
     peak_bytes: tuple[Bytes, ...]
     sent_bytes: tuple[Bytes, ...] = ()

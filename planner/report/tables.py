@@ -231,7 +231,7 @@ def trace_table(trace: Trace) -> RenderableType:
     table = new_table(title, "category", "seconds", "share", words=("category",))
     for category in ("compute", "communicate", "host"):
         value = trace.category_s(category)
-        table.add_row(category, seconds(value), f"{value / trace.median_epoch_s:.0%}")
+        table.add_row(category, seconds(value), f"{value / (trace.median_epoch_s or trace.mean_epoch_s):.0%}")
     if trace.origin == "predicted":
         return table
     low, high = trace.epoch_range_s

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, Placement, WorkerPlace, expand_hosts
+from gnnplan.planner.device_link import default_device_link
 from gnnplan.planner.measured_batches import MeasuredBatches, MeasuredWorker
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
@@ -38,7 +39,8 @@ def placement_of(measured: MeasuredBatches, cluster: Cluster | None) -> Placemen
                 cpu_cores=host.cpu_cores,
             )
         )
-    return Placement(workers=tuple(workers), profiles=profiles, device_link=cluster.device_link)
+    link = cluster.device_link or default_device_link(profiles.values())
+    return Placement(workers=tuple(workers), profiles=profiles, device_link=link)
 
 
 def _this_machine(num_workers: int) -> Cluster:
