@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import numpy as np
 from gnnplan.planner.partitioning.undirected import Undirected
 
 if TYPE_CHECKING:
-    pass
+    import kaminpar
 
 # Its file counts bytes in 32 bits; beyond, a sample of the pairs is cut.
 MAX_NEIGHBOURS = 1_000_000_000
@@ -28,13 +30,11 @@ class KaMinPar:
     """A graph that KaMinPar has loaded: it is cut as often as wanted."""
 
     def __init__(self, graph: Undirected) -> None:
-        import kaminpar  # a compiled library that only this class needs
-
+        self._weight = int(graph.weight.sum())
         with tempfile.TemporaryDirectory(prefix="gnnplan-") as folder:
             path = Path(folder) / "graph.bin"
             _write(graph.sampled(MAX_NEIGHBOURS), path)
-            self._graph = kaminpar.load_graph(os.fspath(path), kaminpar.GraphFileFormat.PARHIP)
-        self._weight = int(graph.weight.sum())
+            self._graph = _thread().submit(_load, path).result()
 
     def parts(self, shares: np.ndarray, seed: int) -> np.ndarray:
         """int32 [N] in 0..P-1, the same for the same seed; on tiny graphs some parts may stay empty.
@@ -42,13 +42,40 @@ class KaMinPar:
         Args:
             shares: float64 [P] of the weight, that sum to 1; a part has at most 1.01 times its share where it can be.
         """
-        import kaminpar
-
-        kaminpar.reseed(seed % _MAX_SEED)
-        # With one thread the parts are the same every time.
-        partitioner = kaminpar.KaMinPar(1, kaminpar.default_context())
         most = np.ceil(_IMBALANCE * shares * self._weight).astype(np.int64)
-        return np.array(partitioner.compute_partition(self._graph, max_block_weights=most.tolist()), np.int32)
+        return _thread().submit(_cut, self._graph, most.tolist(), seed % _MAX_SEED).result()
+
+
+@lru_cache(maxsize=1)
+def _thread_of(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="kaminpar")
+
+
+def _thread() -> ThreadPoolExecutor:
+    """The one thread of this process that KaMinPar runs on: it draws random numbers by thread."""
+    return _thread_of(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _partitioner() -> kaminpar.KaMinPar:
+    """While it lives KaMinPar starts no threads of its own, among which draws would be shared out anyhow."""
+    import kaminpar  # a compiled library that only this module needs
+
+    return kaminpar.KaMinPar(1, kaminpar.default_context())
+
+
+def _load(path: Path) -> kaminpar.Graph:
+    import kaminpar
+
+    _partitioner()
+    return kaminpar.load_graph(os.fspath(path), kaminpar.GraphFileFormat.PARHIP)
+
+
+def _cut(graph: kaminpar.Graph, most: list[int], seed: int) -> np.ndarray:
+    import kaminpar
+
+    kaminpar.reseed(seed)
+    return np.array(_partitioner().compute_partition(graph, max_block_weights=most), np.int32)
 
 
 def _write(graph: Undirected, path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
@@ -63,11 +65,11 @@ def _faulty_names(cycle: Cycle) -> Iterator[str]:
 
 
 def _faulty_routes(cycle: Cycle) -> Iterator[str]:
-    """Every row of a route's spaces travels once, and none to its own worker."""
+    """Every row of a route's spaces travels once; or every row goes to all workers."""
     for name, route in cycle.routes.items():
         leaving, arriving = (cycle.spaces[space].sizes for space in (route.source, route.target))
-        if route.counts.diagonal().any():
-            yield f"routes.{name} must send no worker's rows to itself"
+        if set(arriving) == {sum(leaving)} and (route.counts == np.array(leaving)[:, None]).all():
+            continue
         for rank in cycle.workers:
             if route.counts[rank].sum() != leaving[rank] or route.counts[:, rank].sum() != arriving[rank]:
                 yield f"routes.{name} must send {leaving[rank]} rows of worker {rank}, and bring it {arriving[rank]}"

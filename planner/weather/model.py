@@ -57,7 +57,7 @@ class TwoState(Contract):
 
     share: Share
     fair_s: SomeSeconds
-    slow_s: SomeSeconds
+    slow_s: PositiveFloat
 
 
 class WorkerWeather(Contract):

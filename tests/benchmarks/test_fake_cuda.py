@@ -44,14 +44,14 @@ def seen_with(plan, kind, spoil):
 
 
 def test_quick_form_meets_its_goals():
-    """Every kind of operator of a model is played; nothing lies or waits where it should not; bytes are the planned."""
+    """All that models have but feature slices is played; nothing lies or waits wrongly; bytes are planned."""
     result = fake_cuda.main(quick=True)
     assert result["kinds_not_played"] == [
         "pack_columns",
         "scale",
         "transpose",
         "unpack_columns",
-    ]  # no case slices features, no model scales
+    ]
     assert (result["wrong_device"], result["unordered"]) == (0, 0)
     assert [row["faults"] for row in result["rows"] if row["faults"]] == []
     assert result["synchronisations"] == 0

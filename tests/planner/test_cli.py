@@ -244,29 +244,29 @@ def test_bad_plan_is_one_line(verb, change, wanted, planned, capsys):
     assert_refused(planned, capsys, [verb, str(path), "-o", "out"], wanted)
 
 
-def on_cpu(path):
-    """Makes the plan one for CPU workers, so that it could run here."""
-    raw = json.loads(path.read_text())
-    for profile in raw["placement"]["profiles"].values():
-        profile["device_kind"] = "cpu"
-    path.write_text(json.dumps(raw))
-    return raw
+@pytest.fixture
+def planned_on_cpu(folder, capsys):
+    """The same folder with a plan for CPU workers in `made/`, so that it could run here."""
+    catalog_profile("t4").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(folder / "slow.json")
+    (folder / "here.toml").write_text(CLUSTER.replace('catalog = "t4"', 'profile = "slow.json"'))
+    assert main(["plan", "job.toml", "here.toml", "-o", "made/plan.json"]) == 0
+    capsys.readouterr()
+    return folder
 
 
-def test_running_the_plan_of_another_graph_is_one_line(planned, capsys):
+def test_running_the_plan_of_another_graph_is_one_line(planned_on_cpu, capsys):
     """The graph is loaded again, and what is not the planned one is not trained on."""
-    path = planned / "made/plan.json"
-    raw = on_cpu(path)
+    path = planned_on_cpu / "made/plan.json"
+    raw = json.loads(path.read_text())
     raw["job"]["graph"]["seed"] = 1
     path.write_text(json.dumps(raw))
-    assert_refused(planned, capsys, ["run", str(path), "-o", "out"], "make a new plan")
+    assert_refused(planned_on_cpu, capsys, ["run", str(path), "-o", "out"], "make a new plan")
 
 
-def test_running_without_the_partition_is_one_line(planned, capsys):
+def test_running_without_the_partition_is_one_line(planned_on_cpu, capsys):
     """The partition has to lie beside the plan."""
-    on_cpu(planned / "made/plan.json")
-    (planned / "made/plan.partition.npz").unlink()
-    assert_refused(planned, capsys, ["run", "made/plan.json", "-o", "out"], "partition is missing")
+    (planned_on_cpu / "made/plan.partition.npz").unlink()
+    assert_refused(planned_on_cpu, capsys, ["run", "made/plan.json", "-o", "out"], "partition is missing")
 
 
 def test_comparing_in_the_wrong_order_is_one_line(planned, capsys):

@@ -174,7 +174,10 @@ EDITS = {
     "of an older version": (lambda raw: raw.update(decision={}), "decision: unknown key"),
     "missing key": (lambda raw: raw.pop("cycle"), "cycle: "),
     "no choices": (lambda raw: raw.update(choices=[]), "choices: "),
-    "no workers": (lambda raw: at(raw, "placement").update(workers=[]), "prediction.workers must have 0 workers"),
+    "no workers": (
+        lambda raw: at(raw, "placement").update(workers=[]),
+        "placement.workers: Tuple should have at least 1",
+    ),
     "a load missing": (lambda raw: at(raw, "prediction", "workers").pop(), "prediction.workers must have 2 workers"),
     "profile missing": (lambda raw: at(raw, "placement").update(profiles={}), "placement.profiles lacks t4@"),
     "NaN": (lambda raw: at(raw, "prediction").update(epoch_s=float("nan")), "prediction.epoch_s"),

@@ -11,7 +11,9 @@ from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
 
 def plan_of(epochs, *, refresh_interval=1, partial=None):
     training = SimpleNamespace(epochs=epochs)
-    return SimpleNamespace(job=SimpleNamespace(training=training), refresh_interval=refresh_interval, partial=partial)
+    return SimpleNamespace(
+        job=SimpleNamespace(training=training), refresh_interval=refresh_interval, partial=partial, mini_batch=None
+    )
 
 
 @pytest.mark.parametrize("refresh_interval", [1, 4])

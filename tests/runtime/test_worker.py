@@ -12,6 +12,7 @@ from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import evaluations, worker
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations
+from gnnplan.runtime.gather import gather
 from gnnplan.runtime.peak import peak_memory_bytes
 from gnnplan.runtime.worker import MAX_TRACED_EPOCHS, traced_epochs
 
@@ -58,7 +59,9 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
     training = SimpleNamespace(epochs=3, traced_epochs=1)
-    plan = SimpleNamespace(job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1, partial=None)
+    plan = SimpleNamespace(
+        job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1, partial=None, mini_batch=None
+    )
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: max(counted))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
     monkeypatch.setattr(worker, "_trainer_of", lambda *_: trainer)
@@ -92,7 +95,7 @@ def test_accuracies_on_the_way_are_told(monkeypatch):
 
 def test_figures_of_a_single_worker_need_no_group():
     """Without a process group, gathering is the worker's own figures."""
-    assert worker._gather({"a": [1, 2.5]}) == [{"a": [1, 2.5]}]
+    assert gather({"a": [1, 2.5]}) == [{"a": [1, 2.5]}]
 
 
 def plan_on(device_kind, device_index=0):

@@ -37,7 +37,6 @@ def write(folder, *, mini_batch=SECTION, top="", model="", training=""):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mini_batch": ""}, "a plan of full batches needs a cluster file; name one"),
         ({"mini_batch": "[mini_batch]\nbatch_size = 10"}, "mini_batch.fan_outs: this key is missing"),
         ({"mini_batch": "[mini_batch]\nfan_outs = []"}, "mini_batch.fan_outs: Tuple should have at least 1 item"),
         ({"mini_batch": "[mini_batch]\nfan_outs = [4, 3, 2]"}, "mini_batch.fan_outs has 3 hops, the model 2 layers"),
@@ -47,13 +46,16 @@ def write(folder, *, mini_batch=SECTION, top="", model="", training=""):
         ({"mini_batch": "[mini_batch]\nfan_outs = [4, 2.5]"}, "mini_batch.fan_outs.1: Input should be a valid integer"),
         (
             {"mini_batch": f"{SECTION}batch_size = 0"},
-            "mini_batch.batch_size: Input should be greater than or equal to 1",
+            "mini_batch.batch_size: Input should be greater than or equal",
         ),
         (
             {"mini_batch": f"{SECTION}batch_size = {10**20}"},
             "mini_batch.batch_size: Input should be less than or equal",
         ),
-        ({"mini_batch": f"{SECTION}device_bytes = 0"}, "mini_batch.device_bytes: Input should be greater than 0"),
+        (
+            {"mini_batch": f"{SECTION}device_bytes = 0"},
+            "mini_batch.device_bytes: Input should be greater than or equal",
+        ),
         ({"mini_batch": f"{SECTION}batch = 5"}, "mini_batch.batch: unknown key (got 5)"),
         ({"model": "input_dropout = 0.5"}, "mini-batches have no input_dropout; set it to 0"),
         ({"training": f"seed = {10**20}"}, "training.seed: Input should be less than 9223372036854775808"),
@@ -74,9 +76,9 @@ def test_a_bad_job_is_one_line(folder, capsys, changes, message):
 
 def test_more_workers_than_cores_are_refused(folder, capsys):
     """Before anything is started."""
-    write(folder, mini_batch=f"{SECTION}[pin]\nnum_workers = 100000")
+    write(folder, mini_batch=f"{SECTION}[pin]\nnum_workers = 4000")
     assert main(["plan", "job.toml", "-o", "plan.json"]) == 2
-    assert "gnnplan: 100000 workers asked for, this machine has " in capsys.readouterr().err
+    assert "gnnplan: 4000 workers asked for, this machine has " in capsys.readouterr().err
 
 
 def test_the_largest_of_everything_is_taken(folder):
