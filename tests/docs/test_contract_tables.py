@@ -26,7 +26,7 @@ def test_rows_say_values_defaults_and_meaning():
     """As the class says them, and links lead to tables that are there."""
     schemas = _schemas(JOB)
     training = "\n".join(_section("TrainingSpec", schemas["TrainingSpec"], schemas))
-    assert "| `epochs` | whole number > 0 | `100` |" in training
+    assert "| `epochs` | whole number ≥ 1, ≤ 1e+06 | `100` |" in training
     assert "| `optimizer` | `adam`, `sgd` | `adam` |" in training
     assert "epochs whose tasks are measured one by one, spread over the run." in training
     assert "[NpzGraph](#npzgraph)" in "\n".join(_section("Job", schemas["Job"], schemas))
