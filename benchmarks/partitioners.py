@@ -19,12 +19,15 @@ from gnnplan.planner.job import GraphSpec, NpzGraph, Partitioner, RmatGraph, Sbm
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import Partitioning
 
-_REAL = ("twitch_de", "coauthor_physics", "fb100_cornell5", "dblp_coauthor_2010", "gowalla_bipartite", "web_cnr2000")
+_LABELLED = ("twitch_de", "coauthor_physics", "fb100_cornell5")
+_EDGES_ALONE = ("dblp_coauthor_2010", "gowalla_bipartite", "web_cnr2000")
+_DRAWN = {"synthetic_num_classes": 2, "synthetic_feature_width": 1}  # to be a graph; no partitioner sees it
 _FULL: dict[str, GraphSpec] = {
     "rmat": RmatGraph(source="rmat", num_nodes=50_000, num_edges=1_000_000, num_features=1),
     "rmat, 10 M edges": RmatGraph(source="rmat", num_nodes=500_000, num_edges=10_000_000, num_features=1),
     "sbm": SbmGraph(source="sbm", num_nodes=50_000, average_degree=20, num_features=1),
-    **{name: NpzGraph(source="npz", path=DATASETS / f"{name}.npz") for name in _REAL},
+    **{name: NpzGraph(source="npz", path=DATASETS / f"{name}.npz") for name in _LABELLED},
+    **{name: NpzGraph(source="npz", path=DATASETS / f"{name}.npz", **_DRAWN) for name in _EDGES_ALONE},
 }
 _QUICK = {"rmat": RmatGraph(source="rmat", num_nodes=2000, num_edges=40_000, num_features=1)}
 _SHARES = {"equal": (0.25,) * 4, "uneven": (0.5, 0.2, 0.2, 0.1)}

@@ -162,7 +162,7 @@ def _default_link_words(plan: Plan) -> str:
     if not placement.is_default_link or not shares_a_host or is_measured:
         return ""
     rate = placement.device_link.bytes_per_s / 1e9
-    return f"{rate:.3g} GB/s between devices of a host is assumed; name yours as [device_link] in the cluster file"
+    return f"{rate:.3g} GB/s between devices of a host is assumed; name yours as device_link in the cluster file"
 
 
 def _bound_rows(prediction: Prediction) -> Iterator[tuple[str, str]]:
