@@ -183,7 +183,7 @@ def _stop_group(child: subprocess.Popen[str]) -> None:
         try:
             child.wait(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:
-            continue
+            continue  # with the harder signal
     child.wait()
     for worker in workers:
         with suppress(ProcessLookupError):

@@ -19,6 +19,7 @@ _SLOPE, _ZERO, _ONE = np.float32(NEGATIVE_SLOPE), np.float32(0), np.float32(1)
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def scores(sources, targets, source, target, out):  # pragma: no cover - compiled
+    """Leaky ReLU of a source's and a target's score at every edge, into `out` [E, H]."""
     for e in prange(len(sources)):
         for k in range(out.shape[1]):
             score = source[sources[e], k] + target[targets[e], k]
@@ -27,6 +28,7 @@ def scores(sources, targets, source, target, out):  # pragma: no cover - compile
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_ORDERED)
 def scores_to_targets(indptr, sources, source, target, grad, out):  # pragma: no cover - compiled
+    """Gradients of scores at targets, into `out` [n, H]."""
     for i in prange(len(indptr) - 1):
         for k in range(out.shape[1]):
             out[i, k] = 0
@@ -38,6 +40,7 @@ def scores_to_targets(indptr, sources, source, target, grad, out):  # pragma: no
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_ORDERED)
 def scores_to_sources(ptr, edge, targets, source, target, grad, out):  # pragma: no cover - compiled
+    """Gradients of scores at sources, into `out` [m, H], by the edges of each source."""
     for j in prange(len(ptr) - 1):
         for k in range(out.shape[1]):
             out[j, k] = 0
@@ -50,6 +53,7 @@ def scores_to_sources(ptr, edge, targets, source, target, grad, out):  # pragma:
 
 @njit(nogil=True, cache=True, fastmath=_ORDERED)
 def scores_to_both(indptr, sources, source, target, grad, to_source, to_target):  # pragma: no cover - compiled
+    """Both gradients of scores in one pass, for one thread."""
     to_source[:] = 0
     for i in range(len(indptr) - 1):
         for k in range(to_target.shape[1]):
@@ -65,6 +69,7 @@ def scores_to_both(indptr, sources, source, target, grad, to_source, to_target):
 
 @njit(parallel=True, nogil=True, cache=True)
 def tops(indptr, score, top):  # pragma: no cover - compiled
+    """Raises `top` [n, H] to the largest score of every target's edges."""
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
             for k in range(top.shape[1]):
@@ -73,6 +78,7 @@ def tops(indptr, score, top):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def exponentials(indptr, score, top, weight, total):  # pragma: no cover - compiled
+    """exp(score - top) of every edge, into `weight` [E, H], and added up by target in `total` [n, H]."""
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
             for k in range(top.shape[1]):
@@ -82,6 +88,7 @@ def exponentials(indptr, score, top, weight, total):  # pragma: no cover - compi
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def divide(indptr, weight, total):  # pragma: no cover - compiled
+    """Divides `weight` [E, H] in place by the `total` [n, H] of its target."""
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
             for k in range(total.shape[1]):
@@ -90,6 +97,7 @@ def divide(indptr, weight, total):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def add_means(indptr, grad, alpha, mean):  # pragma: no cover - compiled
+    """Adds gradient times coefficient up by target, in `mean` [n, H]."""
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
             for k in range(mean.shape[1]):
@@ -98,6 +106,7 @@ def add_means(indptr, grad, alpha, mean):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def centre(indptr, grad, alpha, mean, out):  # pragma: no cover - compiled
+    """The softmax's gradient alpha (grad - mean) of every edge, into `out` [E, H]."""
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
             for k in range(mean.shape[1]):
@@ -106,6 +115,7 @@ def centre(indptr, grad, alpha, mean, out):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def weigh(indptr, sources, alpha, h, out):  # pragma: no cover - compiled
+    """Adds coefficient times the source's row up by target, in `out` [n, H, C]."""
     heads, channels = h.shape[1], h.shape[2]
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
@@ -118,6 +128,7 @@ def weigh(indptr, sources, alpha, h, out):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_ORDERED)
 def weigh_back(ptr, edge, targets, alpha, h, out):  # pragma: no cover - compiled
+    """Adds coefficient times the target's row up by source, in `out` [m, H, C], by the edges of each source."""
     heads, channels = h.shape[1], h.shape[2]
     for j in prange(len(ptr) - 1):
         for k in range(heads):
@@ -130,6 +141,7 @@ def weigh_back(ptr, edge, targets, alpha, h, out):  # pragma: no cover - compile
 
 @njit(nogil=True, cache=True, fastmath=_ORDERED)
 def weigh_back_alone(indptr, sources, alpha, h, out):  # pragma: no cover - compiled
+    """As `weigh_back`, by the edges of each target, for one thread."""
     heads, channels = h.shape[1], h.shape[2]
     for i in range(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
@@ -142,6 +154,7 @@ def weigh_back_alone(indptr, sources, alpha, h, out):  # pragma: no cover - comp
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_FAST)
 def edge_dots(indptr, sources, grad, h, out):  # pragma: no cover - compiled
+    """Inner products of a target's gradient and a source's row in every head, into `out` [E, H]."""
     heads, channels = h.shape[1], h.shape[2]
     for i in prange(len(indptr) - 1):
         for e in range(indptr[i], indptr[i + 1]):
