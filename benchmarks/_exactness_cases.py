@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -32,6 +32,7 @@ EXACT = (
     "partial_reduce",
 )
 NOT_EXACT = ("joint_cache", "pruning")
+LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, NUM_LAYERS = 20, 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 INTERVAL = 3  # epochs from refresh to refresh
@@ -45,20 +46,28 @@ class Case:
     """One training.
 
     Args:
-        techniques: beside halo exchange.
-        op_order: of every layer.
+        techniques: beside the layout and the operator order.
+        op_order: of every layer; `multiply_first` is what is composed where nobody chooses.
+        layout: which technique says who has which rows and columns.
         share: of the rows that a worker does not own, those that techniques with rows are about.
     """
 
     model: str
     techniques: tuple[str, ...] = ()
     op_order: str = "multiply_first"
+    layout: str = LAYOUTS[0]
     partitioner: str = "metis"
     optimizer: str = "sgd"  # whose steps do not hide a gradient's scale
     multilabel: bool = False
     dropout: float = 0.0
     input_dropout: float = 0.0
     share: float = 1 / 3
+
+    @property
+    def chosen(self) -> frozenset[str]:
+        """All techniques whose work is in the program, the layout and the operator order among them."""
+        order = {"operator_order"} if self.op_order == "aggregate_first" and self.model != "gat" else set()
+        return frozenset({self.layout, *order, *self.techniques})
 
     @property
     def is_exact(self) -> bool:
@@ -85,7 +94,8 @@ def cases(quick: bool) -> Iterator[Case]:
     """Of every model: parts, formats, labels and dropout by themselves, then techniques together."""
     for model in KINDS:
         yield from _plain(model, quick)
-        yield from (case for case in _composed(model, quick) if not quick or _is_quick(case))
+        for layout in LAYOUTS:
+            yield from (case for case in _composed(model, layout, quick) if not quick or _is_quick(case))
 
 
 def _is_quick(case: Case) -> bool:
@@ -110,23 +120,33 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
         yield replace(dropping, op_order="aggregate_first")
 
 
-def _composed(model: str, quick: bool) -> Iterator[Case]:
+def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
     together = [tuple(name for name in names if name not in ("feature_cache", other)) for other in _PACED]
+    if layout != LAYOUTS[0]:
+        together = [tuple(name for name in names if is_allowed((layout, name)))]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
-        if not is_allowed(group):
+        if not is_allowed((layout, *group)):
             continue
         is_on_sums = bool(set(group) & set(_ON_SUMS)) or model == "gat"
         orders = ("aggregate_first",) if is_on_sums else ("multiply_first", "aggregate_first")
-        for order in orders[:1] if quick else orders:
-            yield Case(model, group, order, dropout=0.5)
+        for order in orders[-1:] if quick and len(group) < 2 else orders[:1] if quick else orders:
+            yield Case(model, group, order, layout, dropout=0.5)
 
 
-def is_allowed(names: tuple[str, ...]) -> bool:
-    """Whether these techniques go together, by the one function that says so."""
-    chosen = [Choice(name, technique(name).Decision()) for name in ("halo_exchange", "operator_order", *names)]
-    return not refusals(chosen, ANY)
+def is_allowed(names: Collection[str]) -> bool:
+    """Whether these techniques go together, by the one function that says so.
+
+    A plan has a layout and an operator order: where none is named, some layout must do.
+    """
+    layouts = [name for name in names if name in LAYOUTS]
+    others = {"operator_order", *names} - {*layouts}
+    return any(_are_allowed([*(layouts or [layout]), *others]) for layout in LAYOUTS)
+
+
+def _are_allowed(names: Sequence[str]) -> bool:
+    return not refusals([Choice(name, technique(name).Decision()) for name in names], ANY)
 
 
 def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, size: int) -> Cycle:
@@ -143,7 +163,8 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
 
 def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     """What a case chooses of every technique, where worker `part[v]` owns vertex v."""
-    chosen = [_choice("halo_exchange", {"part": part.astype(np.int32)})]
+    arrays = {"part": part.astype(np.int32)} if technique(case.layout).arrays else None
+    chosen = [_choice(case.layout, arrays)]
     chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
     return chosen + [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
 

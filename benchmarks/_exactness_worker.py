@@ -28,11 +28,12 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
     graph = without_training_in_last_part(graph, part, size)
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, case.model)
 
-    def cycle_without(name: str | None):
+    def cycle_without(name: str):
         techniques = tuple(each for each in case.techniques if each != name)
-        return cycle_of(replace(case, techniques=techniques), graph, matrix, part, size)
+        order = "multiply_first" if name == "operator_order" else case.op_order
+        return cycle_of(replace(case, techniques=techniques, op_order=order), graph, matrix, part, size)
 
-    cycle = cycle_without(None)
+    cycle = cycle_of(case, graph, matrix, part, size)
     found = train(cycle, case.job, graph, rank, size)
     if rank != 0:
         return None
@@ -40,7 +41,12 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
     return {
         **asdict(case),
         "num_workers": size,
-        "acts": all(acts_on(cycle, cycle_without(name)) for name in case.techniques),
+        "chosen": sorted(case.chosen),
+        "acting": sorted(
+            name
+            for name in case.chosen
+            if (sends_rows(cycle) if name == case.layout else acts_on(cycle, cycle_without(name)))
+        ),
         "logits_rel_l2": float((found.logits - right.logits).norm() / right.logits.norm()),
         "loss_rel": abs(found.losses[-1] - right.losses[-1]) / abs(right.losses[-1]),
     }
@@ -51,6 +57,11 @@ def acts_on(cycle, without) -> bool:
     if cycle.programs != without.programs or cycle.values != without.values:
         return True
     return any(cycle.blocks[name].num_edges != block.num_edges for name, block in without.blocks.items())
+
+
+def sends_rows(cycle) -> bool:
+    """Whether a layout had anything to do: workers send each other rows or columns while they train."""
+    return any(op.kind in ("exchange", "transpose") for name in cycle.order for op in cycle.programs[name])
 
 
 def main() -> None:

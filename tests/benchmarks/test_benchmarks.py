@@ -50,8 +50,9 @@ def test_quick_exactness_holds(benchmark, monkeypatch):
     monkeypatch.setattr(exactness, "launch", warm.launch)
     result = benchmark("exactness", "--quick")
     assert result["benchmark"] == "exactness"
-    assert result["cases"] == len(result["rows"]) > 60
+    assert result["cases"] == len(result["rows"]) > 90
     assert {row["model"] for row in result["rows"]} == {"gcn", "sage", "gat", "gin", "tagcn"}
+    assert result["pairs"] == 66
     assert result["pairs"] > result["pairs_allowed"] == result["pairs_tested"] == result["pairs_acting"]
     assert 0 < result["max_rel_l2"] <= 1e-5
 
