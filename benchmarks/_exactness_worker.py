@@ -19,6 +19,7 @@ from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.launch import reporting_errors
 
 TIMEOUT_S = 120.0
+_PLAIN = asdict(Case(""))  # of a row only what is not so is kept
 
 
 def run_case(case: Case, rank: int, size: int) -> dict | None:
@@ -39,7 +40,7 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
         return None
     right = train_alone(graph, case.job) if case.is_exact else train_sequentially(cycle, case.job, graph)
     return {
-        **asdict(case),
+        **{name: value for name, value in asdict(case).items() if name == "model" or value != _PLAIN[name]},
         "num_workers": size,
         "chosen": sorted(case.chosen),
         "acting": sorted(

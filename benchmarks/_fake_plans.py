@@ -39,6 +39,12 @@ _ALONE = (
     ("first_aggregation",),
     ("first_aggregation", "sparse_features", "overlap"),
 )
+_SLICED: tuple[tuple[str, ...], ...] = (
+    (),
+    ("overlap",),
+    ("sparse_features", "overlap"),
+    ("first_aggregation", "overlap"),
+)
 _TOGETHER = ("sparse_features", "replicas", "host_region", "overlap", "joint_cache", "pruning")
 
 
@@ -66,6 +72,9 @@ def cases(quick: bool) -> Iterator[tuple[Case, int]]:
 
 def _composed(model: str) -> Iterator[Case]:
     yield Case(model, optimizer="adam", multilabel=True)
+    for techniques in _SLICED:
+        if model != "gat" or not set(techniques) & set(_ON_SUMS):
+            yield Case(model, techniques, "aggregate_first", "feature_slices", optimizer="adam")
     for techniques in (*_ALONE, _TOGETHER):
         if model == "gat" and set(techniques) & set(_ON_SUMS):
             continue

@@ -29,6 +29,12 @@ class Transfer:
     _source: Tensor | None = None  # lives until it is sent
     _end: Callable[[], None] | None = None
 
+    def view(self, *shape: int) -> Transfer:
+        """The same elements in another shape, as of a tensor."""
+        assert self.out is not None, "waited for already"
+        self.out = self.out.view(*shape)
+        return self
+
     def wait(self) -> Tensor:
         """The rows received, once all are here and all others are sent; nothing of them is held on to."""
         assert self.out is not None, "waited for already"

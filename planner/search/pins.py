@@ -16,11 +16,11 @@ from gnnplan.profiles.errors import UserError
 def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -> list[Choice | None]:
     """What is worth trying of a technique, as far as the job pins nothing else.
 
-    On one worker nothing is shared out, so pins that ask for another layout there ask for nothing.
+    On one worker nothing is shared out, so a pin there asks for nothing but that a technique is left out.
     """
     pinned, options = setting.job.pin.techniques, list(each.options(setting, so_far))
-    if setting.num_workers == 1 or not pinned:
-        return options
+    if setting.num_workers == 1:
+        return [None] if pinned.get(each.name) is False and None in options else options
     if pinned.get(each.name):
         return [option for option in options if option]
     is_out = pinned.get(each.name) is False or _is_crowded_out(each, pinned)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import scipy.sparse as sp
@@ -56,17 +55,6 @@ def _slices(op: Operator, packed: Tensor, rows: Tensor) -> Iterator[tuple[Tensor
         )
 
 
-@dataclass
-class _Shaped:
-    """A transfer of elements, as the matrix that they make up."""
-
-    transfer: Transfer
-    shape: tuple[int, int]
-
-    def wait(self) -> Tensor:
-        return self.transfer.wait().view(self.shape)
-
-
 @executes("transpose")
 def _transpose(c: Context, op: Operator) -> Execution:
     rank, back = c.projection.rank, op.attributes["back"]
@@ -76,13 +64,13 @@ def _transpose(c: Context, op: Operator) -> Execution:
     send, recv = (sliced, whole) if back else (whole, sliced)
     shape = (num_own, sum(widths)) if back else (sum(rows), widths[rank])
 
-    def run(x: Tensor | SparseRows) -> Tensor | _Shaped | SparseRows:
+    def run(x: Tensor | SparseRows) -> Tensor | Transfer | SparseRows:
         if isinstance(x, SparseRows):
             return _gathered(c, x, rows, num_own, widths) if back else _split(c, x, rows, num_own, widths)
         out = pool.empty(x.device, *shape)
         c.sent_bytes += x.nbytes - send[rank] * x.element_size()
         moved = c.peers.exchange(out.view(-1), x.view(-1), recv, send)
-        return moved.view(shape) if isinstance(moved, Tensor) else _Shaped(moved, shape)
+        return moved.view(*shape)
 
     return run
 

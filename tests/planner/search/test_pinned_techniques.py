@@ -34,6 +34,15 @@ def test_a_technique_is_pinned_on_or_off(is_on):
     assert {"overlap" in names(each) for each in looked_at} == {is_on}
 
 
+def test_what_is_pinned_off_is_left_out_on_one_worker_too():
+    """A layout stays: one worker's rows are all rows, whatever the layout."""
+    off = {"first_aggregation": False, "halo_exchange": False}
+    best = found(num_workers=1, techniques=off).best
+    assert "halo_exchange" in names(best)
+    assert "first_aggregation" not in names(best)
+    assert "first_aggregation" in names(found(num_workers=1).best)
+
+
 def test_an_unknown_technique_is_refused():
     """With the names that there are."""
     cluster = Cluster(schema_version=1, hosts=(HostSpec(name="h", devices=(DeviceSpec(catalog="t4"),)),))

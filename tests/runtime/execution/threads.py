@@ -26,6 +26,11 @@ class Exchanged:
         self._tensor: Tensor | None = tensor
         self._source: Tensor | None = source
 
+    def view(self, *shape: int) -> Exchanged:
+        assert self._tensor is not None, "waited for already"
+        self._tensor = self._tensor.view(*shape)
+        return self
+
     def wait(self) -> Tensor:
         tensor, self._tensor, self._source = self._tensor, None, None
         assert tensor is not None, "waited for already"
