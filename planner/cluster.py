@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -24,11 +25,14 @@ class DeviceSpec(Contract):
     """`count` equal devices of a host, by catalog name or by profile file.
 
     Args:
+        as_one: profile file of one worker that has all threads of these `count` workers. A CPU can be shared out among
+            workers or be left to one: with this profile the planner asks for both.
         memory_bytes: overrides what the profile says one worker may use.
     """
 
     catalog: str | None = None
     profile: Path | None = None
+    as_one: Path | None = None
     count: Workers = 1
     memory_bytes: SomeBytes | None = None
 
@@ -36,6 +40,8 @@ class DeviceSpec(Contract):
     def _one_origin(self) -> Self:
         if (self.catalog is None) == (self.profile is None):
             raise ValueError("give either catalog or profile, not both")
+        if self.as_one and not self.profile:
+            raise ValueError("as_one goes with profile; a catalog device is one worker already")
         return self
 
 
@@ -129,12 +135,14 @@ class Placement(Contract):
     Args:
         device_link: between two devices of one host.
         is_default_link: whether no cluster file named that link.
+        as_one: single workers, each of which a host may have in place of several of `workers`.
     """
 
     workers: Annotated[tuple[WorkerPlace, ...], Field(min_length=1, max_length=MAX_WORKERS)]
     profiles: dict[str, MachineProfile]
     device_link: Link
     is_default_link: bool = False
+    as_one: Annotated[tuple[WorkerPlace, ...], Field(max_length=MAX_WORKERS)] = ()
 
     @property
     def host_of(self) -> tuple[int, ...]:
@@ -183,20 +191,26 @@ class Placement(Contract):
         return own is not None and cores is not None and cores != own.cpu_cores
 
     def take(self, num_workers: int) -> Placement:
-        """The first `num_workers` workers; `UserError` where there are fewer."""
+        """The first `num_workers` workers, where it is one also whoever may stand for it; `UserError` where fewer."""
         if num_workers > len(self.workers):
             raise UserError(
                 f"{num_workers} workers asked for, the cluster has {len(self.workers)} devices; "
                 f"raise `count` of a device or lower pin.num_workers"
             )
-        return self.of(range(num_workers))
+        return self._of(self.workers[:num_workers], self.as_one if num_workers == 1 else ())
 
     def of(self, ranks: Iterable[int]) -> Placement:
         """These workers alone, with the profiles that they use."""
-        workers = tuple(self.workers[rank] for rank in ranks)
-        used = {worker.profile for worker in workers}
+        return self._of(tuple(self.workers[rank] for rank in ranks))
+
+    def hosts_as_one(self) -> list[Placement]:
+        """Each of the single workers that a host may have in place of several."""
+        return [self._of((worker,)) for worker in self.as_one]
+
+    def _of(self, workers: tuple[WorkerPlace, ...], as_one: tuple[WorkerPlace, ...] = ()) -> Placement:
+        used = {worker.profile for worker in (*workers, *as_one)}
         profiles = {name: profile for name, profile in self.profiles.items() if name in used}
-        return self.model_copy(update={"workers": workers, "profiles": profiles})
+        return self.model_copy(update={"workers": workers, "profiles": profiles, "as_one": as_one})
 
 
 def expand_hosts(cluster: Cluster) -> list[tuple[str, HostSpec]]:
@@ -212,36 +226,53 @@ def resolve(cluster: Cluster) -> Placement:
     """Loads every profile and numbers the workers host by host, device by device."""
     profiles: dict[str, MachineProfile] = {}
     workers: list[WorkerPlace] = []
+    as_one: list[WorkerPlace] = []
     for host_index, (name, host) in enumerate(expand_hosts(cluster)):
-        device_index = 0
+        index = 0
         for device in host.devices:
+            place = partial(_place, cluster, name, host, host_index, device, profiles)
             profile = device_profile(device)
-            key = f"{profile.name}@{profile.fingerprint()}"
-            profiles[key] = profile
-            for _ in range(device.count):
-                workers.append(
-                    WorkerPlace(
-                        host=name,
-                        host_index=host_index,
-                        device_index=device_index,
-                        profile=key,
-                        link=cluster.link_of(host),
-                        memory_bytes=device.memory_bytes or profile.memory_bytes,
-                        region_bytes=host.region_bytes,
-                        cpu_cores=host.cpu_cores,
-                        price_per_hour=host.price_per_hour,
-                    )
-                )
-                device_index += 1
-    link = cluster.device_link or default_device_link(profiles.values())
-    is_default = cluster.device_link is None
-    return Placement(workers=tuple(workers), profiles=profiles, device_link=link, is_default_link=is_default)
+            workers += [place(profile, index + number) for number in range(device.count)]
+            as_one += [place(MachineProfile.load(device.as_one), index)] if device.as_one else []
+            index += device.count
+    return Placement(
+        workers=tuple(workers),
+        profiles=profiles,
+        device_link=cluster.device_link or default_device_link(profiles.values()),
+        is_default_link=cluster.device_link is None,
+        as_one=tuple(as_one),
+    )
+
+
+def _place(
+    cluster: Cluster,
+    name: str,
+    host: HostSpec,
+    host_index: int,
+    device: DeviceSpec,
+    profiles: dict[str, MachineProfile],
+    profile: MachineProfile,
+    device_index: int,
+) -> WorkerPlace:
+    """A worker of a device; its profile joins `profiles`."""
+    key = f"{profile.name}@{profile.fingerprint()}"
+    profiles[key] = profile
+    return WorkerPlace(
+        host=name,
+        host_index=host_index,
+        device_index=device_index,
+        profile=key,
+        link=cluster.link_of(host),
+        memory_bytes=device.memory_bytes or profile.memory_bytes,
+        region_bytes=host.region_bytes,
+        cpu_cores=host.cpu_cores,
+        price_per_hour=host.price_per_hour,
+    )
 
 
 def _anchor(device: DeviceSpec, base: Path) -> DeviceSpec:
-    if device.profile is None or device.profile.is_absolute():
-        return device
-    return device.model_copy(update={"profile": base / device.profile})
+    files = {"profile": device.profile, "as_one": device.as_one}  # an absolute path stays what it is
+    return device.model_copy(update={name: base / path for name, path in files.items() if path})
 
 
 def device_profile(device: DeviceSpec) -> MachineProfile:
@@ -254,7 +285,7 @@ def device_profile(device: DeviceSpec) -> MachineProfile:
 
 def with_profile(device: DeviceSpec, name: str) -> DeviceSpec:
     """A device by the profile of that name beside its cluster file; what the user says of its memory stands."""
-    return device.model_copy(update={"catalog": None, "profile": Path(profile_file(name))})
+    return device.model_copy(update={"catalog": None, "profile": Path(profile_file(name)), "as_one": None})
 
 
 def profile_file(name: str) -> str:

@@ -92,7 +92,11 @@ class _Search:
         alone = self._alone(base)
         rates_s, least = rates_of(self.placement, alone), Least.of(base, alone)
         best: Candidate | None = None
+        bounds: list[Bound] = []
         sets = self._sets(rates_s)
+        for place in self.placement.hosts_as_one():
+            found, bound = self._as_one(replace(base, placement=place, rates_s=(1.0,)))
+            best, bounds = (found if is_better(found, best) else best), [*bounds, bound]
         for ranks in sets:
             if best and best.fits and least.seconds(ranks) >= best.epoch_s:
                 continue
@@ -102,7 +106,8 @@ class _Search:
         if not best.fits:
             raise NoPlanFitsError(_nearest_miss(best))
         of_one = [each for of in alone.values() for each in of]
-        return Found(_settled(best), self._looked_at, of_one, least.bound(sets))
+        bound = min([*bounds, least.bound(sets)], key=lambda each: each.seconds)
+        return Found(_settled(best), self._looked_at, of_one, bound)
 
     @property
     def _workers(self):
@@ -123,6 +128,16 @@ class _Search:
                 descent.run()
                 found[worker.profile] = list(descent.evaluator.looked_at())
         return found
+
+    def _as_one(self, setting: Setting) -> tuple[Candidate, Bound]:
+        """The best on one worker that stands for all of a host, and the bound of any plan there."""
+        (worker,) = setting.placement.workers
+        self.on_step(f"choosing for {worker.host} as one worker")
+        descent = Descent(setting)
+        found = descent.run()
+        looked_at = [*descent.evaluator.looked_at()]
+        self._looked_at += looked_at
+        return found, Least.of(setting, {worker.profile: looked_at}).bound([(0,)])
 
     def _on(self, base: Setting, ranks: tuple[int, ...], rates_s: list[float], best: Candidate | None) -> Candidate:
         """The best on some of the workers, from where the best so far stands."""
