@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.techniques.halo_exchange.cut import select_columns
+from gnnplan.planner.program.cuts import select_columns
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Memo:
     """What was costly to make in one search, by what it was made of.
 
-    What was cut along a layout is as large as the graph, so it is forgotten where several other layouts came after it.
+    What was cut along a layout is as large as the graph, so it is forgotten where much of it has come together.
     """
 
     def __init__(self) -> None:

@@ -5,8 +5,10 @@ Labels of several techniques combine by the greater one, so the order in which t
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -54,7 +56,7 @@ class Labels:
         if label is Label.SENT:  # the least of all, and what stands where nothing is marked
             return self
         old_ids, old_codes = self.marks.get((level, worker), _NOTHING)
-        ids = np.union1d(old_ids, vertices).astype(np.int64)
+        ids = _union(old_ids, vertices)
         codes = np.zeros(len(ids), np.uint8)
         codes[np.searchsorted(ids, old_ids)] = old_codes
         at = np.searchsorted(ids, vertices)
@@ -76,8 +78,19 @@ class Labels:
 
     def signature(self, level: int) -> tuple:
         """Equal for levels whose labels are equal."""
-        return tuple(
-            (worker, ids.tobytes(), codes.tobytes())
-            for (at, worker), (ids, codes) in sorted(self.marks.items(), key=lambda item: item[0])
-            if at == level and codes.any()
-        )
+        return tuple((worker, digest) for (at, worker), digest in self._digests.items() if at == level)
+
+    @cached_property
+    def _digests(self) -> dict[tuple[int, int], bytes]:
+        """Of the marks of every level and worker that has some, in order."""
+        return {
+            key: hashlib.blake2b(ids.tobytes() + codes.tobytes(), digest_size=16).digest()
+            for key, (ids, codes) in sorted(self.marks.items(), key=lambda item: item[0])
+            if codes.any()
+        }
+
+
+def _union(ids: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """int64: the distinct ones of both, ascending; both mostly ascend already, which sorting gains by."""
+    both = np.sort(np.concatenate([ids, others]).astype(np.int64), kind="stable")
+    return both[np.diff(both, prepend=-1) > 0]

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cuts import Cut
 from gnnplan.planner.program.cycle import Cycle
 
 Digests = dict[int, tuple[tuple, bytes]]
@@ -43,6 +44,11 @@ def share_equal_arrays(cycle: Cycle, digests: Digests | None = None) -> Cycle:
     )
 
 
+def digested_bytes(digests: Digests) -> int:
+    """Of all arrays whose digest is kept, which keeps them too."""
+    return sum(part.nbytes for each, _ in digests.values() for array in each for part in _parts(array))
+
+
 def _used(cycle: Cycle) -> set[str]:
     """Names of blocks and indexes that operators have among their attributes."""
     found: set[str] = set()
@@ -71,8 +77,14 @@ def _contents(arrays: Mapping[str, tuple], digests: Digests) -> dict[str, str]:
 def _digest(each: tuple) -> bytes:
     digest = hashlib.sha256()
     for array in each:
-        parts = (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,)
-        for part in (np.array(array.shape), *parts):
+        for part in (np.array(array.shape), *_parts(array)):
             digest.update(f"{part.dtype}{part.shape}".encode())
             digest.update(np.ascontiguousarray(part).data)
     return digest.digest()
+
+
+def _parts(array: Any) -> tuple[np.ndarray, ...]:
+    """Arrays that are equal where two are; what is still to be cut out of the same matrix is so by where it is cut."""
+    if isinstance(array, Cut):
+        return np.array([id(array.source)]), array.rows, array.columns
+    return (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,)

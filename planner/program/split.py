@@ -8,8 +8,8 @@ parts. The pass knows `place`, and of other kinds what their rows say.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
+from gnnplan.planner.program.cuts import Part, over_columns
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.emitter import Emitter
@@ -134,14 +134,12 @@ class _Split:
             self._emitter.add_block(Block(part, block.row, index.target, tuple(m.nnz for m in matrices)), matrices)
         return part
 
-    def _over_part(
-        self, matrices: tuple[sp.csr_matrix, ...], rows: tuple[np.ndarray, ...]
-    ) -> tuple[sp.csr_matrix, ...]:
+    def _over_part(self, matrices: tuple[Part, ...], rows: tuple[np.ndarray, ...]) -> tuple[Part, ...]:
         """Every worker's matrix over consecutive columns."""
         bounds = [(int(each[0]), int(each[-1]) + 1) if len(each) else (0, 0) for each in rows]
         key = (id(matrices), tuple(bounds))
         if key not in self._cuts:
-            cut = tuple(matrix[:, start:stop] for matrix, (start, stop) in zip(matrices, bounds, strict=True))
+            cut = tuple(over_columns(matrix, *bound) for matrix, bound in zip(matrices, bounds, strict=True))
             self._cuts[key] = (matrices, cut)  # both are kept, so that no other matrices are taken for these
         return self._cuts[key][1]
 

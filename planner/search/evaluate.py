@@ -10,14 +10,14 @@ from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
-from gnnplan.planner.contracts.technique import LAYOUT, Situation
+from gnnplan.planner.contracts.technique import Situation
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
-from gnnplan.planner.program.sharing import share_equal_arrays
+from gnnplan.planner.program.sharing import digested_bytes, share_equal_arrays
 from gnnplan.planner.search.entries import with_entries
-from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.planner.techniques.registry import techniques
 
-_MOST_LAYOUTS = 3  # whose cut arrays are held at a time
+_MOST_BYTES = 2**29  # of arrays that were cut, held at a time
 
 
 @dataclass
@@ -26,7 +26,6 @@ class Evaluator:
 
     setting: Setting
     _made: dict[frozenset, Candidate | None] = field(default_factory=dict)
-    _layouts: set[tuple] = field(default_factory=set)
 
     def candidate(self, choices: Sequence[Choice]) -> Candidate | None:
         """What the choices come to; None where they may not be chosen together, or not under the job's fidelity.
@@ -49,11 +48,9 @@ class Evaluator:
         return (candidate for candidate in self._made.values() if candidate)
 
     def _composed(self, choices: Sequence[Choice]) -> Candidate | None:
-        layouts = {choice.key for choice in choices if LAYOUT in technique(choice.technique).claims}
-        if len(self._layouts | layouts) > _MOST_LAYOUTS:
-            self.setting.memo.forget_cuts()
-            self._layouts = set()
-        self._layouts |= layouts
+        memo = self.setting.memo
+        if digested_bytes(memo.cut("digests", dict)) > _MOST_BYTES:
+            memo.forget_cuts()
         found = compose_candidate(self.setting, choices)
         return found if is_played(found.cycle) else None
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
@@ -64,7 +65,7 @@ class Context:
 
     def _csr(self, block: str) -> sp.csr_matrix:
         assert self.cycle.arrays
-        return self.cycle.arrays.matrices[block][self.worker]
+        return cut_out(self.cycle.arrays.matrices[block][self.worker])
 
     def _once(self, key: tuple, make):
         key = (*key, self.worker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.program.cuts import Cut, has_entries
 from gnnplan.planner.program.labels import Label, Labels
 
 Ids = tuple[np.ndarray, ...]
@@ -31,6 +33,7 @@ class Cutter:
         self._place = np.empty(len(part), np.int64)  # of every vertex among its owner's
         self._place[order] = np.arange(len(part)) - np.repeat(bounds[:-1], np.diff(bounds))
         self._made_before: dict[Hashable, object] = {}
+        self._digests: dict[int, tuple[np.ndarray, bytes]] = {}
 
     def under(self, labels: Labels) -> Cutter:
         """The same partition under other labels. What does not depend on them is not cut again."""
@@ -43,6 +46,13 @@ class Cutter:
         if key not in self._made_before:
             self._made_before[key] = make()
         return self._made_before[key]  # type: ignore[return-value]
+
+    def _contents(self, ids: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+        """A digest of each array; of one that was seen before it is not taken again."""
+        for each in ids:
+            if id(each) not in self._digests:  # the array too, so that no other is taken for it
+                self._digests[id(each)] = each, hashlib.blake2b(each.tobytes(), digest_size=16).digest()
+        return tuple(self._digests[id(each)][1] for each in ids)
 
     def makes_none(self, level: int) -> bool:
         """Whether every worker's rows of a level are its own."""
@@ -67,7 +77,7 @@ class Cutter:
         """Ascending vertices of `level` whose rows are gathered for the rows of `row_level`, without dropped ones."""
 
         def gathered() -> Ids:
-            found = (_ascending(rows.indices, len(self.part)) for rows in self._rows_of(matrix, row_level))
+            found = (np.flatnonzero(has_entries(matrix, rows)) for rows in self.held(row_level))
             return tuple(ids[~self._drops(level, worker, ids)] for worker, ids in enumerate(found))
 
         key = ("gathered", id(matrix), self.labels.signature(level), self._rows_key(row_level))
@@ -85,7 +95,7 @@ class Cutter:
                 found.append(np.flatnonzero(is_missing))
             return tuple(found)
 
-        return self._once(("missing", _bytes(needed), self._rows_key(level)), missing)
+        return self._once(("missing", self._contents(needed), self._rows_key(level)), missing)
 
     def _drops(self, level: int, worker: int, ids: np.ndarray) -> np.ndarray:
         return (self.labels.of(level, worker, ids) == Label.DROPPED) & (self.part[ids] != worker)
@@ -93,21 +103,11 @@ class Cutter:
     def _rows_key(self, level: int) -> tuple:
         return () if self.makes_none(level) else self.labels.signature(level)
 
-    def _rows_of(self, matrix: sp.csr_matrix, row_level: int) -> tuple[sp.csr_matrix, ...]:
-        """Every worker's rows of a matrix, over all columns."""
-        key = ("rows", id(matrix), self._rows_key(row_level))
-        return self._once(key, lambda: tuple(matrix[rows] for rows in self.held(row_level)))
-
-    def matrices(self, matrix: sp.csr_matrix, row_level: int, level: int, columns: Ids) -> tuple[sp.csr_matrix, ...]:
+    def matrices(self, matrix: sp.csr_matrix, row_level: int, level: int, columns: Ids) -> tuple[Cut, ...]:
         """Every worker's rows of a matrix over its columns; entries of other columns, which were dropped, are gone."""
-        key = ("matrices", id(matrix), self._rows_key(row_level), _bytes(columns))
-        of_each = zip(self._rows_of(matrix, row_level), columns, strict=True)
-        return self._once(key, lambda: tuple(self._over(rows, ids) for rows, ids in of_each))
-
-    def _over(self, rows: sp.csr_matrix, columns: np.ndarray) -> sp.csr_matrix:
-        new_id = np.full(len(self.part), -1, np.int64)
-        new_id[columns] = np.arange(len(columns))
-        return select_columns(rows, new_id[rows.indices] >= 0, new_id, len(columns))
+        key = ("matrices", id(matrix), self._rows_key(row_level), self._contents(columns))
+        of_each = zip(self.held(row_level), columns, strict=True)
+        return self._once(key, lambda: tuple(Cut.of(matrix, rows, ids) for rows, ids in of_each))
 
     def by_owner(self, missing: Sequence[np.ndarray], level: int, label: Label) -> Ids:
         """Of the vertices that workers lack, those with a label, grouped by owner and ascending within.
@@ -123,11 +123,11 @@ class Cutter:
                 chosen.append(mine[np.argsort(self.part[mine], kind="stable")])
             return tuple(chosen)
 
-        return self._once(("by owner", _bytes(missing), self.labels.signature(level), label), by_owner)
+        return self._once(("by owner", self._contents(missing), self.labels.signature(level), label), by_owner)
 
     def senders(self, wanted: Sequence[np.ndarray]) -> tuple[Ids, Ids, np.ndarray]:
         """What every owner sends: global vertices and local rows, by receiver; and int64 [W, W] how many to whom."""
-        return self._once(("senders", _bytes(wanted)), lambda: self._senders(wanted))
+        return self._once(("senders", self._contents(wanted)), lambda: self._senders(wanted))
 
     def _senders(self, wanted: Sequence[np.ndarray]) -> tuple[Ids, Ids, np.ndarray]:
         counts = np.array([np.bincount(self.part[ids], minlength=self.num_workers) for ids in wanted]).T
@@ -141,22 +141,3 @@ class Cutter:
         """int64: where vertices stand among others, all of which are there."""
         order = np.argsort(ids, kind="stable")
         return order[np.searchsorted(ids[order], wanted)].astype(np.int64)
-
-
-def select_columns(rows: sp.csr_matrix, keep: np.ndarray, new_id: np.ndarray, num_columns: int) -> sp.csr_matrix:
-    """The kept entries with renumbered columns; repeated entries stay repeated."""
-    kept_before = np.concatenate([[0], np.cumsum(keep)])
-    indptr = kept_before[rows.indptr].astype(np.int32)
-    indices = new_id[rows.indices[keep]].astype(np.int32)
-    return sp.csr_matrix((rows.data[keep], indices, indptr), shape=(rows.shape[0], num_columns))
-
-
-def _ascending(vertices: np.ndarray, num_nodes: int) -> np.ndarray:
-    """int64: the distinct ones, without sorting them all."""
-    is_there = np.zeros(num_nodes, bool)
-    is_there[vertices] = True
-    return np.flatnonzero(is_there)
-
-
-def _bytes(ids: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-    return tuple(each.tobytes() for each in ids)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gnnplan.planner.program.cuts import column_counts
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Space
 from gnnplan.planner.techniques.pruning.cut_edges import CutEdges
@@ -86,7 +87,7 @@ def _sent_pairs(cut: CutEdges, ids: Sequence[np.ndarray], counts: np.ndarray) ->
 def _edges_of(cut: CutEdges, matrices: Sequence, columns: Sequence[np.ndarray]) -> _Edges:
     found = []
     for worker, (matrix, ids) in enumerate(zip(matrices, columns, strict=True)):
-        pairs, num = cut.pairs_of(worker, ids), np.bincount(matrix.indices, minlength=len(ids))
+        pairs, num = cut.pairs_of(worker, ids), column_counts(matrix)
         found.append((pairs[pairs >= 0], num[pairs >= 0]))
     return tuple(found)
 

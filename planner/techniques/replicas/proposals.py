@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.program.cuts import has_entries
 from gnnplan.planner.techniques.replicas.marginal import Marginal
 
 _LEAST_GAIN = 0.02  # of an epoch, that replicas could save at the most; below it they are not looked into
@@ -135,8 +136,7 @@ def _num_lacking(inputs: sp.csr_matrix, is_there: np.ndarray) -> np.ndarray:
 
 def _needed(matrix: sp.csr_matrix, rows: np.ndarray) -> np.ndarray:
     """bool [N]: rows of the level below that some rows are made of: their neighbours' and their own."""
-    needed = np.zeros(matrix.shape[0], bool)
-    needed[matrix[rows].indices] = True
+    needed = has_entries(matrix, rows)
     needed[rows] = True
     return needed
 
