@@ -1,4 +1,4 @@
-"""Parts of a matrix: their counts are those of what is cut out, and what is cut out is the matrix's rows and columns."""
+"""Parts of a matrix: counts are those of what is cut out, which is the rows and columns of the matrix."""
 
 import numpy as np
 import scipy.sparse as sp
