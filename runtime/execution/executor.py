@@ -107,6 +107,17 @@ class ProgramExecutor:
             self.stored[written] = travel.finished(values[written])
         return results
 
+    def rows_written(self, places: str) -> tuple[int, int]:
+        """(start, stop) of the rows that this worker writes of a cell of its host's region, by the index of them."""
+        return self._context.view(places)
+
+    def write_region(self, cell: str, places: str, rows: Tensor) -> None:
+        """Writes this worker's rows of a cell of its host's region; the others may read them after a barrier."""
+        region, (start, stop) = self._context.host_region, self._context.view(places)
+        with region.writing(cell):
+            region.rows(cell)[start:stop].copy_(rows)
+        self.stored[cell] = region.rows(cell)
+
     def finish(self, name: str, key: str, written: Tensor) -> None:
         """Plays what follows an operator of a program, as if the operator had written this; nothing of it is timed.
 

@@ -13,6 +13,8 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.readers.stream import stage_categories
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.runtime.checkpoint.module_state import ModuleState
+from gnnplan.runtime.checkpoint.state import State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.metrics import hits
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
@@ -43,6 +45,10 @@ class BatchTrainer:
         self._stages = split(self.worker.stages, rank, plan.num_workers)
         # Dropout draws from torch's own stream; every worker drops others.
         torch.manual_seed(chained_key(_DROPOUT, plan.job.training.seed, rank) >> 1)
+        self.state: State = ModuleState(self.net, self.worker.stages.optimizer, device)
+
+    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+        """Nothing is kept between epochs: a batch is a function of its epoch and its number."""
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """Every batch of this worker's once; who has fewer keeps step with the others."""

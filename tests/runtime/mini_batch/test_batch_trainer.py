@@ -24,7 +24,7 @@ from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.measure import measure_worker, thread_splits
 from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 from gnnplan.runtime.reference import build_optimizer, build_pyg_model, loss_of
-from gnnplan.runtime.worker import run_worker
+from gnnplan.runtime.worker import RunOptions, run_worker
 from tests.planner.search.measured import measured, split, worker
 from tests.runtime.partial.faulty import EARLIER_MODEL, Once, hosts_up, processes_of, send
 
@@ -91,7 +91,7 @@ def test_a_job_is_measured_planned_and_trained(tmp_path, alone, monkeypatch):
     assert tried == thread_splits(2, on_cuda=found.device_kind == "cuda")
     monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: found)
     plan = api.plan(job(), None, tmp_path / "plan.json")
-    run_worker(tmp_path / "plan.json", tmp_path, timeout_s=60)
+    run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60))
     check(Trace.load(tmp_path / "measured.json"), plan, tmp_path, 1)
 
 
@@ -145,7 +145,7 @@ def test_a_model_is_kept_though_it_cannot_be_evaluated(tmp_path, alone, monkeypa
     monkeypatch.setattr(BatchTrainer, "_score", score)
     plan_of(job(), tmp_path, monkeypatch, AHEAD)
     with pytest.raises(MemoryError, match="no room for the test vertices"):
-        run_worker(tmp_path / "plan.json", tmp_path, timeout_s=60)
+        run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60))
     build_pyg_model(job().model, 16, 4, seed=0).load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
     assert not (tmp_path / "measured.json").exists()
 
