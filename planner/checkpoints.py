@@ -121,13 +121,14 @@ class Checkpoint:
 def training_of(plan: Plan) -> str:
     """16 hex digits, equal for plans between which parameters and optimizer may be taken over.
 
-    Graph, model, optimizer and batches are what they stand for; not for how many epochs, on which machines, or how.
+    Graph, model, optimizer, seed and batches are what they stand for. How many epochs there are, how fast they learn, and
+    on which machines they are trained may differ.
     """
     job = plan.job
     facts = {
         "graph": plan.graph.fingerprint,
         "model": job.model.model_dump(mode="json"),
-        "training": job.training.model_dump(mode="json", exclude={"epochs", "weather", "traced_epochs"}),
+        "training": [job.training.optimizer, job.training.seed],
         "mini_batch": job.mini_batch and job.mini_batch.model_dump(mode="json", exclude={"device_bytes"}),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

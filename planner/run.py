@@ -20,7 +20,7 @@ from gnnplan.planner.sound_plan import EDITED, load_plan
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.errors import StoppedError, UserError
+from gnnplan.profiles.errors import RunFailedError, StoppedError, UserError
 from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
@@ -72,7 +72,10 @@ def run_plan(
             launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event)
         except StoppedError as stopped:
             if not (folder / MEASURED_FILE).exists():  # else it came when all was done
-                raise StoppedError(f"{stopped}{_kept_words(folder, plan)}", stopped.number) from None
+                words = _kept_words(folder, plan) or " before there was a checkpoint"
+                raise StoppedError(f"{stopped}{words}", stopped.number) from None
+        except RunFailedError as failed:
+            raise type(failed)(f"{failed}{_kept_words(folder, plan)}") from None
         finally:
             clear_unfinished(folder)
         return Trace.load(folder / MEASURED_FILE)
@@ -81,7 +84,7 @@ def run_plan(
 def _kept_words(folder: Path, plan: Plan) -> str:
     whole, _ = checkpoints_in(folder)
     if not whole:
-        return " before there was a checkpoint"
+        return ""
     epoch = f"{whole[0].epoch} of {plan.job.training.epochs} epochs are kept in {folder / FOLDER}"
     return f"; {epoch}: the same command with --resume goes on from there"
 

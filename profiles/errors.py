@@ -13,6 +13,10 @@ class RunFailedError(Exception):
     """A worker failed: names the worker and the cause. Exit code 1."""
 
 
+class NotFiniteError(RunFailedError):
+    """Training came to NaN or infinity: names the epoch, and the worker and operator where it began."""
+
+
 class StoppedError(KeyboardInterrupt):
     """A signal told this process to end: no fault of anybody's. Exit code 128 and the signal's number.
 

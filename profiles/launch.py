@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypedDict
 
 from gnnplan.profiles.agents import Agents, HostGroup
-from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, StoppedError, UserError
+from gnnplan.profiles.errors import NoPlanFitsError, NotFiniteError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.folder import open_new
 from gnnplan.profiles.stopping import noting_signals
 
@@ -58,6 +58,7 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "missing": list(getattr(error, "missing", ())),
             "users_mistake": str(error) if isinstance(error, UserError) else None,
             "no_plan_fits": str(error) if isinstance(error, NoPlanFitsError) else None,
+            "not_finite": str(error) if isinstance(error, NotFiniteError) else None,
             "traceback": traceback.format_exc(),
         }
         path = folder / f"worker_{rank}.error.json"
@@ -210,6 +211,8 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | NoPla
         return UserError(message)
     if own and (message := own[0]["no_plan_fits"]):
         return NoPlanFitsError(message)
+    if own and (message := own[0].get("not_finite")):
+        return NotFiniteError(message)
     if own:
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = _first_death(tail, spared={report["rank"] for report in reports})

@@ -16,6 +16,7 @@ from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
+from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection, attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.runtime.checkpoint.state import ProgramState, State
@@ -83,6 +84,12 @@ class ProgramTrainer:
         end_s = self.recorder.end()
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
+
+    def replay(self, epoch: int, look: Callable[[Operator, list[Any]], None]) -> None:
+        """Plays an epoch again without its step, as `ProgramExecutor.replay` does."""
+        self.recorder.begin(False)
+        self.executor.replay(self.program_of(epoch), epoch, look)
+        self.recorder.end()
 
     def program_of(self, epoch: int) -> str:
         """The name of the program that an epoch plays."""

@@ -29,6 +29,7 @@ from gnnplan.runtime.checkpoint.stopping import StopRequest
 from gnnplan.runtime.checkpoint.training import keeping
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
+from gnnplan.runtime.finite import FiniteWatch
 from gnnplan.runtime.gather import gather
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
@@ -158,10 +159,15 @@ def _run_epochs(
 ) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
+    watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
     epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch
     while epoch < epochs:
         paused_s = evaluations.spent_s + keeper.held_s
+        if watch:
+            watch.begin()
         record = trainer.train_epoch(epoch, traced=epoch in traced)
+        if watch:
+            watch.end(record)
         records.append(replace(record, paused_s=paused_s))
         epoch = record.epoch + 1
         evaluations.after(record.epoch)

@@ -87,9 +87,9 @@ def test_accuracies_on_the_way_are_told(monkeypatch):
     def train_epoch(epoch, *, traced):
         return EpochRecord(epoch, float(next(ticks)), float(next(ticks)), loss=1.0)
 
-    trainer = SimpleNamespace(train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
+    trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
     seen = Evaluations(trainer, CPU, frozenset({1}))
-    keeper = SimpleNamespace(epoch=0, num_epochs=4, held_s=0.0, after=lambda *_: None)
+    keeper = SimpleNamespace(epoch=0, num_epochs=4, held_s=0.0, in_step=True, after=lambda *_: None)
     records = worker._run_epochs(trainer, keeper, set(), 0, seen)
     assert [record.paused_s for record in records] == [0.0, 0.0, 1.0, 1.0]
     assert [event["accuracy"] for event in events] == [{}, {"val": 0.5}, {"val": 0.5}, {"val": 0.5}]
