@@ -121,8 +121,8 @@ class Checkpoint:
 def training_of(plan: Plan) -> str:
     """16 hex digits, equal for plans between which parameters and optimizer may be taken over.
 
-    Graph, model, optimizer, seed and batches are what they stand for. How many epochs there are, how fast they learn, and
-    on which machines they are trained may differ.
+    Graph, model, optimizer, seed and batches are what they stand for. How many epochs there are, how fast they learn,
+    and on which machines they are trained may differ.
     """
     job = plan.job
     facts = {

@@ -20,6 +20,7 @@ STOP_S = 20.0
 """In which a checkpoint is written once all workers have agreed to stop. torchrun's agents kill them after 30."""
 LOSSES = "losses"
 
+_WRITTEN = "written"
 _AGREE_S = 0.25
 _MOST_EPOCHS = 64  # between two agreements: epochs may become longer than those that were measured
 _ROOM = 1.25  # of free memory to what a copy takes
@@ -33,7 +34,7 @@ class Keeper:
         num_epochs: of the training. After its last epoch there is the model, and no checkpoint.
         writer: None in workers that have no part.
         stop: whether this worker is to end.
-        in_step: workers are; else each acts for itself.
+        in_step: workers are; else the first one alone writes, and tells the others through `store` that they may end.
         before_copy: called before the first copy, which takes memory that training does not.
         epoch: the next one to train.
         losses: of the epochs before.
@@ -48,6 +49,7 @@ class Keeper:
     in_step: bool
     epoch: int
     losses: list[float]
+    store: dist.Store | None = None
     before_copy: Callable[[], None] = lambda: None
     held_s: float = 0.0
     _begun_s: float = field(default_factory=time.monotonic)
@@ -107,12 +109,20 @@ class Keeper:
 
     def _write_and_leave(self) -> None:
         if self.writer is not None:
-            until_s = time.monotonic() + STOP_S
-            self.writer.finish(STOP_S)
-            if self._begun_at != self.epoch or self.writer.kept[-1:] != [self.epoch]:
-                self.writer.begin(self.epoch, self._with_losses(viewed(self.state.held())))
-            self.writer.end(until_s - time.monotonic())
+            self._write_last(self.writer)
+        elif self.store is not None and not self.store.check([_WRITTEN]):
+            self._agree_at = self.epoch + 1  # the first worker still needs this one, to end its epoch
+            return
         self.stop.leave()
+
+    def _write_last(self, writer: Writer) -> None:
+        until_s = time.monotonic() + STOP_S
+        writer.finish(STOP_S)
+        if self._begun_at != self.epoch or writer.kept[-1:] != [self.epoch]:
+            writer.begin(self.epoch, self._with_losses(viewed(self.state.held())))
+        writer.end(until_s - time.monotonic())
+        if self.store is not None:
+            self.store.set(_WRITTEN, "")
 
     def _with_losses(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {**arrays, LOSSES: np.array(self.losses)}

@@ -56,7 +56,18 @@ def keeping(
     writer = _writer(plan, folder, rank, options, resumed, timeout_s) if in_step or rank == 0 else None
     stop.begin_training()
     epochs, losses = plan.job.training.epochs, list(resumed.losses)
-    keeper = Keeper(trainer.state, writer, options.frequency, stop, epochs, in_step, resumed.epoch, losses, before_copy)
+    keeper = Keeper(
+        state=trainer.state,
+        writer=writer,
+        frequency=options.frequency,
+        stop=stop,
+        num_epochs=epochs,
+        in_step=in_step,
+        epoch=resumed.epoch,
+        losses=losses,
+        store=None if in_step else run_store(),
+        before_copy=before_copy,
+    )
     try:
         yield keeper
     except BaseException as error:

@@ -23,7 +23,9 @@ def two_workers(folder: Path) -> Cluster:
     return Cluster(schema_version=1, hosts=(host,), device_link=Link(bytes_per_s=1e6))
 
 
-def planned(folder: Path, epochs: int, *, interval: int = 1, training: dict | None = None, **pins) -> Path:
+def planned(
+    folder: Path, epochs: int, *, interval: int = 1, training: dict | None = None, fidelity: str = "", **pins
+) -> Path:
     """The file of a plan: exact, or of a refresh interval."""
     pin = {"dependencies": "communicate", "num_workers": 2, "balance": "speed", **pins}
     job = Job(
@@ -31,7 +33,7 @@ def planned(folder: Path, epochs: int, *, interval: int = 1, training: dict | No
         graph=GRAPH,
         model=ModelSpec(kind="gcn", num_layers=2, hidden_channels=8, dropout=0.5),
         training=TrainingSpec(epochs=epochs, seed=2, **(training or {})),
-        fidelity="stale" if interval > 1 else "exact",
+        fidelity=fidelity or ("stale" if interval > 1 else "exact"),
         pin=PinnedDecisions(**pin, **({"refresh_interval": interval} if interval > 1 else {})),
     )
     plan = api.plan(job, two_workers(folder), folder / f"plan_{interval}_{epochs}.json")

@@ -7,11 +7,13 @@ import sys
 import time
 
 import pytest
+import torch
 
 from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
+from gnnplan.planner.job import PartialReducePin
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.errors import RunFailedError, StoppedError, UserError
 from tests import warm
 from tests.runtime.checkpoint.jobs import planned, same_bits, weights, workers_of
 
@@ -92,8 +94,8 @@ def short(tmp_path_factory):
     path = planned(folder, SHORT, interval=3)
     with warm.runs():
         api.run(path, folder / "run", timeout_s=60, checkpoint_every=7)
-    assert [found.epoch for found in checkpoints_in(folder / "run")[0]] == [28, 21]
-    return folder, path
+    furthest, before = (found.epoch for found in checkpoints_in(folder / "run")[0])
+    return folder, path, furthest, before
 
 
 def resumed(path, folder):
@@ -106,37 +108,79 @@ def resumed(path, folder):
 
 def test_a_damaged_checkpoint_is_passed_over(short, tmp_path):
     """By name, for the one before; the numbers are right all the same."""
-    folder, path = short
+    folder, path, furthest, before = short
     whole = folder / "run"
     copied = tmp_path / "run"
     subprocess.run(["cp", "-r", whole, copied], check=True)
-    part = copied / "checkpoints" / "epoch_28" / "worker_1.npz"
+    part = copied / "checkpoints" / f"epoch_{furthest}" / "worker_1.npz"
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
     words, _ = resumed(path, copied)
     assert f"{part}: damaged, its content is not what was written; passed over" in words
-    assert f"going on with epoch 21 of {SHORT}" in words
+    assert f"going on with epoch {before} of {SHORT}" in words
     assert same_bits(whole, copied)
 
 
 def test_another_plan_takes_parameters_and_optimizer(short, tmp_path):
     """An exact plan goes on from the checkpoint of a stale one, and one of more epochs from it."""
-    folder, _ = short
+    folder, _, furthest, _ = short
     copied = tmp_path / "run"
     subprocess.run(["cp", "-r", folder / "run", copied], check=True)
     words, trace = resumed(planned(tmp_path, SHORT + 6), copied)
-    assert words == [f"going on with epoch 28 of {SHORT + 6} with the parameters and the optimizer of another plan"]
+    going_on = f"going on with epoch {furthest} of {SHORT + 6}"
+    assert words == [f"{going_on} with the parameters and the optimizer of another plan"]
     assert len(trace.losses) == SHORT + 6
-    assert trace.losses[:28] == Trace.load(folder / "run" / "measured.json").losses[:28]
-    assert trace.losses[-1] < trace.losses[27] * 1.2
+    assert trace.losses[:furthest] == Trace.load(folder / "run" / "measured.json").losses[:furthest]
+    assert trace.losses[-1] < trace.losses[furthest - 1] * 1.2
     assert weights(copied)
 
 
 def test_checkpoints_of_another_training_are_refused(short, tmp_path):
     """In one line, before any worker trains."""
-    folder, _ = short
+    folder = short[0]
     copied = tmp_path / "run"
     subprocess.run(["cp", "-r", folder / "run", copied], check=True)
     with pytest.raises(UserError, match="of another graph, model or optimizer; run without --resume"):
         api.run(planned(tmp_path, SHORT, training={"optimizer": "sgd"}), copied, timeout_s=60, resume=True)
+
+
+@pytest.mark.parametrize("staleness", [0, 2])
+def test_partial_reduce_goes_on(tmp_path, staleness):
+    """Where all wait for all it has the same bits; else it trains to the end, with the mean of the weights."""
+    pin = PartialReducePin(max_staleness=staleness, average_epochs=8 if staleness else 0)
+    path = planned(tmp_path, SHORT, fidelity="stale", partial_reduce=pin)
+    run = tmp_path / "run"
+    with warm.runs():
+        whole = api.run(path, run, timeout_s=60, checkpoint_every=13, keep=1)
+    before = {name: weight.clone() for name, weight in weights(run).items()}
+    (found,), _ = checkpoints_in(run)
+    assert found.epoch >= 26  # in the middle of the mean
+    assert len(found.manifest.parts) == 1
+    assert [part.name for part in sorted(found.folder.glob("*.npz"))] == ["worker_0.npz"]
+    words, trace = resumed(path, run)
+    assert words == [f"going on with epoch {found.epoch} of {SHORT}"]
+    assert len(trace.losses) == len(whole.losses) == SHORT
+    if staleness == 0:
+        assert trace.losses == whole.losses
+        assert all(torch.equal(weight, before[name]) for name, weight in weights(run).items())
+    else:
+        assert trace.losses[-1] == pytest.approx(whole.losses[-1], rel=0.5)
+
+
+def test_partial_reduce_told_to_end_keeps_where_it_is(tmp_path):
+    """The first worker's weights are everybody's, and the others wait until they are written."""
+    path = planned(tmp_path, 3000, fidelity="stale", partial_reduce=PartialReducePin(max_staleness=2))
+    seen = []
+
+    def stop(event):
+        seen.append(event)
+        if event["event"] == "checkpoint" and len(seen) > 1 and not any(each.get("sent") for each in seen):
+            seen.append({"sent": True})
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedError, match=r"ended by SIGTERM; \d+ of 3000 epochs are kept"):
+        api.run(path, tmp_path / "run", timeout_s=20, checkpoint_every=10, on_event=stop)
+    told = max(each["epoch"] for each in seen if each.get("event") == "checkpoint")
+    assert checkpoints_in(tmp_path / "run")[0][0].epoch == told
+    assert not workers_of(tmp_path / "run")

@@ -12,6 +12,7 @@ import torch
 from emulating import cluster, host, needs_emulation, remains
 
 from gnnplan.planner import api
+from gnnplan.planner.checkpoints import CheckpointOptions, checkpoints_in
 from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.measured_batches import MeasuredBatches
 from gnnplan.planner.plan import Plan, save_plan
@@ -183,6 +184,29 @@ def test_fewer_batches_than_workers_are_refused():
     one_batch = job(mini_batch=MiniBatchSpec(fan_outs=(5, 3), batch_size=1000))
     with pytest.raises(UserError, match=r"^2 workers for 1 batches; take fewer workers or smaller batches$"):
         BatchWorker(one_batch, torch.device("cpu"), 0, 2, 60.0, 1, 2)
+
+
+@ON_CPU
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_stopped_it_goes_on_bit_for_bit(tmp_path, alone, monkeypatch, optimizer):
+    """Where one thread makes the batches, whose order is then the same: dropout draws go on where they were, too."""
+    asked = job(
+        model=ModelSpec(kind="sage", hidden_channels=16, dropout=0.5),
+        training=TrainingSpec(epochs=4, learning_rate=0.02, optimizer=optimizer),
+    )
+    plan_of(asked, tmp_path, monkeypatch, AHEAD)
+    every = CheckpointOptions.of(1, 10)
+    run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60, checkpoints=every))
+    whole, trace = torch.load(tmp_path / "model.pt", weights_only=True), Trace.load(tmp_path / "measured.json")
+    kept = [found.epoch for found in checkpoints_in(tmp_path)[0]]
+    assert kept
+    assert set(kept) <= {1, 2, 3}
+    (tmp_path / "model.pt").unlink()
+    torch.manual_seed(99)
+    run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60, checkpoints=CheckpointOptions(resume=True)))
+    assert Trace.load(tmp_path / "measured.json").losses == trace.losses
+    found = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert all(torch.equal(weight, whole[name]) for name, weight in found.items())
 
 
 @ON_CPU
