@@ -38,9 +38,9 @@ class Frequency:
         """Of `10s`, `20` (epochs) or `never`; `ValueError` for anything else."""
         if text == "never":
             return cls()
-        if text.isdecimal() and len(text) <= len(str(MAX_EPOCHS)) and 1 <= int(text) <= MAX_EPOCHS:
+        if text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_EPOCHS)) and 1 <= int(text) <= MAX_EPOCHS:
             return cls(epochs=int(text))
-        if re.fullmatch(r"\d{1,7}(\.\d{1,3})?s", text) and 0 < float(text[:-1]) <= MAX_SECONDS:
+        if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?s", text) and 0 < float(text[:-1]) <= MAX_SECONDS:
             return cls(seconds=float(text[:-1]))
         raise ValueError(f"must be seconds as in 10s, epochs as in 20, or never; got {text}")
 
