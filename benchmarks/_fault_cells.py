@@ -22,7 +22,7 @@ TIMEOUT_S = 20.0
 LONGEST_S = TIMEOUT_S + 15.0  # from the fault to the end of the run
 _RUN_S = 120.0
 _EVERY = 25  # epochs
-MOMENTS = ("start", "first epoch", "middle", "checkpoint", "last epoch", "after saving")
+MOMENTS = ("middle", "checkpoint", "start", "after saving", "first epoch", "last epoch")
 Event = dict[str, Any]
 
 
@@ -94,6 +94,7 @@ class Run:
             text=True,
             env=os.environ | {"TMPDIR": str(scratch)},
             start_new_session=True,
+            preexec_fn=hear_interrupts,
         )
         self.events: Queue[Event | None] = Queue()
         self.said: list[str] = []
@@ -122,6 +123,11 @@ class Run:
         for thread in self._threads:
             thread.join(10)
         return True
+
+
+def hear_interrupts() -> None:
+    """In a child before it executes: shells have what they start in the background ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Cell:

@@ -20,7 +20,7 @@ from gnnplan.planner.sound_plan import EDITED, load_plan
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.errors import RunFailedError, StoppedError, UserError
+from gnnplan.profiles.errors import NotFiniteError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
@@ -75,18 +75,24 @@ def run_plan(
                 words = _kept_words(folder, plan) or " before there was a checkpoint"
                 raise StoppedError(f"{stopped}{words}", stopped.number) from None
         except RunFailedError as failed:
-            raise type(failed)(f"{failed}{_kept_words(folder, plan)}") from None
+            words = _kept_words(folder, plan, goes_on=not isinstance(failed, NotFiniteError))
+            raise type(failed)(f"{failed}{words}") from None
         finally:
             clear_unfinished(folder)
         return Trace.load(folder / MEASURED_FILE)
 
 
-def _kept_words(folder: Path, plan: Plan) -> str:
+def _kept_words(folder: Path, plan: Plan, *, goes_on: bool = True) -> str:
+    """What of a run that was ended is there; nothing where nothing is.
+
+    Args:
+        goes_on: the same run, if it is begun again, would not come to the same end.
+    """
     whole, _ = checkpoints_in(folder)
     if not whole:
         return ""
     epoch = f"{whole[0].epoch} of {plan.job.training.epochs} epochs are kept in {folder / FOLDER}"
-    return f"; {epoch}: the same command with --resume goes on from there"
+    return f"; {epoch}" + (": the same command with --resume goes on from there" if goes_on else "")
 
 
 def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) -> dict[str, Path]:

@@ -51,7 +51,8 @@ def _handling(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    heard = [number for number in handlers if signal.getsignal(number) is not signal.SIG_IGN]  # as nohup has it
+    before = {number: signal.signal(number, handlers[number]) for number in heard}
     try:
         yield
     finally:

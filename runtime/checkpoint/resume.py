@@ -29,7 +29,7 @@ class Resumed:
         epoch: the next one to train.
         losses: of those before.
         is_same: the checkpoint is of this very plan, and of all that it keeps.
-        kept: epochs of the checkpoints that are there, ascending.
+        kept: epochs of the checkpoints that are there up to that one, ascending.
     """
 
     epoch: int = 0
@@ -49,7 +49,7 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
         UserError: the checkpoints are of another training.
     """
     whole, faults = checkpoints_in(folder) if rank == 0 or in_step else ([], [])
-    for fault in faults:
+    for fault in faults[: len(faults) * (rank == 0)]:  # workers of one folder would all say the same
         say(f"{fault}; passed over")
     _check_training(whole, plan, folder)
     by_epoch = {found.epoch: found for found in whole}
@@ -63,7 +63,7 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
         if rank == 0:
             how = "" if own else " with the parameters and the optimizer of another plan" if not is_same else ""
             say(f"going on with epoch {epoch} of {plan.job.training.epochs}{how}")
-        return Resumed(epoch, losses, own, sorted(by_epoch))
+        return Resumed(epoch, losses, own, [each for each in sorted(by_epoch) if each <= epoch])
     if rank == 0:
         say("there is no checkpoint to go on from: training begins with epoch 0")
     return Resumed()

@@ -16,6 +16,16 @@ def handlers():
     return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
 
 
+@pytest.fixture(autouse=True)
+def hearing():
+    """Whatever the shell that started the tests ignores."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGINT)]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_is_noted(number):
     """It ends nothing, and others are taken as before when the context is left."""
@@ -34,6 +44,18 @@ def test_a_second_interrupt_waits_for_nothing():
             stop.take(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             stop.take(signal.SIGINT)
+
+
+def test_what_was_ignored_stays_so():
+    """A run under nohup, or in the background of a script, is not ended by Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with noting_signals() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.number == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_another_thread_gets_none():

@@ -9,6 +9,7 @@ import time
 import pytest
 import torch
 
+from benchmarks._fault_cells import hear_interrupts
 from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
 from gnnplan.planner.job import PartialReducePin
@@ -62,7 +63,8 @@ def test_told_to_end_it_keeps_where_it_is(throughout, tmp_path, number, code):
     """One line, its exit code, a checkpoint of the epoch at hand, and nothing left behind; resumed, the same bits."""
     path, whole, _ = throughout
     command = [sys.executable, "-m", "gnnplan.planner.cli", "run", path, "-o", tmp_path, "--checkpoint-every", "10"]
-    run = subprocess.Popen([*map(str, command), "--keep", "1"], stderr=subprocess.PIPE, text=True)
+    command = [*map(str, command), "--keep", "1"]
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts)
     end_s = time.monotonic() + 60
     while not checkpoints_in(tmp_path)[0] and time.monotonic() < end_s:
         time.sleep(0.01)
@@ -134,6 +136,20 @@ def test_another_plan_takes_parameters_and_optimizer(short, tmp_path):
     assert trace.losses[:furthest] == Trace.load(folder / "run" / "measured.json").losses[:furthest]
     assert trace.losses[-1] < trace.losses[furthest - 1] * 1.2
     assert weights(copied)
+
+
+def test_another_number_of_workers_comes_to_the_same_weights(tmp_path):
+    """Exact plans agree up to rounding, dropout included, though one worker goes on with what two began."""
+    path, run = planned(tmp_path, SHORT), tmp_path / "run"
+    with warm.runs():
+        whole = api.run(path, run, timeout_s=60, checkpoint_every=10, keep=1)
+    before = {name: weight.clone() for name, weight in weights(run).items()}
+    words, trace = resumed(planned(tmp_path, SHORT, num_workers=1), run)
+    assert "another plan" in words[0]
+    assert trace.num_workers == 1
+    assert trace.losses == pytest.approx(whole.losses, rel=1e-4)
+    for name, weight in weights(run).items():
+        assert float((weight - before[name]).norm() / before[name].norm()) < 1e-4, name
 
 
 def test_checkpoints_of_another_training_are_refused(short, tmp_path):
