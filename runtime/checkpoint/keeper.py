@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from gnnplan.planner.checkpoints import Frequency
+from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.memory import available_bytes
 from gnnplan.runtime.checkpoint.state import State, copied, viewed
 from gnnplan.runtime.checkpoint.stopping import StopRequest
@@ -38,6 +39,7 @@ class Keeper:
         before_copy: called before the first copy, which takes memory that training does not.
         epoch: the next one to train.
         losses: of the epochs before.
+        longest_s: that training may wait for a checkpoint that memory has no room to copy.
         held_s: seconds for which training waited for copies.
     """
 
@@ -51,6 +53,7 @@ class Keeper:
     losses: list[float]
     store: dist.Store | None = None
     before_copy: Callable[[], None] = lambda: None
+    longest_s: float = 300.0
     held_s: float = 0.0
     _begun_s: float = field(default_factory=time.monotonic)
     _begun_at: int = field(init=False)
@@ -104,7 +107,9 @@ class Keeper:
         has_room = available_bytes() > _ROOM * num_bytes
         self.writer.begin(self.epoch, self._with_losses(copied(held) if has_room else viewed(held)))
         if not has_room:
-            self.writer.finish(STOP_S)
+            self.writer.finish(self.longest_s)
+            if self.writer.is_busy:  # going on would change what is being written
+                raise RunFailedError(f"a checkpoint was not written within {self.longest_s:g} s: the disk is too slow")
         self.held_s += time.monotonic() - self._begun_s
 
     def _write_and_leave(self) -> None:
@@ -118,7 +123,7 @@ class Keeper:
     def _write_last(self, writer: Writer) -> None:
         until_s = time.monotonic() + STOP_S
         writer.finish(STOP_S)
-        if self._begun_at != self.epoch or writer.kept[-1:] != [self.epoch]:
+        if not writer.is_busy:  # else a disk takes longer than there is time, and the one before it holds
             writer.begin(self.epoch, self._with_losses(viewed(self.state.held())))
         writer.end(until_s - time.monotonic())
         if self.store is not None:

@@ -67,6 +67,7 @@ def keeping(
         losses=losses,
         store=None if in_step else run_store(),
         before_copy=before_copy,
+        longest_s=timeout_s,
     )
     try:
         yield keeper

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from gnnplan.planner.checkpoints import Frequency
+from gnnplan.profiles.errors import RunFailedError
 from gnnplan.runtime.checkpoint import keeper as module
 from gnnplan.runtime.checkpoint.keeper import Keeper
 from gnnplan.runtime.checkpoint.stopping import StopRequest
@@ -128,6 +129,16 @@ def test_without_room_for_a_copy_training_waits(monkeypatch):
     keeper = keeper_of(Frequency(epochs=1))
     train(keeper, 1)
     assert np.shares_memory(keeper.writer.begun[1]["parameter/w"], keeper.state.weight.numpy())
+
+
+def test_a_disk_that_takes_too_long_ends_training_rather_than_numbers(monkeypatch):
+    """What is being written must not change."""
+    monkeypatch.setattr(module, "available_bytes", lambda: 4)
+    keeper = keeper_of(Frequency(epochs=1), longest_s=7.0)
+    monkeypatch.setattr(keeper.writer, "begin", lambda *_: setattr(keeper.writer, "is_busy", True))
+    monkeypatch.setattr(keeper.writer, "finish", lambda _: None)
+    with pytest.raises(RunFailedError, match="not written within 7 s"):
+        train(keeper, 1)
 
 
 def test_the_peak_is_noted_before_the_first_copy():
