@@ -4,10 +4,13 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch.distributed as dist
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gnnplan.planner.checkpoints import (
     DEFAULT_FREQUENCY,
@@ -134,6 +137,31 @@ def test_what_is_damaged_or_of_another_shape_is_refused(tmp_path):
     path.unlink()
     with pytest.raises(UserError, match="no such file"):
         read_part(path, part, LIKE)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 4), st.sampled_from(["float32", "int64", "uint8"])), max_size=4
+    ),
+    st.floats(0, 1, exclude_max=True),
+    st.integers(1, 255),
+)
+def test_parts_come_back_bit_for_bit_or_not_at_all(shapes, where, change):
+    """Whatever the arrays; one changed byte anywhere is noticed."""
+    random = np.random.default_rng(0)
+    arrays = {f"kept/{n}": random.integers(0, 99, shape).astype(dtype) for n, (*shape, dtype) in enumerate(shapes)}
+    like = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "worker_0.npz"
+        part = write_part(path, arrays)
+        found = read_part(path, part, like)
+        assert found.keys() == arrays.keys()
+        assert all(found[name].tobytes() == array.tobytes() for name, array in arrays.items())
+        data = bytearray(path.read_bytes())
+        data[int(where * len(data))] ^= change
+        path.write_bytes(data)
+        with pytest.raises(UserError, match="damaged"):
+            read_part(path, part, like)
 
 
 def test_pickles_are_not_read(tmp_path):
