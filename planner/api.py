@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gnnplan.planner.calibrate import calibrate
+from gnnplan.planner.checkpoints import DEFAULT_NUM_KEPT, CheckpointOptions
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
 from gnnplan.planner.compare import Comparison
 from gnnplan.planner.compare import compare as compare_traces
@@ -220,6 +221,9 @@ def run(
     graph: GivenGraph | None = None,
     timeout_s: float = 300.0,
     num_evaluations: int = 0,
+    checkpoint_every: str | int | None = None,
+    keep: int = DEFAULT_NUM_KEPT,
+    resume: bool = False,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trace:
     """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
@@ -228,6 +232,9 @@ def run(
         plan: a plan or its file.
         folder, timeout_s, num_evaluations, on_event: as `gnnplan.planner.run.run_plan` takes them.
         graph: where it is in memory already; else the job's source is loaded again.
+        checkpoint_every: `"10s"`, a number of epochs, or `"never"` (None: every minute).
+        keep: checkpoints that stay.
+        resume: go on from the last checkpoint in the folder, where there is one.
     """
     return run_plan(
         plan_file(plan),
@@ -235,6 +242,7 @@ def run(
         graph=_graph_in_memory(plan, graph),
         timeout_s=timeout_s,
         num_evaluations=num_evaluations,
+        checkpoints=CheckpointOptions.of(checkpoint_every, keep, resume),
         on_event=on_event,
     )
 
@@ -282,6 +290,9 @@ def train(
     graph: GivenGraph | None = None,
     on_step: OnStep = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
+    checkpoint_every: str | int | None = None,
+    keep: int = DEFAULT_NUM_KEPT,
+    resume: bool = False,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trained:
     """Plans a job, runs the plan here, and lays what was measured over what was predicted.
@@ -290,7 +301,8 @@ def train(
         job, cluster, graph, on_step: as `plan` takes them.
         folder: receives every file (None: `out/NAME`).
         on_plan: told the plan before it runs.
-        on_event: as `run` takes it.
+        checkpoint_every, keep, on_event: as `run` takes them.
+        resume: go on from the last checkpoint in the folder, with the plan that lies there.
 
     Raises as `plan` and `run` do.
     """
@@ -304,5 +316,6 @@ def train(
         graph=_graph_of(its_job, graph),
         on_step=on_step,
         on_plan=on_plan,
+        checkpoints=CheckpointOptions.of(checkpoint_every, keep, resume),
         on_event=on_event,
     )

@@ -8,22 +8,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
-from gnnplan.profiles.limits import MAX_REPLICAS, MAX_SECONDS
+from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, StoppedError, UserError
+from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_SECONDS
+from gnnplan.profiles.stopping import raising_on_sigterm
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _JOB_HELP = 'job file: graph, model, training; three lines will do: graph = "FILE", model = "gcn", epochs = 100'
 _CLUSTER_HELP = "cluster file (hosts, devices, links, prices), or a profile file (default: this machine)"
 _EXIT_FAILED, _EXIT_USER_ERROR, _EXIT_NO_PLAN, _EXIT_INTERRUPTED = 1, 2, 3, 130
+_EXIT_SIGNAL = 128  # and the signal's number, as shells have it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one verb; returns the exit code: 0, 1 run failed, 2 user error, 3 no plan fits."""
+    """Runs one verb; returns the exit code: 0, 1 run failed, 2 user error, 3 no plan fits, 130 and 143 by a signal."""
     arguments = _parser().parse_args(argv)
-    from gnnplan.planner import commands
-
     try:
-        return getattr(commands, arguments.verb)(arguments) or 0
+        with raising_on_sigterm():
+            from gnnplan.planner import commands
+
+            return getattr(commands, arguments.verb)(arguments) or 0
     except UserError as error:
         return _fail(error, _EXIT_USER_ERROR)
     except NoPlanFitsError as error:
@@ -32,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(error, _EXIT_FAILED)
     except MemoryError as error:
         return _fail(f"this machine has not the memory for it ({error})", _EXIT_FAILED)
+    except StoppedError as error:
+        return _fail(error, _EXIT_SIGNAL + error.number)
     except KeyboardInterrupt:
         return _fail("interrupted", _EXIT_INTERRUPTED)
     except BrokenPipeError:
@@ -75,6 +80,7 @@ def _add_train(verbs: _Verbs) -> None:
     train.add_argument(
         "--workers", type=_count, default=0, help="workers to profile for (default: devices, or min(2, cores))"
     )
+    _add_checkpoints(train)
 
 
 def _add_profile(verbs: _Verbs) -> None:
@@ -156,6 +162,18 @@ def _add_run(verbs: _Verbs) -> None:
     run.add_argument(
         "--prepare", action="store_true", help="do not run: write a folder with a torchrun script for every host"
     )
+    _add_checkpoints(run)
+
+
+def _add_checkpoints(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--checkpoint-every",
+        type=_frequency,
+        metavar="HOW_OFTEN",
+        help="write a checkpoint every so many seconds (10s) or epochs (20), or never (default: 60s)",
+    )
+    verb.add_argument("--keep", type=_kept, default=2, help="checkpoints that stay (default 2)")
+    verb.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
 
 
 def _add_compare(verbs: _Verbs) -> None:
@@ -229,6 +247,21 @@ def _count(text: str) -> int:
 def _replicas(text: str) -> int:
     if (count := _count(text)) > MAX_REPLICAS:
         raise argparse.ArgumentTypeError(f"must be at most {MAX_REPLICAS:,}, got {text}")
+    return count
+
+
+def _frequency(text: str) -> str:
+    from gnnplan.planner.checkpoints import Frequency
+
+    try:
+        return str(Frequency.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _kept(text: str) -> int:
+    if (count := _count(text)) > MAX_KEPT:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_KEPT}, got {text}")
     return count
 
 

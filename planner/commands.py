@@ -96,7 +96,13 @@ def train(arguments: argparse.Namespace) -> None:
             handlers.append(training.enter_context(bar_of_epochs))
 
         trained = api.train(
-            job, cluster, folder, on_step=on_step, on_plan=on_plan, on_event=lambda event: handlers[0](event)
+            job,
+            cluster,
+            folder,
+            on_step=on_step,
+            on_plan=on_plan,
+            on_event=lambda event: handlers[0](event),
+            **_checkpoints(arguments),
         )
     files = {name: str(path) for name, path in trained.files.items()}
     _show(arguments, {"files": files, **_facts(trained.comparison)}, comparison_table(trained.comparison))
@@ -183,7 +189,9 @@ def run(arguments: argparse.Namespace) -> None:
         return
     predicted_s = Plan.load(arguments.plan).prediction.expected_epoch_s
     with epochs_bar(_notes, predicted_s) as on_event:
-        trace = api.run(arguments.plan, folder, timeout_s=arguments.timeout, on_event=on_event)
+        trace = api.run(
+            arguments.plan, folder, timeout_s=arguments.timeout, on_event=on_event, **_checkpoints(arguments)
+        )
     facts = {
         "folder": str(folder),
         "epoch_s": trace.median_epoch_s,
@@ -198,6 +206,11 @@ def run(arguments: argparse.Namespace) -> None:
     }
     _show(arguments, facts, trace_table(trace))
     _wrote(arguments, folder / "measured.json", folder / "model.pt")
+
+
+def _checkpoints(arguments: argparse.Namespace) -> dict[str, Any]:
+    """As Python's verbs take them."""
+    return {"checkpoint_every": arguments.checkpoint_every, "keep": arguments.keep, "resume": arguments.resume}
 
 
 def compare(arguments: argparse.Namespace) -> None:

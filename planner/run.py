@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from gnnplan.planner.checkpoints import FOLDER, CheckpointOptions, checkpoints_in, clear_unfinished
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
@@ -19,7 +20,7 @@ from gnnplan.planner.sound_plan import EDITED, load_plan
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import NotFiniteError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
@@ -33,6 +34,7 @@ def run_plan(
     graph: Graph | None = None,
     timeout_s: float = 300.0,
     num_evaluations: int = 0,
+    checkpoints: CheckpointOptions | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trace:
     """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
@@ -45,28 +47,52 @@ def run_plan(
         timeout_s: longest wait in one collective before the run fails.
         num_evaluations: how often accuracies are told on the way, in epochs spread over the run; that time is in no
             epoch's. Where workers may go on without each other they are told at the end alone.
+        checkpoints: how often they are written, and whether the run goes on from one (None: as `CheckpointOptions`
+            has it). They lie in `folder/checkpoints/`.
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss", "epoch_s", "accuracy"}` a few times a
             second, and after the last epoch. `epoch_s` is the mean of the epochs since the event before, and
-            `accuracy` the last one known, by `train`, `val` and `test`.
+            `accuracy` the last one known, by `train`, `val` and `test`. Also with `{"event": "checkpoint", "epoch",
+            "seconds", "fault"}` when one was written, or was not for the reason in `fault`, and with
+            `{"event": "note", "words"}` for what is to be read.
 
     Raises:
         UserError: the plan does not belong to this graph or cannot run here, or another run holds the folder.
         RunFailedError: a worker failed; the message names it and the cause.
+        StoppedError: SIGTERM or SIGINT ended it; the message says which epoch is kept.
     """
     plan = load_plan(plan_path)
     _check_devices(plan)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
     given = _given(plan, plan_path, graph)
+    arguments = [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"]
+    arguments += (checkpoints or CheckpointOptions()).arguments()
     with holding(folder):
         _fill(folder, plan, *given)
-        launch(
-            "gnnplan.runtime",
-            [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"],
-            hosts=hosts,
-            folder=folder,
-            on_event=on_event,
-        )
+        try:
+            launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event)
+        except StoppedError as stopped:
+            if not (folder / MEASURED_FILE).exists():  # else it came when all was done
+                words = _kept_words(folder, plan) or " before there was a checkpoint"
+                raise StoppedError(f"{stopped}{words}", stopped.number) from None
+        except RunFailedError as failed:
+            words = _kept_words(folder, plan, goes_on=not isinstance(failed, NotFiniteError))
+            raise type(failed)(f"{failed}{words}") from None
+        finally:
+            clear_unfinished(folder)
         return Trace.load(folder / MEASURED_FILE)
+
+
+def _kept_words(folder: Path, plan: Plan, *, goes_on: bool = True) -> str:
+    """What of a run that was ended is there; nothing where nothing is.
+
+    Args:
+        goes_on: the same run, if it is begun again, would not come to the same end.
+    """
+    whole, _ = checkpoints_in(folder)
+    if not whole:
+        return ""
+    epoch = f"{whole[0].epoch} of {plan.job.training.epochs} epochs are kept in {folder / FOLDER}"
+    return f"; {epoch}" + (": the same command with --resume goes on from there" if goes_on else "")
 
 
 def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) -> dict[str, Path]:

@@ -57,7 +57,7 @@ class Trace(Document):
         peak_bytes: peak memory of each worker: resident bytes on CPU, allocated bytes on CUDA.
         sent_bytes: bytes each worker sent in one epoch that reuses nothing, all-reduce left out.
         reuse_sent_bytes: in one that reuses halo embeddings (empty where there are none).
-        losses: of every epoch run (empty in a predicted trace).
+        losses: of every epoch run, first those of a run that this one goes on from (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the

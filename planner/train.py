@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.compare import Comparison, compare
 from gnnplan.planner.graph import Graph
@@ -19,6 +20,7 @@ from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.search.mini_batch import plan_mini_batches
 from gnnplan.planner.search.predict import NUM_REPLICAS
+from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.launch import Event
 
@@ -80,6 +82,7 @@ def train_job(
     graph: Graph | None,
     on_step: OnStep = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
+    checkpoints: CheckpointOptions | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trained:
     """Plans a job, runs the plan here, and lays what was measured over what was predicted.
@@ -89,6 +92,8 @@ def train_job(
         folder: receives the files.
         on_step: told in words what the planner does.
         on_plan: told the plan before it runs.
+        checkpoints: as `run_plan` takes them. A run that goes on has the plan that lies in the folder, where it is of
+            this job.
         on_event: as `run_plan` takes it.
 
     Raises as `write_plan` and `run_plan` do.
@@ -105,11 +110,21 @@ def train_job(
     if graph is not None:
         names["partition picture"] = "partition.png"
     files = {what: folder / name for what, name in names.items()}
-    plan = write_plan(job, cluster, graph, files["plan"], on_step)
+    going_on = checkpoints is not None and checkpoints.resume
+    plan = (_plan_at(files["plan"], job) if going_on else None) or write_plan(
+        job, cluster, graph, files["plan"], on_step
+    )
     on_plan(plan)
     predicted = simulate_plan(plan, NUM_REPLICAS)
     predicted.save(files["predicted trace"])
-    measured = run_plan(files["plan"], folder, graph=graph, num_evaluations=NUM_EVALUATIONS, on_event=on_event)
+    measured = run_plan(
+        files["plan"],
+        folder,
+        graph=graph,
+        num_evaluations=NUM_EVALUATIONS,
+        checkpoints=checkpoints,
+        on_event=on_event,
+    )
     comparison = compare(predicted, measured)
     comparison.save(files["comparison"])
     write_perfetto(files["Perfetto trace"], [predicted, measured], ["predicted", "measured"])
@@ -117,3 +132,9 @@ def train_job(
     if graph is not None:
         write_partition_picture(files["partition picture"], plan, load_partition(plan, files["plan"]), graph)
     return Trained(plan, predicted, measured, comparison, files)
+
+
+def _plan_at(path: Path, job: Job) -> Plan | None:
+    """The plan of an earlier run; None where there is none, or one of another job."""
+    found = load_plan(path) if path.exists() else None
+    return found if found is not None and found.job == job else None

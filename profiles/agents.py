@@ -17,8 +17,11 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from uuid import uuid4
 
+from gnnplan.profiles.stopping import Stop
+
 _GRACE_S = 5.0
 _LONGEST_END_S = 8.0  # for the agents to end by themselves, when a worker has failed or one of them has ended
+_LONGEST_STOP_S = 25.0  # for workers that are told to end: torchrun kills them after 30
 _POLL_S = 0.2
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
@@ -98,17 +101,25 @@ class Agents:
             self._lines.put((rank, line))
         self._lines.put(None)
 
-    def lines(self, has_failed: Callable[[], bool] = lambda: False) -> Iterator[Line]:
+    def lines(self, has_failed: Callable[[], bool] = lambda: False, stop: Stop | None = None) -> Iterator[Line]:
         """(host rank, line) in the order of arrival; ends when all have, or soon after one failed or ended alone.
 
         Args:
             has_failed: whether a worker has said so: its agent ends soon, or is waiting for one that is stopped.
+            stop: once it has a signal, agents are told to end, and given a while in which all may.
         """
-        listening, ending_s = len(self._children), None
+        listening, ending_s, stopping_s = len(self._children), None, None
         while listening:
+            if stop and stop.number and stopping_s is None:
+                stopping_s = time.monotonic()
+                self._tell_to_end()
+            if stopping_s is not None and time.monotonic() > stopping_s + _LONGEST_STOP_S:
+                return
             try:
                 line = self._lines.get(timeout=_POLL_S)
             except Empty:
+                if stopping_s is not None:
+                    continue
                 if self.exit_code():
                     return
                 if ending_s is None and (has_failed() or self._one_is_over()):
@@ -122,6 +133,12 @@ class Agents:
                 listening -= 1
             else:
                 yield line
+
+    def _tell_to_end(self) -> None:
+        """torchrun's agents pass it on to their workers."""
+        for child in self._children:
+            with suppress(ProcessLookupError):
+                child.send_signal(signal.SIGTERM)
 
     def _one_is_over(self) -> bool:
         """Whether an agent has ended, or is stopped with no worker of its own left."""

@@ -11,3 +11,20 @@ class NoPlanFitsError(Exception):
 
 class RunFailedError(Exception):
     """A worker failed: names the worker and the cause. Exit code 1."""
+
+
+class NotFiniteError(RunFailedError):
+    """Training came to NaN or infinity: names the epoch, and the worker and operator where it began."""
+
+
+class StoppedError(KeyboardInterrupt):
+    """A signal told this process to end: no fault of anybody's. Exit code 128 and the signal's number.
+
+    Args:
+        message: what was ended, and what is left of it.
+        number: of the signal.
+    """
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TextIO, TypedDict
 
 from gnnplan.profiles.agents import Agents, HostGroup
-from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
+from gnnplan.profiles.errors import NoPlanFitsError, NotFiniteError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.folder import open_new
+from gnnplan.profiles.stopping import noting_signals
 
 HOSTS_VARIABLE = "GNNPLAN_HOSTS"
 
@@ -57,6 +58,7 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "missing": list(getattr(error, "missing", ())),
             "users_mistake": str(error) if isinstance(error, UserError) else None,
             "no_plan_fits": str(error) if isinstance(error, NoPlanFitsError) else None,
+            "not_finite": str(error) if isinstance(error, NotFiniteError) else None,
             "traceback": traceback.format_exc(),
         }
         path = folder / f"worker_{rank}.error.json"
@@ -117,13 +119,15 @@ def launch(
         RunFailedError: a worker failed; the message names it and its own error.
         UserError, NoPlanFitsError: it failed over what the user gave it, or for want of memory; the message is its
             own, and no report stays.
+        StoppedError: this process was told to end by SIGTERM or SIGINT; workers were, and had a while to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for stale in _reports(folder):
         stale.unlink()
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
-    with Agents(hosts, ["-m", module, *arguments], environment or {}) as agents, _log(folder) as log:
-        for rank, line in agents.lines(lambda: bool(_reports(folder))):
+    worker = ["-m", module, *arguments]
+    with noting_signals() as stop, Agents(hosts, worker, environment or {}) as agents, _log(folder) as log:
+        for rank, line in agents.lines(lambda: bool(_reports(folder)), stop):
             words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come
             if mark and on_event:
                 on_event(json.loads(event))
@@ -131,6 +135,10 @@ def launch(
                 log.write(f"{'' if len(hosts) == 1 else f'[host {rank}] '}{words.rstrip()}\n")
                 tail.append(words.rstrip())
         code, stuck = agents.wait(), agents.stuck
+    if stop.number:
+        for report in _reports(folder):
+            report.unlink()
+        raise StoppedError(f"ended by {signal.Signals(stop.number).name}", stop.number)
     if stuck and not _reports(folder):
         raise RunFailedError(f"{stuck}; see {folder / 'workers.log'}")
     if code != 0:
@@ -203,6 +211,8 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | NoPla
         return UserError(message)
     if own and (message := own[0]["no_plan_fits"]):
         return NoPlanFitsError(message)
+    if own and (message := own[0].get("not_finite")):
+        return NotFiniteError(message)
     if own:
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = _first_death(tail, spared={report["rank"] for report in reports})

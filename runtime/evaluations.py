@@ -37,12 +37,19 @@ class Evaluations:
         if epoch not in self.epochs:
             return
         begun_s = time.monotonic()
-        self._peak_bytes = self._peak_bytes or peak_memory_bytes(self.device)
+        self.note_peak()
         self.accuracy = self.trainer.evaluate()
         self.spent_s += time.monotonic() - begun_s
 
+    def note_peak(self) -> None:
+        """What training has taken so far is what it takes: other things are about to be held beside it."""
+        self._peak_bytes = self._peak_bytes or peak_memory_bytes(self.device)
+
     def peak_bytes(self) -> int:
-        """Of the training until the first evaluation, which holds other rows; by then every kind of epoch has come."""
+        """Of the training until the first evaluation, which holds other rows, or the first copy for a checkpoint.
+
+        By then every kind of epoch has come, unless checkpoints were asked for as soon as that.
+        """
         return self._peak_bytes or peak_memory_bytes(self.device)
 
 

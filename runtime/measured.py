@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gnnplan.planner.plan import Plan
@@ -13,7 +15,9 @@ UNTIMED_EPOCHS = 2
 """First epochs, in which buffers and code are made: no figure counts them."""
 
 
-def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float]) -> Trace:
+def measured_trace(
+    plan: Plan, gathered: list[dict], accuracy: dict[str, float], losses_before: Sequence[float] = ()
+) -> Trace:
     """Lays the workers' records side by side, epoch by epoch.
 
     Under partial reduce a worker may be missing from some epochs. It counts for the epoch whose step it took part in;
@@ -21,6 +25,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
 
     Args:
         gathered: of every worker, `records`, `peak_bytes`, `setup_s`, `stolen_share` and `load`.
+        losses_before: of epochs of a run that this one goes on from.
     """
     by_worker = [{record["epoch"]: EpochRecord(**record) for record in entry["records"]} for entry in gathered]
     interval = plan.refresh_interval
@@ -38,7 +43,7 @@ def measured_trace(plan: Plan, gathered: list[dict], accuracy: dict[str, float])
         sent_bytes=_sent_bytes(by_worker, interval, refresh=True),
         reuse_sent_bytes=_sent_bytes(by_worker, interval, refresh=False),
         refresh_interval=interval,
-        losses=tuple(record.loss for record in firsts),
+        losses=(*losses_before, *(record.loss for record in firsts)),
         accuracy=accuracy,
         setup_s=max(entry["setup_s"] for entry in gathered),
         stolen_share=max(entry["stolen_share"] for entry in gathered),

@@ -16,8 +16,10 @@ from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
+from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection, attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
+from gnnplan.runtime.checkpoint.state import ProgramState, State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
@@ -57,6 +59,18 @@ class ProgramTrainer:
             self.recorder,
             self.peers,
         )
+        self.state: State = ProgramState(self.executor, self.peers.host_barrier)
+        self._refresh_until = 0
+
+    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+        """Says which epoch comes next, where that is not the first.
+
+        Args:
+            has_kept: what is kept between epochs has been put into the state. Else it is sent again, in every epoch
+                until one that sends it anyway.
+        """
+        interval = len(self.cycle.order)
+        self._refresh_until = 0 if has_kept else -(-epoch // interval) * interval
 
     def _peers(self, projection: Projection) -> Workers:
         """The other workers; here they are always in step."""
@@ -71,9 +85,15 @@ class ProgramTrainer:
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
 
+    def replay(self, epoch: int, look: Callable[[Operator, list[Any]], None]) -> None:
+        """Plays an epoch again without its step, as `ProgramExecutor.replay` does."""
+        self.recorder.begin(False)
+        self.executor.replay(self.program_of(epoch), epoch, look)
+        self.recorder.end()
+
     def program_of(self, epoch: int) -> str:
         """The name of the program that an epoch plays."""
-        return self.cycle.order[epoch % len(self.cycle.order)]
+        return self.cycle.order[0 if epoch < self._refresh_until else epoch % len(self.cycle.order)]
 
     def _sleeps(self, name: str, epoch: int) -> dict[str, Callable[[], None]]:
         """What the weather has this worker sleep in an epoch: half of it before each half of the program."""

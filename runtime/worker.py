@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.profiles.contract import replacing
@@ -23,8 +24,12 @@ from gnnplan.profiles.load import LoadWatch
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.steal import StealWatch
 from gnnplan.profiles.torchrun import process_group
+from gnnplan.runtime.checkpoint.keeper import Keeper
+from gnnplan.runtime.checkpoint.stopping import StopRequest
+from gnnplan.runtime.checkpoint.training import keeping
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
+from gnnplan.runtime.finite import FiniteWatch
 from gnnplan.runtime.gather import gather
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
@@ -37,20 +42,37 @@ MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
 
 
-def run_worker(plan_path: Path, folder: Path, *, timeout_s: float, num_evaluations: int = 0) -> None:
+@dataclass(frozen=True)
+class RunOptions:
+    """How a plan is run.
+
+    Args:
+        timeout_s: longest wait for another worker.
+        num_evaluations: how often accuracies are told on the way.
+    """
+
+    timeout_s: float = 300.0
+    num_evaluations: int = 0
+    checkpoints: CheckpointOptions = field(default_factory=CheckpointOptions)
+
+
+def run_worker(
+    plan_path: Path, folder: Path, options: RunOptions | None = None, stop: StopRequest | None = None
+) -> None:
     """Trains this process's share of a plan; torchrun's environment says which.
 
     Args:
-        num_evaluations: how often accuracies are told on the way.
+        options: None: as `RunOptions` has them.
+        stop: told of signals (None: they end the process).
 
     Reads `folder/shards/worker_{rank}.npz`; rank 0 writes `folder/measured.json` and `folder/model.pt`.
     """
-    plan = Plan.load(plan_path)
+    plan, options, stop = Plan.load(plan_path), options or RunOptions(), stop or StopRequest(is_deaf=True)
     rank, device = int(os.environ["RANK"]), _pick_device(plan)
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
     # Without a name, so that a trainer ends here: a reducer of its that outlives the group may wait for ever.
-    with process_group(device, timeout_s), emptying_frames(), naming_lost_workers():
-        _train(plan, folder, rank, device, timeout_s, num_evaluations)
+    with process_group(device, options.timeout_s), emptying_frames(), naming_lost_workers():
+        _train(plan, folder, rank, device, options, stop)
 
 
 def _pick_device(plan: Plan) -> torch.device:
@@ -70,20 +92,30 @@ def _pick_device(plan: Plan) -> torch.device:
     return torch.device("cpu")
 
 
-def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float, num_evaluations: int) -> None:
+def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: RunOptions, stop: StopRequest) -> None:
     setup_start_s = time.monotonic()
-    trainer = _trainer_of(plan, folder / "shards", rank, device, timeout_s)
-    with closing(trainer):
+    trainer = _trainer_of(plan, folder / "shards", rank, device, options.timeout_s)
+    evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations))
+    checkpoints = keeping(
+        trainer,
+        plan,
+        folder,
+        rank,
+        options.checkpoints,
+        stop,
+        before_copy=evaluations.note_peak,
+        timeout_s=options.timeout_s,
+    )
+    with closing(trainer), checkpoints as keeper:
         pool.release()
         return_freed_memory()
         training, epochs = plan.job.training, plan.job.training.epochs
-        traced = set(traced_epochs(epochs, plan.refresh_interval, training.traced_epochs))
+        traced = set(traced_epochs(epochs, plan.refresh_interval, training.traced_epochs, keeper.epoch))
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
-        evaluations = Evaluations(trainer, device, evaluated_epochs(plan, num_evaluations))
         watch, load = StealWatch.begin(), LoadWatch.begin()
-        records = _run_epochs(trainer, epochs, traced, rank, evaluations)
+        records = _run_epochs(trainer, keeper, traced, rank, evaluations)
         stolen_share, machine_load, peak_bytes = watch.share(), load.end(), evaluations.peak_bytes()
         if plan.mini_batch is not None:  # evaluation may take more memory than training did
             _save_model(trainer.net, rank, folder)
@@ -99,7 +131,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s:
         accuracy = trainer.evaluate()
     if rank == 0:
         assert gathered is not None
-        measured_trace(plan, gathered, accuracy).save(folder / "measured.json")
+        measured_trace(plan, gathered, accuracy, keeper.losses_before).save(folder / "measured.json")
         _save_model(trainer.net, rank, folder)
 
 
@@ -123,14 +155,19 @@ def _trainer_of(
 
 
 def _run_epochs(
-    trainer: ProgramTrainer | BatchTrainer, epochs: int, traced: set[int], rank: int, evaluations: Evaluations
+    trainer: ProgramTrainer | BatchTrainer, keeper: Keeper, traced: set[int], rank: int, evaluations: Evaluations
 ) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
     records: list[EpochRecord] = []
-    epoch, said_s, said_epoch = 0, 0.0, 0
+    watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
+    epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch
     while epoch < epochs:
-        paused_s = evaluations.spent_s
+        paused_s = evaluations.spent_s + keeper.held_s
+        if watch:
+            watch.begin()
         record = trainer.train_epoch(epoch, traced=epoch in traced)
+        if watch:
+            watch.end(record)
         records.append(replace(record, paused_s=paused_s))
         epoch = record.epoch + 1
         evaluations.after(record.epoch)
@@ -141,23 +178,24 @@ def _run_epochs(
             epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
             emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy})
             said_s, said_epoch = working_s, epoch
+        keeper.after(record.epoch, record.end_s - record.start_s, record.loss)
     return records
 
 
-def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED_EPOCHS) -> list[int]:
-    """Up to `most` epochs, evenly spread after the warm-up.
+def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED_EPOCHS, begin: int = 0) -> list[int]:
+    """Up to `most` epochs, evenly spread after the warm-up that follows epoch `begin`, the first to be trained.
 
     With a refresh interval also the one that begins each one's interval and the one after, for both kinds. Of a kind
     that is not among them, as in a short run, the last one there is, though it be of the warm-up.
     """
-    first = min(UNTIMED_EPOCHS, epochs - 1)
+    first = min(begin + UNTIMED_EPOCHS, epochs - 1)
     count = min(most, epochs - first)
     spread = {int(e) for e in np.linspace(first, epochs - 1, count)}
     if refresh_interval > 1:
         begins = {e - e % refresh_interval for e in spread}
         spread |= {e for begin in begins for e in (begin, begin + 1) if first <= e < epochs}
         for refreshes in (True, False):
-            of_kind = [e for e in range(epochs) if (e % refresh_interval == 0) == refreshes]
+            of_kind = [e for e in range(begin, epochs) if (e % refresh_interval == 0) == refreshes]
             if spread.isdisjoint(of_kind):
                 spread.update(of_kind[-1:])
     return sorted(spread)

@@ -82,8 +82,17 @@ def epochs_bar(console: Console, predicted_s: float | None = None) -> Iterator[C
         def on_event(event: dict[str, Any]) -> None:
             if event["event"] == "epoch":
                 update(event["epoch"] + 1, event["epochs"], epoch_words(event, predicted_s))
+            elif words := event_words(event):
+                console.print(words, highlight=False, soft_wrap=True)
 
         yield on_event
+
+
+def event_words(event: dict[str, Any]) -> str:
+    """What is to be read of an event that is no epoch (empty: nothing)."""
+    if event["event"] == "checkpoint" and event["fault"]:
+        return f"no checkpoint before epoch {event['epoch']}: {event['fault']}; training goes on"
+    return event["words"] if event["event"] == "note" else ""
 
 
 def epoch_words(event: dict[str, Any], predicted_s: float | None) -> str:

@@ -107,6 +107,34 @@ class ProgramExecutor:
             self.stored[written] = travel.finished(values[written])
         return results
 
+    def replay(self, name: str, epoch: int, look: Callable[[Operator, list[Any]], None]) -> None:
+        """Plays a program again, up to its optimizer's step, and shows what each operator has written.
+
+        Values on their way are waited for at once. What is kept between epochs is not what it was afterwards.
+        """
+        context, values = self._context, dict(self.stored)
+        context.epoch = epoch
+        for step in self._bound[name]:
+            if step.operator.kind == "step":
+                break
+            self._play(step, values)
+            for written in step.operator.writes:
+                values[written] = travel.finished(values[written])
+            look(step.operator, [values[written] for written in step.operator.writes])
+            for ended in step.ends:
+                del values[ended]
+
+    def rows_written(self, places: str) -> tuple[int, int]:
+        """(start, stop) of the rows that this worker writes of a cell of its host's region, by the index of them."""
+        return self._context.view(places)
+
+    def write_region(self, cell: str, places: str, rows: Tensor) -> None:
+        """Writes this worker's rows of a cell of its host's region; the others may read them after a barrier."""
+        region, (start, stop) = self._context.host_region, self._context.view(places)
+        with region.writing(cell):
+            region.rows(cell)[start:stop].copy_(rows)
+        self.stored[cell] = region.rows(cell)
+
     def finish(self, name: str, key: str, written: Tensor) -> None:
         """Plays what follows an operator of a program, as if the operator had written this; nothing of it is timed.
 

@@ -11,9 +11,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.readers.stream import stage_categories
-from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.errors import NotFiniteError
 from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.runtime.checkpoint.module_state import ModuleState
+from gnnplan.runtime.checkpoint.state import State
 from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.least import NOWHERE, least
 from gnnplan.runtime.metrics import hits
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.device_memory import keep_rows
@@ -43,6 +46,10 @@ class BatchTrainer:
         self._stages = split(self.worker.stages, rank, plan.num_workers)
         # Dropout draws from torch's own stream; every worker drops others.
         torch.manual_seed(chained_key(_DROPOUT, plan.job.training.seed, rank) >> 1)
+        self.state: State = ModuleState(self.net, self.worker.stages.optimizer, device)
+
+    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+        """Nothing is kept between epochs: a batch is a function of its epoch and its number."""
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """Every batch of this worker's once; who has fewer keeps step with the others."""
@@ -57,10 +64,21 @@ class BatchTrainer:
                 timeout_s=self.worker.stage_timeout_s,
             )
         loss = float(np.mean(done.losses))
-        if not math.isfinite(loss):
-            raise RunFailedError(f"the loss of epoch {epoch} is {loss}: training diverges; lower learning_rate")
+        self._check_finite(epoch, done)
         end_s = done.begun_s + max(span.end_s for span in done.spans)
         return EpochRecord(epoch, done.begun_s, end_s, loss, self._spans(done) if traced else [])
+
+    def _check_finite(self, epoch: int, done: Epoch) -> None:
+        """`NotFiniteError` in all workers where the loss of a batch of any is not: it names the first."""
+        size, rank = self.worker.size, self.worker.rank
+        bad = [number for number, loss in enumerate(done.losses) if not math.isfinite(loss)]
+        first = least(bad[0] * size + rank) if bad else least(NOWHERE)
+        if first != NOWHERE:
+            number, rank = divmod(first, size)
+            raise NotFiniteError(
+                f"epoch {epoch}: the loss of batch {number} of worker {rank} is NaN or infinite: training diverges; "
+                f"lower learning_rate"
+            )
 
     def _spans(self, done: Epoch) -> list:
         """Under the keys of the plan's program, seconds on this worker's clock."""

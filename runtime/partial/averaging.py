@@ -24,6 +24,15 @@ class WeightMean:
         self._mean: list[Tensor] = []
         self._count = 0
 
+    def held(self) -> tuple[int, list[Tensor]]:
+        """How many steps are in the mean, and the mean; the weights where none is."""
+        return self._count, self._mean or [parameter.detach() for parameter in self._parameters]
+
+    def put(self, count: int, mean: Sequence[Tensor]) -> None:
+        """Goes on with a mean of so many steps."""
+        self._count = count
+        self._mean = [part.to(parameter.device) for part, parameter in zip(mean, self._parameters)] if count else []
+
     @torch.no_grad()
     def after(self, number: int) -> None:
         """Takes the weights after a step into the mean; after the last one they become the mean."""

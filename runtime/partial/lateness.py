@@ -23,6 +23,7 @@ class Lateness:
         took_part: by worker, whether it took part in the step before this epoch.
         missed: peers that missed a deadline of this epoch.
         oldest: epochs, of the oldest rows or gradients used in this epoch.
+        first_epoch: of this run, which may go on from another.
         arrivals: by exchange and peer, how the rows came that were used last.
     """
 
@@ -34,6 +35,7 @@ class Lateness:
     took_part: list[bool]
     missed: set[int] = field(default_factory=set)
     oldest: int = 0
+    first_epoch: int = 0
     arrivals: dict[str, dict[int, Arrival]] = field(default_factory=dict)
     _epoch: int | None = None
 
@@ -64,7 +66,8 @@ class Lateness:
     @property
     def staleness(self) -> int:
         """How old rows may be in this epoch."""
-        return rule.staleness_of(self.epoch, self.closing_from, self.decision.max_staleness)
+        since, closing_from = self.epoch - self.first_epoch, self.closing_from - self.first_epoch
+        return rule.staleness_of(since, closing_from, self.decision.max_staleness)
 
     def is_expected(self, peer: int) -> bool:
         """Whether anything of this epoch may still come from a peer in time."""

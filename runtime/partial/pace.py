@@ -17,9 +17,13 @@ class Pace:
 
     A part begins where the one before ended, so that a part's time is its own work and its waiting. T0 of the paper
     is the least of the warm-up epochs but the first: in one of them a peer may have been late.
+
+    Args:
+        first_epoch: of this run, which may go on from another.
     """
 
     alpha: float
+    first_epoch: int = 0
     _epoch: int = -1
     _epoch_begin_s: float = 0.0
     _part_begin_s: float = 0.0
@@ -27,7 +31,7 @@ class Pace:
 
     def begin(self, epoch: int) -> None:
         """An epoch begins here."""
-        self._epoch = epoch
+        self._epoch = epoch - self.first_epoch
         self._epoch_begin_s = self._part_begin_s = time.monotonic()
 
     def end_part(self, name: str) -> None:

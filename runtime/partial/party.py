@@ -69,6 +69,10 @@ class Party:
         self.mesh = Mesh(connect_all(self.timeout_s), self.mailbox)
         self.mailbox.open(self.mesh)
 
+    def begin_at(self, epoch: int) -> None:
+        """Says which epoch is the first of this run."""
+        self.lateness.first_epoch = self.lateness.pace.first_epoch = self.rounds.first_epoch = epoch
+
     def close(self) -> None:
         """Ends the threads and connections."""
         if self.mesh is not None:

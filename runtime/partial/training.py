@@ -15,6 +15,7 @@ from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.partial.averaging import WeightMean
 from gnnplan.runtime.partial.cut_off import naming_who_is_cut_off
 from gnnplan.runtime.partial.party import Party, group_sum
+from gnnplan.runtime.partial.state import PartialState
 from gnnplan.runtime.program_trainer import ProgramTrainer
 
 
@@ -35,7 +36,13 @@ class PartialTrainer(ProgramTrainer):
         super().__init__(plan, shard, rank, device, timeout_s)
         first, last = self._num_epochs - self.decision.average_epochs, self._num_epochs - 1
         self.mean = WeightMean(list(self.net.parameters()), first, last)
+        self.state = PartialState(self.state, self.mean, [name for name, _ in self.net.named_parameters()])
         self.party.connect()
+
+    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+        """As of every training; workers wait for each other as in the first epochs of one, to see what is usual."""
+        super().go_on_at(epoch, has_kept=has_kept)
+        self.party.begin_at(epoch)
 
     def _peers(self, projection: Projection) -> Workers:
         self.party = Party.of(

@@ -331,3 +331,13 @@ def test_quick_fuzz_finds_nothing(benchmark):
     result = benchmark("fuzz", "--quick")
     assert result["findings"] == []
     assert (result["refused"] > 0, result["accepted"] > 0, result["plans_run"] > 0) == (True, True, True)
+
+
+@pytest.mark.distributed
+def test_quick_faults_are_survived(benchmark):
+    """A worker killed after a checkpoint, and a run told to end: one line, nothing left, and on to the same weights."""
+    result = benchmark("faults", "--quick")
+    assert result["cells"] == result["resumed_bit_identical"] == 2
+    findings = [result[name] for name in ("hangs", "wrong_numbers", "unnamed", "left_behind", "not_resumed")]
+    assert findings == [0] * 5
+    assert result["worst_seconds_to_end"] < 35

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gnnplan.planner import commands, train
+from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.cli import main
 from gnnplan.planner.here import cluster_of_profile
 from gnnplan.planner.plan import Plan
@@ -67,6 +68,39 @@ def test_train_as_one_object(folder, capsys):
     assert facts["files"]["plan"] == "here/plan.json"
     assert facts["accuracy"] == {"val": 0.5}
     assert (commands.asked[0]["fresh"], commands.asked[0]["num_workers"]) == (True, 1)
+
+
+def test_going_on_it_has_the_plan_that_is_there(folder, capsys, monkeypatch):
+    """Without planning again, where the plan is of this job; options of checkpoints reach the run."""
+    seen = []
+
+    def run(*arguments, checkpoints=None, **options):
+        seen.append(checkpoints)
+        return run_as_predicted(*arguments, **options)
+
+    monkeypatch.setattr(train, "run_plan", run)
+    assert main(["train", "small.json", "-o", "here", "--keep", "3", "--checkpoint-every", "5"]) == 0
+    made = Plan.load(folder / "here" / "plan.json")
+    monkeypatch.setattr(train, "write_plan", lambda *_: pytest.fail("it was planned again"))
+    assert main(["train", "small.json", "-o", "here", "--resume"]) == 0
+    assert Plan.load(folder / "here" / "plan.json") == made
+    assert seen == [CheckpointOptions.of(5, 3), CheckpointOptions(resume=True)]
+
+
+def test_going_on_with_another_job_it_is_planned(folder, capsys):
+    """What can be taken over is a matter of the checkpoint."""
+    assert main(["train", "small.json", "-o", "here"]) == 0
+    (folder / "small.json").write_text(json.dumps({"schema_version": 1, **JOB, "name": "job", "fidelity": "stale"}))
+    assert main(["train", "small.json", "-o", "here", "--resume"]) == 0
+    assert Plan.load(folder / "here" / "plan.json").job.fidelity == "stale"
+
+
+@pytest.mark.parametrize("words", [["--checkpoint-every", "10m"], ["--keep", "0"], ["--keep", "1001"]])
+def test_options_of_checkpoints_are_checked(folder, capsys, words):
+    """Before anything is measured."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "small.json", *words])
+    assert words[1] in capsys.readouterr().err
 
 
 def test_three_lines_are_enough(folder, capsys):

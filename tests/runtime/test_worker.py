@@ -1,5 +1,6 @@
 """The worker process: which epochs it traces, the memory it reports, the trace rank 0 writes."""
 
+from contextlib import nullcontext
 from itertools import count, pairwise
 from types import SimpleNamespace
 
@@ -66,12 +67,13 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
     monkeypatch.setattr(worker, "_trainer_of", lambda *_: trainer)
     monkeypatch.setattr(worker, "_run_epochs", run_epochs)
+    monkeypatch.setattr(worker, "keeping", lambda *_, **__: nullcontext(SimpleNamespace(epoch=0, losses_before=())))
     monkeypatch.setattr(
         worker,
         "measured_trace",
-        lambda _, figures, __: gathered.extend(figures) or SimpleNamespace(save=lambda _: None),
+        lambda _, figures, *__: gathered.extend(figures) or SimpleNamespace(save=lambda _: None),
     )
-    worker._train(plan, tmp_path, 0, torch.device("cuda"), 10.0, 0)
+    worker._train(plan, tmp_path, 0, torch.device("cuda"), worker.RunOptions(), None)
     assert [figures["peak_bytes"] for figures in gathered] == [100]
 
 
@@ -85,9 +87,10 @@ def test_accuracies_on_the_way_are_told(monkeypatch):
     def train_epoch(epoch, *, traced):
         return EpochRecord(epoch, float(next(ticks)), float(next(ticks)), loss=1.0)
 
-    trainer = SimpleNamespace(train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
+    trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
     seen = Evaluations(trainer, CPU, frozenset({1}))
-    records = worker._run_epochs(trainer, 4, set(), 0, seen)
+    keeper = SimpleNamespace(epoch=0, num_epochs=4, held_s=0.0, in_step=True, after=lambda *_: None)
+    records = worker._run_epochs(trainer, keeper, set(), 0, seen)
     assert [record.paused_s for record in records] == [0.0, 0.0, 1.0, 1.0]
     assert [event["accuracy"] for event in events] == [{}, {"val": 0.5}, {"val": 0.5}, {"val": 0.5}]
     assert [event["epoch_s"] for event in events[1:]] == [2.0, 3.0, 2.0]

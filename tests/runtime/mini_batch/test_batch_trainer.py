@@ -12,6 +12,7 @@ import torch
 from emulating import cluster, host, needs_emulation, remains
 
 from gnnplan.planner import api
+from gnnplan.planner.checkpoints import CheckpointOptions, checkpoints_in
 from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.measured_batches import MeasuredBatches
 from gnnplan.planner.plan import Plan, save_plan
@@ -24,7 +25,7 @@ from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.measure import measure_worker, thread_splits
 from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 from gnnplan.runtime.reference import build_optimizer, build_pyg_model, loss_of
-from gnnplan.runtime.worker import run_worker
+from gnnplan.runtime.worker import RunOptions, run_worker
 from tests.planner.search.measured import measured, split, worker
 from tests.runtime.partial.faulty import EARLIER_MODEL, Once, hosts_up, processes_of, send
 
@@ -91,7 +92,7 @@ def test_a_job_is_measured_planned_and_trained(tmp_path, alone, monkeypatch):
     assert tried == thread_splits(2, on_cuda=found.device_kind == "cuda")
     monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: found)
     plan = api.plan(job(), None, tmp_path / "plan.json")
-    run_worker(tmp_path / "plan.json", tmp_path, timeout_s=60)
+    run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60))
     check(Trace.load(tmp_path / "measured.json"), plan, tmp_path, 1)
 
 
@@ -145,7 +146,7 @@ def test_a_model_is_kept_though_it_cannot_be_evaluated(tmp_path, alone, monkeypa
     monkeypatch.setattr(BatchTrainer, "_score", score)
     plan_of(job(), tmp_path, monkeypatch, AHEAD)
     with pytest.raises(MemoryError, match="no room for the test vertices"):
-        run_worker(tmp_path / "plan.json", tmp_path, timeout_s=60)
+        run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60))
     build_pyg_model(job().model, 16, 4, seed=0).load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
     assert not (tmp_path / "measured.json").exists()
 
@@ -186,12 +187,35 @@ def test_fewer_batches_than_workers_are_refused():
 
 
 @ON_CPU
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_stopped_it_goes_on_bit_for_bit(tmp_path, alone, monkeypatch, optimizer):
+    """Where one thread makes the batches, whose order is then the same: dropout draws go on where they were, too."""
+    asked = job(
+        model=ModelSpec(kind="sage", hidden_channels=16, dropout=0.5),
+        training=TrainingSpec(epochs=4, learning_rate=0.02, optimizer=optimizer),
+    )
+    plan_of(asked, tmp_path, monkeypatch, AHEAD)
+    every = CheckpointOptions.of(1, 10)
+    run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60, checkpoints=every))
+    whole, trace = torch.load(tmp_path / "model.pt", weights_only=True), Trace.load(tmp_path / "measured.json")
+    kept = [found.epoch for found in checkpoints_in(tmp_path)[0]]
+    assert kept
+    assert set(kept) <= {1, 2, 3}
+    (tmp_path / "model.pt").unlink()
+    torch.manual_seed(99)
+    run_worker(tmp_path / "plan.json", tmp_path, RunOptions(timeout_s=60, checkpoints=CheckpointOptions(resume=True)))
+    assert Trace.load(tmp_path / "measured.json").losses == trace.losses
+    found = torch.load(tmp_path / "model.pt", weights_only=True)
+    assert all(torch.equal(weight, whole[name]) for name, weight in found.items())
+
+
+@ON_CPU
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_training_that_diverges_is_said(tmp_path, alone, monkeypatch, loss):
     """And in which epoch; a trace holds no such loss."""
     made = BatchTrainer(plan_of(job(), tmp_path, monkeypatch, AHEAD), 0, torch.device("cpu"), 60)
     monkeypatch.setattr(trainer, "run_epoch", lambda *_, **__: SimpleNamespace(losses=[0.5, loss]))
-    with pytest.raises(RunFailedError, match=rf"the loss of epoch 3 is {loss}: training diverges"):
+    with pytest.raises(RunFailedError, match="epoch 3: the loss of batch 1 of worker 0 is NaN or infinite"):
         made.train_epoch(3, traced=False)
 
 

@@ -1,0 +1,19 @@
+"""The least of a number over all workers."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+NOWHERE = 2**62
+"""More than any place in a program or in an epoch."""
+
+
+def least(own: int) -> int:
+    """Over all workers."""
+    if not dist.is_initialized():
+        return own
+    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+    number = torch.tensor([own], device=device)
+    dist.all_reduce(number, dist.ReduceOp.MIN)
+    return int(number.item())
