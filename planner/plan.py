@@ -275,7 +275,8 @@ class Plan(Document):
     @property
     def fidelity(self) -> str:
         """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
-        costs = {fidelity_of(chosen.choice()) for chosen in self.choices} - {EXACT}
+        choices = [chosen.choice() for chosen in self.choices]
+        costs = {fidelity_of(choice, choices) for choice in choices} - {EXACT}
         return ", ".join(map(str, sorted(costs, reverse=True))) or "exact"
 
     def shares(self) -> tuple[tuple[int, int, int], ...]:

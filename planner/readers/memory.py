@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
@@ -72,14 +73,17 @@ def _compiles(programs: list[Program]) -> bool:
 
 
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
-    """Every block once for each direction in which it is used, and every index once."""
+    """Every block once for each direction in which it is used, every diagonal one's entries and every index once."""
     blocks: set[tuple[str, bool]] = set()
     edges: set[str] = set()
     indexes: set[str] = set()
+    diagonals: set[str] = set()
     for op in (op for program in programs for op in program):
-        if op.kind == "aggregate":
-            name = op.attributes["block"]
+        name = op.attributes.get("block")
+        if name and KINDS[op.kind].holds == "matrix":
             blocks.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
+        elif name and KINDS[op.kind].holds == "diagonal":
+            diagonals.add(cycle.blocks[name].content or name)
         edges |= _edge_blocks(cycle, op)
         name = op.attributes.get("index")
         if name and not cycle.indexes[name].is_view:
@@ -87,6 +91,7 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
     return (
         sum(_matrix_bytes(cycle, name, worker, back=back) for name, back in blocks)
         + sum(_edges_bytes(cycle, name, worker) for name in edges)
+        + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
         + max(
             (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0
@@ -102,7 +107,7 @@ def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:
 
 def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
     """Blocks that an operator reads edge by edge."""
-    if op.kind == "aggregate":
+    if KINDS[op.kind].holds != "edges":
         return set()
     names = [*op.attributes.get("blocks", ()), *([op.attributes["block"]] if "block" in op.attributes else [])]
     return {cycle.blocks[name].content or name for name in names}

@@ -18,6 +18,7 @@ GROUP = "gnnplan.techniques"
 OURS = (
     "sparse_features.technique:SparseFeatures",
     "operator_order.technique:OperatorOrder",
+    "source_chunks.technique:SourceChunks",
     "halo_exchange.technique:HaloExchange",
     "feature_slices.technique:FeatureSlices",
     "replicas.technique:Replicas",
