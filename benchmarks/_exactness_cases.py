@@ -31,11 +31,17 @@ EXACT = (
     "overlap",
     "partial_reduce",
 )
-NOT_EXACT = ("joint_cache", "pruning")
+NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling")
 NUM_STEPS, NUM_LAYERS = 20, 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 INTERVAL = 3  # epochs from refresh to refresh
 PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
+_DECISIONS: dict[str, dict] = {
+    "joint_cache": {"interval": INTERVAL},
+    "partial_reduce": dict(PATIENT),
+    "source_chunks": {"num_chunks": 4, "seed": 1},
+    "boundary_sampling": {"probability": 0.5, "num_draws": 3},
+}
 _PACED = ("host_region", "partial_reduce")  # of which a plan has one
 _ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
 
@@ -113,7 +119,7 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
 def _composed(model: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
-    together = [tuple(name for name in names if name not in ("feature_cache", other)) for other in _PACED]
+    together = [_together([name for name in names if name not in ("feature_cache", other)]) for other in _PACED]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
         if not is_allowed(group):
             continue
@@ -121,6 +127,14 @@ def _composed(model: str, quick: bool) -> Iterator[Case]:
         orders = ("aggregate_first",) if is_on_sums else ("multiply_first", "aggregate_first")
         for order in orders[:1] if quick else orders:
             yield Case(model, group, order, dropout=0.5)
+
+
+def _together(names: list[str]) -> tuple[str, ...]:
+    """As many as go together, those that come first before others."""
+    group: tuple[str, ...] = ()
+    for name in names:
+        group = (*group, name) if is_allowed((*group, name)) else group
+    return group
 
 
 def is_allowed(names: tuple[str, ...]) -> bool:
@@ -154,11 +168,7 @@ def logits_of(cycle: Cycle) -> str:
 
 
 def _choice(name: str, arrays: dict[str, np.ndarray] | None = None, **decision) -> Choice:
-    if name == "joint_cache":
-        decision = {"interval": INTERVAL}
-    if name == "partial_reduce":
-        decision = dict(PATIENT)
-    return Choice(name, technique(name).Decision(**decision), arrays or {})
+    return Choice(name, technique(name).Decision(**{**_DECISIONS.get(name, {}), **decision}), arrays or {})
 
 
 def _arrays(name: str, case: Case, part: np.ndarray, size: int) -> dict[str, np.ndarray]:

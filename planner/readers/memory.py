@@ -60,12 +60,19 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(programs) else 0),
         graph_bytes=_graph_bytes(cycle, worker, programs),
         input_bytes=sum(_input_bytes(cycle, name, worker) for name in _inputs(cycle)),
-        parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *starting_cells(cycle))),
+        parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
         setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
         region_bytes=region_bytes(cycle, worker),
     )
+
+
+def _starting(cycle: Cycle) -> list[str]:
+    """Cells that start with the training and are only ever changed; those that are made anew count in the epoch."""
+    operators = [op for name in dict.fromkeys(cycle.order) for op in cycle.programs[name]]
+    anew = {name for op in operators for name in op.writes if name not in op.reads}
+    return [name for name in starting_cells(cycle) if name not in anew]
 
 
 def _compiles(programs: list[Program]) -> bool:

@@ -23,6 +23,8 @@ OURS = (
     "feature_slices.technique:FeatureSlices",
     "replicas.technique:Replicas",
     "joint_cache.technique:JointCache",
+    "late_halos.technique:LateHalos",
+    "boundary_sampling.technique:BoundarySampling",
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
     "first_aggregation.technique:FirstAggregation",

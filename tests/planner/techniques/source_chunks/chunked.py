@@ -47,7 +47,9 @@ class Chunked:
     @property
     def case(self) -> Case:
         training = TrainingSpec(optimizer="sgd", learning_rate=RATE, epochs=self.num_steps, seed=SEED)
-        return Case(MODELS[self.model], self.num_workers, tuple(self.orders.values()), training=training)
+        is_sparse = any(each.technique == "sparse_features" for each in self.beside)
+        orders = tuple(self.orders.values())
+        return Case(MODELS[self.model], self.num_workers, orders, training=training, sparse=is_sparse)
 
     def choices(self) -> list[Choice]:
         orders = {f"l{layer}/filter": order for layer, order in self.orders.items()}
