@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeInt, model_validator
 
-from gnnplan.planner.techniques.source_chunks.draw import Draws
+from gnnplan.planner.chunks.draw import Draws
 from gnnplan.profiles.contract import Contract
 
 MAX_PROGRAMS = 400

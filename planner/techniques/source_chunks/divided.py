@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.chunks.cut import Parts, take_apart
+from gnnplan.planner.chunks.draw import chunk_of
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Block
-from gnnplan.planner.techniques.source_chunks.cut import Parts, take_apart
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
-from gnnplan.planner.techniques.source_chunks.draw import chunk_of
 
 WHOLE = "whole"
 

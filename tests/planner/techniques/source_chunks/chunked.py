@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.chunks.draw import chunk_of
 from gnnplan.planner.contracts.technique import Choice
 from gnnplan.planner.job import ModelSpec, TrainingSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
-from gnnplan.planner.techniques.source_chunks.draw import chunk_of
 from gnnplan.runtime.reference import dense_features
 from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import NUM_NODES, SEED, Case, Run, initial, worst

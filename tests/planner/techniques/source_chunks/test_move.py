@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from gnnplan.planner.chunks import cut
 from gnnplan.planner.program.edges import edges
-from gnnplan.planner.techniques.source_chunks import cut, technique
+from gnnplan.planner.techniques.source_chunks import technique
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
 from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import NUM_NODES, topological, worst

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.planner.techniques.source_chunks.draw import chunk_of
+from gnnplan.planner.chunks.draw import chunk_of
 
 
 @given(st.integers(1, 500), st.integers(1, 20), st.integers(0, 2**32))

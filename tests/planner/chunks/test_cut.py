@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.planner.techniques.source_chunks.cut import take_apart
+from gnnplan.planner.chunks.cut import take_apart
 
 
 @st.composite
