@@ -31,12 +31,18 @@ EXACT = (
     "overlap",
     "partial_reduce",
 )
-NOT_EXACT = ("joint_cache", "pruning")
+NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling")
 LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, NUM_LAYERS = 20, 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
 INTERVAL = 3  # epochs from refresh to refresh
 PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
+_DECISIONS: dict[str, dict] = {
+    "joint_cache": {"interval": INTERVAL},
+    "partial_reduce": dict(PATIENT),
+    "source_chunks": {"num_chunks": 4, "seed": 1},
+    "boundary_sampling": {"probability": 0.5, "num_draws": 3},
+}
 _PACED = ("host_region", "partial_reduce")  # of which a plan has one
 _ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
 
@@ -123,9 +129,7 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
 def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
-    together = [tuple(name for name in names if name not in ("feature_cache", other)) for other in _PACED]
-    if layout != LAYOUTS[0]:
-        together = [tuple(name for name in names if is_allowed((layout, name)))]
+    together = [_together([name for name in names if name not in ("feature_cache", other)], layout) for other in _PACED]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
         if not is_allowed((layout, *group)):
             continue
@@ -133,6 +137,14 @@ def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
         orders = ("aggregate_first",) if is_on_sums else ("multiply_first", "aggregate_first")
         for order in orders[-1:] if quick and len(group) < 2 else orders[:1] if quick else orders:
             yield Case(model, group, order, layout, dropout=0.5)
+
+
+def _together(names: Sequence[str], layout: str) -> tuple[str, ...]:
+    """As many as go together, those that come first before others."""
+    group: tuple[str, ...] = ()
+    for name in names:
+        group = (*group, name) if is_allowed((layout, *group, name)) else group
+    return group
 
 
 def is_allowed(names: Collection[str]) -> bool:
@@ -175,11 +187,7 @@ def logits_of(cycle: Cycle) -> str:
 
 
 def _choice(name: str, arrays: dict[str, np.ndarray] | None = None, **decision) -> Choice:
-    if name == "joint_cache":
-        decision = {"interval": INTERVAL}
-    if name == "partial_reduce":
-        decision = dict(PATIENT)
-    return Choice(name, technique(name).Decision(**decision), arrays or {})
+    return Choice(name, technique(name).Decision(**{**_DECISIONS.get(name, {}), **decision}), arrays or {})
 
 
 def _arrays(name: str, case: Case, part: np.ndarray, size: int) -> dict[str, np.ndarray]:

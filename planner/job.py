@@ -275,6 +275,8 @@ class PinnedDecisions(Contract):
         overlap: whether local rows are aggregated while halo rows travel.
         techniques: by name, whether a technique takes part (docs/techniques.md lists them). Who claims the same as one
             that does is left out. What is not named is the planner's to choose.
+        decisions: by a technique's name, fields of its decision that are settled (its page in docs/techniques says
+            which there are). Who has some takes part.
         partial_reduce: workers may go on with old halo rows and step without those that lag behind (None: never;
             with it the plan is `stale`, unless max_staleness is 0).
     """
@@ -291,7 +293,13 @@ class PinnedDecisions(Contract):
     dependencies: DependencyMode = "hybrid"
     overlap: bool | None = None
     techniques: dict[str, bool] = Field(default_factory=dict)
+    decisions: dict[str, dict[str, bool | int | float | str]] = Field(default_factory=dict)
     partial_reduce: PartialReducePin | None = None
+
+    @property
+    def asked(self) -> dict[str, bool]:
+        """By a technique's name, whether it takes part, where the job says it."""
+        return {**dict.fromkeys(self.decisions, True), **self.techniques}
 
     @property
     def needs(self) -> tuple[Fidelity, str]:

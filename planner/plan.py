@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, JsonValue, PrivateAttr, ValidationError, model_validator
@@ -25,7 +25,7 @@ from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.region import RegionLayout, region_layout
 from gnnplan.planner.readers.shares import shares_of
-from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.planner.trace import Percentiles
 from gnnplan.planner.weather.model import WeatherFigures
 from gnnplan.profiles.contract import Contract, Document, replacing
@@ -93,8 +93,8 @@ class Chosen(Contract):
 class WorkerLoad(Contract):
     """Peak memory of one worker beside what it has, and what it sends in one epoch.
 
-    `reuse_sent_bytes` is sent in an epoch that reuses halo embeddings (0 where there are none), `sent_bytes` in
-    every other.
+    `sent_bytes` is sent in the first epoch of a cycle, and `reuse_sent_bytes` in the mean of those after it (0 where
+    there are none): where halo embeddings are reused, these reuse them.
     """
 
     peak_bytes: int = Field(ge=0)
@@ -249,7 +249,7 @@ class Plan(Document):
 
     @property
     def refresh_interval(self) -> int:
-        """Epochs from one that refreshes what is reused to the next; 1 where all are alike."""
+        """Epochs after which the same programs come again; 1 where all are alike."""
         return len(self.cycle.order)
 
     @property
@@ -275,7 +275,8 @@ class Plan(Document):
     @property
     def fidelity(self) -> str:
         """`exact`, `approximate` where aggregation edges are dropped, `stale(r)`, or both of these."""
-        costs = {fidelity_of(chosen.choice()) for chosen in self.choices} - {EXACT}
+        choices = [chosen.choice() for chosen in self.choices]
+        costs = {fidelity_of(choice, choices) for choice in choices} - {EXACT}
         return ", ".join(map(str, sorted(costs, reverse=True))) or "exact"
 
     def shares(self) -> tuple[tuple[int, int, int], ...]:
@@ -288,6 +289,12 @@ class Plan(Document):
     def region_layouts(self) -> dict[str, RegionLayout]:
         """What the workers of each host share of its memory, by the host's name; nothing where they share none."""
         return _region_layouts(self.cycle, self.placement)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_kinds(cls, fields: Any) -> Any:
+        techniques()  # some bring kinds of operators, which the cycle's are checked against
+        return fields
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.lowering import lower_cycle
 from gnnplan.planner.models.forward import FEATURES, Task, forward_cycle
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import Cycle
@@ -83,11 +83,10 @@ def _predicted(plan: Plan, cycle: Cycle) -> Any:
     Of mini-batches what was measured stands too: memory, and the stages that bound them.
     """
     stands = plan.prediction
-    schedules = [lower_plan(plan, refresh=refresh) for refresh in (True, False)[: len(set(cycle.order))]]
     bound = Bound(stands.bound_s, stands.bound_resource)
     if plan.mini_batch is not None:
         loads, own_bound = stands.workers, Bound(stands.schedule_bound_s, stands.schedule_bound_resource)
     else:
         loads, own_bound = loads_of(cycle, plan.placement), cycle_bound(cycle, plan.placement)
-    made = prediction_of(schedules, loads, bound, own_bound, len(cycle.order))
+    made = prediction_of(lower_cycle(plan), loads, bound, own_bound)
     return made.model_copy(update={"weather": stands.weather})

@@ -51,12 +51,13 @@ class Trace(Document):
     Args:
         plan_fingerprint: the plan that was played.
         epoch_s: seconds of every timed epoch, from the last worker's end of the one before to that of its own (in a
-            predicted trace of one refresh interval, no task fluctuating).
+            predicted trace of one cycle, no task fluctuating).
         fluctuating: of a predicted trace, epochs in which they do (None: not simulated).
-        refresh_interval: r. Halo embeddings are sent in epochs that r divides and reused in the others.
+        refresh_interval: r, epochs after which the same kinds of epochs come again. Where halo embeddings are reused,
+            they are sent in epochs that r divides.
         peak_bytes: peak memory of each worker: resident bytes on CPU, allocated bytes on CUDA.
         sent_bytes: bytes each worker sent in one epoch that reuses nothing, all-reduce left out.
-        reuse_sent_bytes: in one that reuses halo embeddings (empty where there are none).
+        reuse_sent_bytes: in the mean of those that r does not divide (empty where there are none).
         losses: of every epoch run, first those of a run that this one goes on from (empty in a predicted trace).
         accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).

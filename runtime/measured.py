@@ -88,6 +88,10 @@ def _spans(records: dict[int, EpochRecord]) -> list[Span]:
 
 
 def _sent_bytes(by_worker: list[dict[int, EpochRecord]], interval: int, *, refresh: bool) -> tuple[int, ...]:
-    """What each worker sent in the last epoch of a kind; empty where there was none."""
-    last = [[r.sent_bytes for epoch, r in of.items() if (epoch % interval == 0) == refresh][-1:] for of in by_worker]
-    return tuple(sent[0] for sent in last) if all(last) else ()
+    """What each worker sent in the last epoch that the interval divides, or in the mean of the last others.
+
+    Empty where there was none.
+    """
+    count = 1 if refresh else interval - 1
+    of_kind = [[r.sent_bytes for epoch, r in of.items() if (epoch % interval == 0) == refresh] for of in by_worker]
+    return tuple(round(float(np.mean(sent[-count:]))) for sent in of_kind) if all(of_kind) else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -110,7 +111,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
         pool.release()
         return_freed_memory()
         training, epochs = plan.job.training, plan.job.training.epochs
-        traced = set(traced_epochs(epochs, plan.refresh_interval, training.traced_epochs, keeper.epoch))
+        traced = set(traced_epochs(epochs, plan.cycle.order, training.traced_epochs, keeper.epoch))
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
@@ -182,20 +183,24 @@ def _run_epochs(
     return records
 
 
-def traced_epochs(epochs: int, refresh_interval: int = 1, most: int = MAX_TRACED_EPOCHS, begin: int = 0) -> list[int]:
+def traced_epochs(
+    epochs: int, order: Sequence[str] = ("train",), most: int = MAX_TRACED_EPOCHS, begin: int = 0
+) -> list[int]:
     """Up to `most` epochs, evenly spread after the warm-up that follows epoch `begin`, the first to be trained.
 
-    With a refresh interval also the one that begins each one's interval and the one after, for both kinds. Of a kind
-    that is not among them, as in a short run, the last one there is, though it be of the warm-up.
+    Where programs differ, also the first epoch of each one in the cycles that these are in; of many programs, in the
+    last few cycles. Of a program that is not among them, as in a short run, the last epoch there is, though it be of
+    the warm-up.
     """
     first = min(begin + UNTIMED_EPOCHS, epochs - 1)
     count = min(most, epochs - first)
     spread = {int(e) for e in np.linspace(first, epochs - 1, count)}
-    if refresh_interval > 1:
-        begins = {e - e % refresh_interval for e in spread}
-        spread |= {e for begin in begins for e in (begin, begin + 1) if first <= e < epochs}
-        for refreshes in (True, False):
-            of_kind = [e for e in range(begin, epochs) if (e % refresh_interval == 0) == refreshes]
+    if len(order) > 1:
+        kinds = [order.index(name) for name in dict.fromkeys(order)]
+        begins = sorted({e - e % len(order) for e in spread})[-max(2 * most // len(kinds), 2) :]
+        spread |= {begin + kind for begin in begins for kind in kinds if first <= begin + kind < epochs}
+        for name in dict.fromkeys(order):
+            of_kind = [e for e in range(begin, epochs) if order[e % len(order)] == name]
             if spread.isdisjoint(of_kind):
                 spread.update(of_kind[-1:])
     return sorted(spread)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
+from math import prod
 
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique, Choice
 from gnnplan.planner.fidelity import Fidelity
@@ -28,9 +30,12 @@ def refusals(choices: Sequence[Choice], most: Fidelity) -> tuple[str, ...]:
     )
 
 
-def fidelity_of(choice: Choice) -> Fidelity:
-    """What a choice costs in exactness."""
-    return technique(choice.technique).fidelity(choice.decision)
+def fidelity_of(choice: Choice, beside: Sequence[Choice] = ()) -> Fidelity:
+    """What a choice costs in exactness, beside others that may take several epochs for a pass over the graph."""
+    cost = technique(choice.technique).fidelity(choice.decision)
+    others = (each for each in beside if each.technique != choice.technique)
+    passes = prod(technique(each.technique).epochs_a_pass(each.decision) for each in others)
+    return replace(cost, epochs=cost.epochs * passes) if cost.limit else cost
 
 
 def _twice(choices: Sequence[Choice]) -> Iterable[str]:
@@ -69,7 +74,7 @@ def _not_offered(chosen: Sequence[AnyTechnique]) -> Iterable[str]:
 
 def _beyond(choices: Sequence[Choice], most: Fidelity) -> Iterable[str]:
     for choice in choices:
-        cost = fidelity_of(choice)
+        cost = fidelity_of(choice, choices)
         if cost > most:
             yield f"{choice.technique} is {cost}, where at most {most} is allowed; leave it out, or allow {cost}"
 

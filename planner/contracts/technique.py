@@ -92,6 +92,10 @@ class Technique(ABC, Generic[D]):
         """What a decision costs in exactness."""
         return EXACT
 
+    def epochs_a_pass(self, decision: D) -> int:
+        """Epochs of the program that make one pass over the graph: what others use again is as many times as old."""
+        return 1
+
     @abstractmethod
     def hooks(self) -> Mapping[Stage, Hook[D]]:
         """What it does, at the stages where it does something."""

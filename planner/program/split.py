@@ -7,6 +7,9 @@ parts. The pass knows `place`, and of other kinds what their rows say.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 
 from gnnplan.planner.program.cuts import Part, over_columns
@@ -56,7 +59,7 @@ class _Split:
         elif "block" in op.attributes and self._gathers_parts(op):
             self._over_block(op)
             return
-        elif "blocks" in op.attributes and op.reads[0] in self._edges:
+        elif "blocks" in op.attributes and any(name in self._edges for name in op.reads):
             self._over_edges(op)
             return
         self._emitter.append(op)
@@ -119,10 +122,25 @@ class _Split:
         return {**op.attributes, "block": block, "base": False}
 
     def _over_edges(self, op: Operator) -> None:
-        reads = [part for name in op.reads for part in self._edges[name][0]]
-        blocks = tuple(block for name in op.reads for block in self._edges[name][1])
-        written = self._emitter.emit_all(op.kind, *reads, key=op.key, **{**op.attributes, "blocks": blocks})
-        self._edges[op.writes[0]] = (written, blocks)
+        """One operator over the edges of all blocks, those in parts as their parts.
+
+        Where it writes a value a block, those of a block in parts stand for it from now on.
+        """
+        of_each = [self._edges.get(name, ((name,), (block,))) for name, block in self._on_blocks(op)]
+        reads = [part for parts, _ in of_each for part in parts]
+        attributes = {**op.attributes, "blocks": tuple(block for _, blocks in of_each for block in blocks)}
+        if len(op.writes) != len(of_each):
+            self._emitter.append(replace(op, reads=tuple(reads), attributes=attributes))
+            return
+        names = [_of_parts(name, len(parts)) for name, (parts, _) in zip(op.writes, of_each, strict=True)]
+        self._emitter.append(replace(op, reads=tuple(reads), writes=tuple(sum(names, ())), attributes=attributes))
+        for name, parts, (_, blocks) in zip(op.writes, names, of_each, strict=True):
+            if len(parts) > 1:
+                self._edges[name] = (parts, blocks)
+
+    @staticmethod
+    def _on_blocks(op: Operator) -> Iterable[tuple[str, str]]:
+        return zip(op.reads, op.attributes["blocks"], strict=True)
 
     def _cut(self, name: str, index_name: str) -> str:
         """The block over one part of its columns."""
@@ -142,6 +160,10 @@ class _Split:
             cut = tuple(over_columns(matrix, *bound) for matrix, bound in zip(matrices, bounds, strict=True))
             self._cuts[key] = (matrices, cut)  # both are kept, so that no other matrices are taken for these
         return self._cuts[key][1]
+
+
+def _of_parts(name: str, count: int) -> tuple[str, ...]:
+    return (name,) if count == 1 else tuple(f"{name}/{_word(part)}" for part in range(count))
 
 
 def _word(part: int) -> str:

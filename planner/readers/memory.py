@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
@@ -59,7 +60,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(programs) else 0),
         graph_bytes=_graph_bytes(cycle, worker, programs),
         input_bytes=sum(_input_bytes(cycle, name, worker) for name in _inputs(cycle)),
-        parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *starting_cells(cycle))),
+        parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
         setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
@@ -67,19 +68,29 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
     )
 
 
+def _starting(cycle: Cycle) -> list[str]:
+    """Cells that start with the training and are only ever changed; those that are made anew count in the epoch."""
+    operators = [op for name in dict.fromkeys(cycle.order) for op in cycle.programs[name]]
+    anew = {name for op in operators for name in op.writes if name not in op.reads}
+    return [name for name in starting_cells(cycle) if name not in anew]
+
+
 def _compiles(programs: list[Program]) -> bool:
     return any(op.kind in COMPILED or op.attributes.get("dropout") for program in programs for op in program)
 
 
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
-    """Every block once for each direction in which it is used, and every index once."""
+    """Every block once for each direction in which it is used, every diagonal one's entries and every index once."""
     blocks: set[tuple[str, bool]] = set()
     edges: set[str] = set()
     indexes: set[str] = set()
+    diagonals: set[str] = set()
     for op in (op for program in programs for op in program):
-        if op.kind == "aggregate":
-            name = op.attributes["block"]
+        name = op.attributes.get("block")
+        if name and KINDS[op.kind].holds == "matrix":
             blocks.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
+        elif name and KINDS[op.kind].holds == "diagonal":
+            diagonals.add(cycle.blocks[name].content or name)
         edges |= _edge_blocks(cycle, op)
         name = op.attributes.get("index")
         if name and not cycle.indexes[name].is_view:
@@ -87,6 +98,7 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
     return (
         sum(_matrix_bytes(cycle, name, worker, back=back) for name, back in blocks)
         + sum(_edges_bytes(cycle, name, worker) for name in edges)
+        + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
         + max(
             (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0
@@ -102,7 +114,7 @@ def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:
 
 def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
     """Blocks that an operator reads edge by edge."""
-    if op.kind == "aggregate":
+    if KINDS[op.kind].holds != "edges":
         return set()
     names = [*op.attributes.get("blocks", ()), *([op.attributes["block"]] if "block" in op.attributes else [])]
     return {cycle.blocks[name].content or name for name in names}

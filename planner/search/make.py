@@ -51,8 +51,8 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
     best = found.best
     placement, partition = best.setting.placement, Partition.of(best.choices)
     loads = loads_of(best.cycle, placement, best.memory)
-    prediction = prediction_of([*best.schedules.values()], loads, found.bound, best.bound, len(best.cycle.order))
     in_order = [best.schedules[name] for name in best.cycle.order]
+    prediction = prediction_of(in_order, loads, found.bound, best.bound)
     waiting = waiting_among(choice.decision for choice in best.choices)
     weather = under_weather(job, in_order, prediction.epoch_s, waiting)
     plan = Plan(

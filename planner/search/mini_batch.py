@@ -86,7 +86,7 @@ def plan_mini_batches(
         graph=measured.graph,
         choices=(Chosen.of(best.choice),),
         cycle=CycleDocument.of(best.cycle),
-        prediction=prediction_of([best.schedule], best.loads, best.bound, best.schedule_bound, 1),
+        prediction=prediction_of([best.schedule], best.loads, best.bound, best.schedule_bound),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=best.considered,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic import ValidationError
+
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
@@ -18,7 +20,7 @@ def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -
 
     On one worker nothing is shared out, so a pin there asks for nothing but that a technique is left out.
     """
-    pinned, options = setting.job.pin.techniques, list(each.options(setting, so_far))
+    pinned, options = setting.job.pin.asked, list(each.options(setting, so_far))
     if setting.num_workers == 1:
         return [None] if pinned.get(each.name) is False and None in options else options
     if pinned.get(each.name):
@@ -34,8 +36,8 @@ def _is_crowded_out(each: AnyTechnique, pinned: Mapping[str, bool]) -> bool:
 
 def no_plan_under(job: Job) -> str:
     """Why nothing can be composed, which only pins bring about."""
-    if job.pin.techniques:
-        names = ", ".join(f"{name} = {str(is_on).lower()}" for name, is_on in job.pin.techniques.items())
+    if job.pin.asked:
+        names = ", ".join(f"{name} = {str(is_on).lower()}" for name, is_on in job.pin.asked.items())
         return (
             f"{job.name}: no plan keeps pin.techniques ({names}) beside the job's other pins; docs/techniques.md says "
             f"what combines with what, so leave one of them out"
@@ -47,9 +49,18 @@ def no_plan_under(job: Job) -> str:
 
 
 def check_techniques(job: Job) -> None:
-    """`UserError` where a job pins a technique that is not known."""
+    """`UserError` where a job pins a technique that is not known, or a decision that it has not or does not allow."""
     for name in job.pin.techniques:
         technique(name)
+    for name, fields in job.pin.decisions.items():
+        of = technique(name)
+        try:
+            decision = of.Decision.model_validate(fields)
+        except ValidationError as error:
+            where = ".".join(map(str, error.errors()[0]["loc"])) or "its fields"
+            raise UserError(f"{job.name}: pin.decisions.{name}: {where}: {error.errors()[0]['msg']}") from error
+        if (cost := of.fidelity(decision)) > job.most:
+            raise UserError(f'{job.name}: pin.decisions.{name} is {cost}; write fidelity = "{cost}" to allow it')
 
 
 def check_least_group(job: Job, num_workers: int) -> None:

@@ -14,55 +14,64 @@ from gnnplan.planner.readers.cost import sent_bytes
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.montecarlo import percentiles
-from gnnplan.planner.simulator.play import interval_trace, predicted_trace
+from gnnplan.planner.simulator.play import cycle_trace, predicted_trace
 from gnnplan.planner.trace import Percentiles, Trace
 
+_MANY_KINDS = 2  # of epochs: where there are more, they share the replicas of so many
 NUM_REPLICAS = 1000  # of an epoch; `plan` and `simulate` show the same figures for they play as many
 
 
 def loads_of(cycle: Cycle, placement: Placement, memory: Sequence[MemoryEstimate] = ()) -> tuple[WorkerLoad, ...]:
-    """Peak bytes of every worker, and what it sends in each kind of epoch.
+    """Peak bytes of every worker, and what it sends in the first epoch of a cycle and in those after it.
 
     Args:
         memory: of every worker, where it was read before.
     """
     memory = memory or [estimate_memory(cycle, rank, placement.profile_of(rank)) for rank in cycle.workers]
-    sent = [sent_bytes(cycle, name).tolist() for name in dict.fromkeys(cycle.order)]
+    sent = {name: sent_bytes(cycle, name) for name in dict.fromkeys(cycle.order)}
+    first, *later = (sent[name] for name in cycle.order)
+    mean = np.rint(np.mean(later, axis=0)).astype(int) if later else np.zeros_like(first)
     return tuple(
         WorkerLoad(
             peak_bytes=memory[rank].peak_bytes,
             capacity_bytes=worker.memory_bytes,
-            sent_bytes=sent[0][rank],
-            reuse_sent_bytes=sent[-1][rank] if len(sent) > 1 else 0,
+            sent_bytes=int(first[rank]),
+            reuse_sent_bytes=int(mean[rank]),
         )
         for rank, worker in enumerate(placement.workers)
     )
 
 
-def trace_of(
-    schedules: Sequence[Schedule], fingerprint: str, loads: tuple[WorkerLoad, ...], refresh_interval: int
-) -> Trace:
+def trace_of(schedules: Sequence[Schedule], fingerprint: str, loads: tuple[WorkerLoad, ...]) -> Trace:
     """The predicted trace of a plan's epochs.
 
     Args:
-        schedules: of an epoch that sends everything, and of one that reuses rows where there are such.
+        schedules: of the epochs that come over and over, in their order; equal ones are one object.
         fingerprint: the plan's.
     """
     peak_bytes = tuple(load.peak_bytes for load in loads)
-    sent = [tuple(load.sent_bytes for load in loads), tuple(load.reuse_sent_bytes for load in loads)]
-    first, *others = (predicted_trace(each, fingerprint, peak_bytes, bytes_) for each, bytes_ in zip(schedules, sent))
-    return interval_trace(first, others[0], refresh_interval) if others else first
+    sent, later = (tuple(getattr(load, name) for load in loads) for name in ("sent_bytes", "reuse_sent_bytes"))
+    kinds = _kinds(schedules)
+    played = [predicted_trace(each, fingerprint, peak_bytes, sent) for each in kinds]
+    return cycle_trace(played, [kinds.index(each) for each in schedules], later) if len(kinds) > 1 else played[0]
 
 
-def fluctuating_of(schedules: Sequence[Schedule], num_replicas: int, refresh_interval: int) -> Percentiles:
-    """Epochs whose tasks vary as they were profiled to; with a refresh interval the mean of its epochs' figures.
+def _kinds(schedules: Sequence[Schedule]) -> list[Schedule]:
+    """Those that differ, in the order in which they come."""
+    return list({id(each): each for each in schedules}.values())
+
+
+def fluctuating_of(schedules: Sequence[Schedule], num_replicas: int) -> Percentiles:
+    """Epochs whose tasks vary as they were profiled to; of several kinds the mean of their figures.
 
     Args:
-        schedules, refresh_interval: as `trace_of` takes them.
-        num_replicas: epochs to be played.
+        schedules: as `trace_of` takes them.
+        num_replicas: epochs to be played, of each kind; of many kinds fewer.
     """
-    figures = [percentiles(schedule, num_replicas, seed=0) for schedule in schedules]
-    weights = (1, refresh_interval - 1)[: len(schedules)]
+    kinds = _kinds(schedules)
+    each = max(num_replicas * _MANY_KINDS // max(len(kinds), _MANY_KINDS), 1)
+    figures = [percentiles(schedule, each, seed=0) for schedule in kinds]
+    weights = [sum(other is schedule for other in schedules) for schedule in kinds]
     mean = {f"{name}_s": float(np.average([kind[name] for kind in figures], weights=weights)) for name in figures[0]}
     return Percentiles(**mean)
 
@@ -72,16 +81,15 @@ def prediction_of(
     loads: tuple[WorkerLoad, ...],
     bound: Bound,
     schedule_bound: Bound,
-    refresh_interval: int,
 ) -> Prediction:
     """The figures that a plan keeps.
 
     Args:
-        schedules, loads, refresh_interval: as `trace_of` takes them.
+        schedules, loads: as `trace_of` takes them.
         bound: of all plans.
         schedule_bound: of this plan's operators.
     """
-    trace = trace_of(schedules, "", loads, refresh_interval)
+    trace = trace_of(schedules, "", loads)
     return Prediction(
         epoch_s=trace.median_epoch_s,
         compute_s=trace.category_s("compute"),
@@ -93,5 +101,5 @@ def prediction_of(
         schedule_bound_resource=schedule_bound.set_by,
         workers=loads,
         unprofiled=tuple(sorted({task.key for each in schedules for task in each.tasks if task.unprofiled})),
-        fluctuating=fluctuating_of(schedules, NUM_REPLICAS, refresh_interval),
+        fluctuating=fluctuating_of(schedules, NUM_REPLICAS),
     )

@@ -53,9 +53,9 @@ def _names(candidate: Candidate) -> set[str]:
 
 def _kept(kind: Kind, technique: str, candidate: Candidate) -> Rejected:
     """What a plan keeps of a candidate."""
-    schedules, placement = [*candidate.schedules.values()], candidate.setting.placement
+    schedules, placement = [candidate.schedules[name] for name in candidate.cycle.order], candidate.setting.placement
     loads = loads_of(candidate.cycle, placement, candidate.memory)
-    trace = trace_of(schedules, "", loads, len(candidate.cycle.order))
+    trace = trace_of(schedules, "", loads)
     lacking = int(candidate.missing_bytes.argmax())
     return Rejected(
         kind=kind,

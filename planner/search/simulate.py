@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.lowering import lower_cycle
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.search.predict import fluctuating_of, trace_of
 from gnnplan.planner.trace import Trace
@@ -15,9 +15,8 @@ def simulate_plan(plan: Plan, num_replicas: int = 0) -> Trace:
         num_replicas: epochs to be played beside it whose tasks fluctuate as they were measured to; those that the
             profile has no spread of (published or scaled figures) are constant.
     """
-    interval = plan.refresh_interval if plan.is_stale else 1
-    schedules = [lower_plan(plan, refresh=refresh) for refresh in ((True, False) if interval > 1 else (True,))]
-    trace = trace_of(schedules, plan.fingerprint(), plan.prediction.workers, interval)
+    schedules = lower_cycle(plan)
+    trace = trace_of(schedules, plan.fingerprint(), plan.prediction.workers)
     if not num_replicas:
         return trace
-    return trace.model_copy(update={"fluctuating": fluctuating_of(schedules, num_replicas, interval)})
+    return trace.model_copy(update={"fluctuating": fluctuating_of(schedules, num_replicas)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.planner.trace import Span, Trace
@@ -50,18 +52,24 @@ def predicted_trace(
     )
 
 
-def interval_trace(refresh: Trace, reuse: Trace, refresh_interval: int) -> Trace:
-    """The predicted trace of a refresh interval: epoch 0 sends all embeddings, epoch 1 stands for those after it.
+def cycle_trace(played: Sequence[Trace], order: Sequence[int], reuse_sent_bytes: tuple[int, ...]) -> Trace:
+    """The predicted trace of epochs that come over and over: of each kind the first one has its spans.
 
     Args:
-        refresh, reuse: predicted traces of either epoch, each with its own sent bytes.
+        played: predicted traces of every kind of epoch.
+        order: of each epoch its kind, which is 0 for the first.
+        reuse_sent_bytes: predicted bytes each worker sends in an epoch after the first, in the mean.
     """
-    spans = tuple(span.model_copy(update={"epoch": 1}) for span in reuse.spans)
-    return refresh.model_copy(
+    spans = (
+        span.model_copy(update={"epoch": order.index(kind)})
+        for kind, trace in enumerate(played)
+        for span in trace.spans
+    )
+    return played[0].model_copy(
         update={
-            "spans": refresh.spans + spans,
-            "epoch_s": refresh.epoch_s + reuse.epoch_s * (refresh_interval - 1),
-            "reuse_sent_bytes": reuse.sent_bytes,
-            "refresh_interval": refresh_interval,
+            "spans": tuple(spans),
+            "epoch_s": sum((played[kind].epoch_s for kind in order), ()),
+            "reuse_sent_bytes": reuse_sent_bytes,
+            "refresh_interval": len(order),
         }
     )

@@ -18,10 +18,13 @@ GROUP = "gnnplan.techniques"
 OURS = (
     "sparse_features.technique:SparseFeatures",
     "operator_order.technique:OperatorOrder",
+    "source_chunks.technique:SourceChunks",
     "halo_exchange.technique:HaloExchange",
     "feature_slices.technique:FeatureSlices",
     "replicas.technique:Replicas",
     "joint_cache.technique:JointCache",
+    "late_halos.technique:LateHalos",
+    "boundary_sampling.technique:BoundarySampling",
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
     "first_aggregation.technique:FirstAggregation",

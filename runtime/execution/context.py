@@ -82,6 +82,12 @@ class Context:
         made = (lambda: csr_tensor(matrix.T.tocsr(), self.device)) if back else lambda: csr_tensor(matrix, self.device)
         return self._once(("matrix", id(matrix), back), made)
 
+    def diagonal(self, block: str) -> Tensor:
+        """float32 [n, 1]: the entries of a diagonal block, one a row, on the device."""
+        matrix = self.host_matrix(block)
+        assert len(matrix.data) == matrix.shape[0], block
+        return self._once(("diagonal", id(matrix)), lambda: torch.from_numpy(matrix.data).to(self.device)[:, None])
+
     def edges(self, block: str) -> EdgeBlock:
         """A block's edges on the device."""
         matrix = self.host_matrix(block)

@@ -21,7 +21,7 @@ from gnnplan.planner.program.region import region_layout
 from gnnplan.runtime.execution import columns, dense, region, sparse, training, travel  # noqa: F401  (register)
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.execution.table import EXECUTIONS, Execution
+from gnnplan.runtime.execution.table import Execution, execution_of
 from gnnplan.runtime.recorder import Recorder
 
 
@@ -187,7 +187,7 @@ class ProgramExecutor:
                 if last[name] == number and self.cycle.values[name].role == "temporary"
             )
             anew = tuple(n for n in op.writes if self.cycle.values[n].role == "cell" and n not in op.reads)
-            run = EXECUTIONS[op.kind](self._context, op)
+            run = execution_of(op.kind)(self._context, op)
             steps.append(Step(op, run, not views(self.cycle, op), waits[number], anew, ends))
         return steps
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.runtime.execution.context import Context
 
@@ -26,3 +28,10 @@ def executes(kind: str) -> Callable[[Bind], Bind]:
         return bind
 
     return put
+
+
+def execution_of(kind: str) -> Bind:
+    """How a kind is executed; the module of a technique that brings it is imported."""
+    if kind not in EXECUTIONS and KINDS[kind].executed_in:
+        import_module(KINDS[kind].executed_in)
+    return EXECUTIONS[kind]

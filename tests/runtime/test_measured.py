@@ -86,10 +86,10 @@ def test_who_ends_a_step_late_ends_it_before_the_next():
 
 
 def test_bytes_of_both_kinds_of_epochs():
-    """The last epoch of each kind; empty where there was none."""
+    """The last epoch that the interval divides, and the mean of the last others; empty where there was none."""
     workers = [[record(e, float(e), e + 1.0, sent_bytes=100 * (w + 1) + e) for e in range(5)] for w in range(2)]
     trace = trace_of(workers, interval=3)
-    assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((103, 203), (104, 204), 3)
+    assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((103, 203), (103, 203), 3)
     assert trace_of(workers).reuse_sent_bytes == ()
 
 

@@ -61,7 +61,11 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
     training = SimpleNamespace(epochs=3, traced_epochs=1)
     plan = SimpleNamespace(
-        job=SimpleNamespace(training=training), refresh_interval=1, num_workers=1, partial=None, mini_batch=None
+        job=SimpleNamespace(training=training),
+        cycle=SimpleNamespace(order=("train",)),
+        num_workers=1,
+        partial=None,
+        mini_batch=None,
     )
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _: max(counted))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: counted.clear())
@@ -144,7 +148,7 @@ def test_both_kinds_of_epochs_are_traced(epochs, interval):
 
     Of the warm-up only what a short run has nowhere else.
     """
-    traced = traced_epochs(epochs, interval)
+    traced = traced_epochs(epochs, ("refresh", *("reuse",) * (interval - 1)))
     first = min(2, epochs - 1)
     assert traced == sorted(set(traced))
     assert traced[-1] == epochs - 1
@@ -153,3 +157,11 @@ def test_both_kinds_of_epochs_are_traced(epochs, interval):
         found = [e for e in traced if e in there]
         assert bool(found) == bool(there)
         assert all(e >= first for e in found) or found == there[-1:]
+
+
+@given(st.integers(1, 400), st.integers(3, 40))
+def test_each_of_many_programs_is_traced(epochs, count):
+    """Every program that a run plays is among the traced epochs, which are few cycles' nevertheless."""
+    traced = traced_epochs(epochs, [str(number) for number in range(count)])
+    assert {epoch % count for epoch in traced} == {epoch % count for epoch in range(epochs)}
+    assert len(traced) <= 2 * MAX_TRACED_EPOCHS + 2 * count

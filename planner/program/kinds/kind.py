@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gnnplan.planner.program.parts import Operator, Value
 
@@ -46,6 +46,11 @@ class Kind:
         inplace: reads whose storage the first write may take.
         is_abstract: a pass must replace it before anything reads the program.
         streamed: a stage of a mini-batch: a policy says, while a program runs, which batch comes to it and when.
+        holds: what of its block the runtime has on the device: the `matrix`, its `edges` one by one, or the entries of
+            a `diagonal` one.
+        meant_in, executed_in: of a kind that a technique brings, the modules that say what it means to the sequential
+            executor and how the runtime executes it. They are imported where they are first asked for (empty: they
+            are there).
     """
 
     name: str
@@ -61,6 +66,9 @@ class Kind:
     inplace: tuple[int, ...] = ()
     is_abstract: bool = False
     streamed: bool = False
+    holds: Literal["matrix", "edges", "diagonal"] = "edges"
+    meant_in: str = ""
+    executed_in: str = ""
 
     def need(self, read: int) -> Need:
         """What a read is needed for."""

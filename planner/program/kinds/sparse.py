@@ -47,6 +47,7 @@ AGGREGATE = register(
         _aggregate_shape,
         _aggregate_derive,
         takes_base=True,
+        holds="matrix",
     )
 )
 

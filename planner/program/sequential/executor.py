@@ -16,7 +16,7 @@ from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
-from gnnplan.planner.program.sequential.meanings import COLLECTIVES, MEANINGS, as_tensor
+from gnnplan.planner.program.sequential.meanings import COLLECTIVES, as_tensor, meaning_of
 
 Inputs = Mapping[str, Sequence[Tensor]]
 
@@ -139,7 +139,7 @@ class SequentialExecutor:
             return [(out,) for out in COLLECTIVES[op.kind](context, op, [each[0] for each in reads])]
         written: list[tuple] = []
         for context.worker in self.cycle.workers:
-            out = MEANINGS[op.kind](context, op, *reads[context.worker]) if here[context.worker] else None
+            out = meaning_of(op.kind)(context, op, *reads[context.worker]) if here[context.worker] else None
             written.append(out if isinstance(out, tuple) else (out,) * len(op.writes))
         return written
 

@@ -7,6 +7,7 @@ collectives take what all workers read, and return what each of them writes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.sparse import made_rows
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
@@ -36,6 +38,13 @@ def meaning(kind: str, table: dict[str, Meaning] = MEANINGS) -> Callable[[Meanin
         return function
 
     return put
+
+
+def meaning_of(kind: str) -> Meaning:
+    """What a kind means on one worker; the module of a technique that brings it is imported."""
+    if kind not in MEANINGS and KINDS[kind].meant_in:
+        import_module(KINDS[kind].meant_in)
+    return MEANINGS[kind]
 
 
 def _plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.labels import KEEPING, brings
+from gnnplan.planner.program.renamed import renamed
 
 REUSE = "reuse"
 
@@ -27,7 +27,8 @@ def refresh_every(cycle: Cycle, interval: int) -> Cycle:
     programs: dict[str, Program] = {}
     for name, program in cycle.programs.items():
         is_trained = name in cycle.order
-        programs[name] = program if is_trained or name == SETUP else _renamed(program, fresh)
+        # An evaluation receives its own rows, and leaves alone what training has kept.
+        programs[name] = program if is_trained or name == SETUP else renamed(program, fresh)
         if is_trained:
             programs[_reusing(name)] = _without_kept(program)
     order = (*cycle.order, *(tuple(map(_reusing, cycle.order)) * (interval - 1)))
@@ -36,15 +37,6 @@ def refresh_every(cycle: Cycle, interval: int) -> Cycle:
 
 def _reusing(name: str) -> str:
     return f"{name}/{REUSE}"
-
-
-def _renamed(program: Program, names: Mapping[str, str]) -> Program:
-    """An evaluation receives its own rows, and leaves alone what training has kept."""
-
-    def of(values: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(names.get(name, name) for name in values)
-
-    return tuple(replace(op, reads=of(op.reads), writes=of(op.writes)) for op in program)
 
 
 def _without_kept(program: Program) -> Program:

@@ -7,12 +7,15 @@ from gnnplan.planner.program.kinds import KINDS, Need
 from gnnplan.planner.program.kinds.kind import Kind, register
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.sequential import executor
-from gnnplan.planner.program.sequential.meanings import COLLECTIVES, MEANINGS
+from gnnplan.planner.program.sequential.meanings import COLLECTIVES, MEANINGS, meaning_of
 from tests.planner.program.cases import MODELS, ORDERS, PASSES, Case, codes, subset
 
 
 def test_every_kind_has_one_meaning():
     """A kind that is no pass's to replace means something, on one worker or for all at once."""
+    for name, kind in KINDS.items():
+        if kind.meant_in:  # a technique's own: its module is imported now
+            meaning_of(name)
     concrete = {name for name, kind in KINDS.items() if not kind.is_abstract and not kind.streamed}
     assert MEANINGS.keys() | COLLECTIVES.keys() == concrete
     assert COLLECTIVES.keys() == {name for name in concrete if KINDS[name].collective}

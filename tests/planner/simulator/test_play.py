@@ -3,7 +3,7 @@
 import pytest
 
 from gnnplan.planner.schedule import Schedule, Task
-from gnnplan.planner.simulator.play import interval_trace, predicted_trace
+from gnnplan.planner.simulator.play import cycle_trace, predicted_trace
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_an_interval_is_one_refresh_and_the_rest(schedule):
     """Both kinds of epochs stand in the trace; its seconds are those of r epochs."""
     refresh = predicted_trace(schedule, "f" * 16, (10, 20), (5, 6))
     reuse = predicted_trace(Schedule(2, schedule.tasks[:2]), "f" * 16, (10, 20), (1, 0))
-    trace = interval_trace(refresh, reuse, 3)
+    trace = cycle_trace([refresh, reuse], [0, 1, 1], (1, 0))
     assert trace.epoch_s == (3.5, 3.0, 3.0)
     assert [span.epoch for span in trace.spans] == [0, 0, 0, 0, 1, 1]
     assert (trace.sent_bytes, trace.reuse_sent_bytes, trace.refresh_interval) == ((5, 6), (1, 0), 3)

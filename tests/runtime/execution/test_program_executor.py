@@ -8,9 +8,10 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.project import project
-from gnnplan.runtime.execution.executor import EXECUTIONS, ProgramExecutor
+from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.execution.table import EXECUTIONS, execution_of
 from gnnplan.runtime.recorder import Recorder
 from tests.planner.program.cases import MODELS, ORDERS, Case, Run, codes, initial, matrix_of, subset
 from tests.planner.techniques.feature_slices.sliced import sliced
@@ -128,6 +129,9 @@ def test_labels_of_many_classes(name):
 
 def test_every_kind_is_executed():
     """But those that a pass replaces, and stages of mini-batches, which have players of their own."""
+    for name, kind in KINDS.items():
+        if kind.executed_in:  # a technique's own: its module is imported now
+            execution_of(name)
     assert set(EXECUTIONS) == {name for name, kind in KINDS.items() if not kind.is_abstract and not kind.streamed}
 
 

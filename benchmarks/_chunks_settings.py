@@ -1,0 +1,105 @@
+"""The settings of `source_chunks`: graphs, hosts, and the ways to train that are laid side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import PositiveFloat
+
+from benchmarks._common import DATASETS
+from benchmarks._emulated import MBIT
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.profiles.machine import Link
+
+EXACT = "exact"
+COUNTS = (1, 2, 5, 10, 20)
+BASELINES = {
+    "10% of halo rows": ({"boundary_sampling": {"probability": 0.1}}, {}, "approximate"),
+    "one epoch late": ({}, {"late_halos": True}, "stale(2)"),
+}
+PAPER_SPEEDUPS = {"gcn": (3.4, 5.8, 1.9), "gat": (4.1, 7.1, 2.5)}
+"""Steps a second at B = 10 over B = 1 in the paper's tables, on Products, Reddit and Yelp."""
+_HIDDEN = 256
+_NUM_HOSTS, _CORES = 4, 0.45
+# Nothing else may be stale or left out, so that a difference is the variant's own.
+_PLAIN = {"partitioner": "metis", "prune": "none", "refresh_interval": 1, "dependencies": "communicate"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A graph and a model on one network.
+
+    Args:
+        mbit: of every host's link (None: this machine as it is).
+        epochs: of exact training.
+    """
+
+    graph_name: str
+    kind: ModelKind
+    num_layers: int
+    epochs: int
+    mbit: int | None = None
+    hidden: int = _HIDDEN
+
+    @property
+    def name(self) -> str:
+        """In tables."""
+        network = f", {self.mbit} Mbit/s" if self.mbit else ""
+        return f"{self.kind} of {self.num_layers} layers on {self.graph_name}{network}"
+
+    @property
+    def graph(self) -> GraphSpec:
+        """Its source."""
+        if self.graph_name == "small":
+            return SbmGraph(source="sbm", num_nodes=3000, average_degree=16, num_features=32, num_classes=6)
+        if self.graph_name == "reddit-shaped":  # a quarter of Reddit's vertices, with its features, classes, homophily
+            return SbmGraph(
+                source="sbm", num_nodes=60_000, average_degree=100, num_features=602, num_classes=41, homophily=0.78
+            )
+        return NpzGraph(source="npz", path=DATASETS / f"{self.graph_name}.npz")
+
+    def job(self, variant: str, seed: int) -> Job:
+        """What a variant trains: as many steps as exact training has epochs."""
+        decisions, techniques, fidelity = variants()[variant]
+        return Job(
+            name=variant,
+            graph=self.graph,
+            model=ModelSpec(
+                kind=self.kind, num_layers=self.num_layers, hidden_channels=self.hidden, heads=1, dropout=0.3
+            ),
+            training=TrainingSpec(epochs=self.epochs, learning_rate=0.005, seed=seed),
+            fidelity=fidelity,
+            pin=PinnedDecisions(**_PLAIN, decisions=decisions, techniques=techniques),
+        )
+
+
+def variants(counts: tuple[int, ...] = COUNTS) -> dict[str, tuple[dict, dict, str]]:
+    """By name: decisions and techniques that are pinned, and the fidelity that they ask for."""
+    chunks: dict[str, tuple[dict, dict, str]] = {
+        f"B = {count}": ({"source_chunks": {"num_chunks": count}}, {}, f"stale({count})") for count in counts[1:]
+    }
+    return {EXACT: ({}, {}, "exact"), **chunks, **BASELINES}
+
+
+def rows_of(quick: bool) -> list[Row]:
+    """Every row, whether its graph is here or not."""
+    if quick:
+        return [Row("small", "gcn", 3, 60, hidden=32)]
+    graphs = ("fb100_cornell5", "flickr7k", "facebook_page_page", "reddit-shaped")
+    shapes: list[tuple[ModelKind, int]] = [("gcn", 3), ("gcn", 4), ("gat", 3)]
+    return [Row(graph, kind, layers, 300, mbit) for graph in graphs for kind, layers in shapes for mbit in (1000, 200)]
+
+
+def hosts_of(mbit: int) -> Cluster:
+    """Four hosts on emulated links, not yet profiled."""
+    hosts = tuple(
+        HostSpec(
+            name=f"h{index}",
+            devices=(DeviceSpec(catalog="t4"),),  # stands in until the hosts are profiled
+            cpu_cores=PositiveFloat(_CORES),
+            link=Link(bytes_per_s=PositiveFloat(mbit * MBIT)),
+        )
+        for index in range(_NUM_HOSTS)
+    )
+    return Cluster(schema_version=1, name=f"four at {mbit} Mbit", hosts=hosts)

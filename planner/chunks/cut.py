@@ -1,0 +1,59 @@
+"""The matrices of an aggregation in chunks: a part a chunk, the self loops, and how much of a state is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An aggregation matrix A [N, N], taken apart.
+
+    Args:
+        whole: A. It is kept, so that no other matrix is taken for it.
+        pushed: of every chunk, A's entries from its sources, self loops left out.
+        loops: A's self loops.
+        left: of every chunk the diagonal matrix of what is left of each target's state.
+    """
+
+    whole: sp.csr_matrix
+    pushed: tuple[sp.csr_matrix, ...]
+    loops: sp.csr_matrix
+    left: tuple[sp.csr_matrix, ...]
+
+
+def take_apart(matrix: sp.csr_matrix, chunks: tuple[np.ndarray, ...], num_chunks: int) -> Parts:
+    """A matrix in chunks, of every division one after the other, and last one chunk of all sources.
+
+    Of target i's state is left beta_i = 1 - (edges from the chunk) / (edges), within 0 and 1 (Emma, equation 6). Self
+    loops are no edges here: they are added afresh in every step and never enter a state. Counted among a chunk's edges
+    they would weigh as much as the mean of the others' in each step, for they alone come in all of them.
+
+    Args:
+        matrix: CSR [N, N], row i gathers what vertex i aggregates; repeated entries are edges of their own.
+        chunks: int [N] of every division: the chunk of each vertex.
+    """
+    targets = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    is_loop = targets == matrix.indices
+    degree = np.bincount(targets[~is_loop], minlength=matrix.shape[0])
+    masks = [~is_loop & (each[matrix.indices] == chunk) for each in chunks for chunk in range(num_chunks)]
+    pushed = tuple(_selected(matrix, mask) for mask in [*masks, ~is_loop])
+    left = tuple(_left(each, degree) for each in pushed)
+    return Parts(matrix, pushed, _selected(matrix, is_loop), left)
+
+
+def _left(pushed: sp.csr_matrix, degree: np.ndarray) -> sp.csr_matrix:
+    beta = np.clip(1.0 - np.diff(pushed.indptr) / np.maximum(degree, 1), 0.0, 1.0)
+    n = len(beta)
+    rows = np.arange(n + 1, dtype=np.int32)
+    return sp.csr_matrix((beta.astype(np.float32), rows[:-1], rows), shape=(n, n))
+
+
+def _selected(matrix: sp.csr_matrix, keep: np.ndarray) -> sp.csr_matrix:
+    """Some entries of a matrix; repeated ones stay repeated."""
+    before = np.concatenate([[0], np.cumsum(keep)])
+    parts = matrix.data[keep], matrix.indices[keep], before[matrix.indptr].astype(np.int32)
+    return sp.csr_matrix(parts, shape=matrix.shape)

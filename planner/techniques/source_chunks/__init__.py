@@ -1,0 +1,1 @@
+"""Steps in which a chunk of the vertices pushes its rows, and targets fold them into moving aggregates (Emma)."""

@@ -1,0 +1,85 @@
+"""Attention over a chunk: what is left of a target's state is one more edge of its softmax.
+
+A softmax is a sum of masses exp(score). The state of a target is its mean row, and the logarithm of the mass behind it
+(Emma, equations 8 and 9). In a step the mass that is left counts as an edge from the state itself, with the score
+log(beta) + log(mass). So the softmax subtracts the greatest of all scores before it takes exponentials, and neither
+overflows nor clamps: a state may fall as well as rise. The self loop is put to the new state last, by a second softmax
+over these two alone, and never enters it.
+"""
+
+from __future__ import annotations
+
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.parts import Operator, Value
+from gnnplan.planner.techniques.source_chunks.divided import Divided
+
+
+class Attention:
+    """Takes the operators of attention out of a program, and writes those of moving attention where rows are summed."""
+
+    def __init__(self, emitter: Emitter, divided: Divided, number: int) -> None:
+        self._emitter, self._divided, self._number = emitter, divided, number
+        self._ends: dict[str, tuple[str, str]] = {}  # of a score or a coefficient, what it is made of
+
+    def takes(self, op: Operator, renamed: Operator) -> bool:
+        """Whether an operator is one of attention, whose part is written here.
+
+        Args:
+            op: as it stood.
+            renamed: the same with the names of this step.
+        """
+        if op.kind == "score":
+            self._ends[renamed.writes[0]] = (renamed.reads[0], renamed.reads[1])
+        elif op.kind == "softmax":
+            self._ends[renamed.writes[0]] = self._ends[renamed.reads[0]]
+        elif op.kind == "weigh":
+            assert not op.has_base, f"{op.key}: attention is added to nothing"
+            self._weigh(op, renamed)
+        return op.kind in ("score", "softmax", "weigh")
+
+    def _weigh(self, op: Operator, renamed: Operator) -> None:
+        emit, block, heads = self._emitter.emit, op.attributes["block"], op.attributes["heads"]
+        key, x, ends = renamed.key, renamed.reads[1], self._ends[renamed.reads[0]]
+        pushed, left = self._divided.pushed(block, self._number), self._divided.left(block, self._number)
+        row, width = self._emitter.cycle.blocks[block].row, self._emitter.cycle.values[x].width
+        mass = self._emitter.add_value(Value(f"mass:{op.key}", row, heads, role="cell"))
+        mean = self._emitter.add_value(Value(f"moving:{op.key}", row, width, role="cell"))
+        on = {"heads": heads}
+        old = emit("mass_left", mass, key=f"{key}/mass_left", block=left, **on)
+        score = emit("score", *ends, key=f"{key}/score", block=pushed, **on)
+        among = {"blocks": (pushed, left), **on}
+        of_chunk, of_state = self._emitter.emit_all("softmax", score, old, key=f"{key}/softmax", **among)
+        total = emit("log_sum", score, old, key=f"{key}/log_sum", onto=left, **among)
+        kept = emit("weigh", of_state, mean, key=f"{key}/state", block=left, **on)
+        moved = emit("weigh", of_chunk, x, kept, key=f"{key}/pushed", block=pushed, base=True, **on)
+        emit("keep", total, mass, key=f"{key}/keep_mass", writes=(mass,), block=left)
+        emit("keep", moved, mean, key=f"{key}/keep", writes=(mean,))
+        self._with_loops(op, renamed, total, moved, left)
+
+    def _with_loops(self, op: Operator, renamed: Operator, total: str, moved: str, left: str) -> None:
+        """The self loop beside the new state."""
+        emit, key, on = self._emitter.emit, renamed.key, {"heads": op.attributes["heads"]}
+        loops = self._divided.loops(op.attributes["block"])
+        assert loops, f"{op.key}: attention has self loops"
+        score = emit("score", *self._ends[renamed.reads[0]], key=f"{key}/loops_score", block=loops, **on)
+        among = {"blocks": (loops, left), **on}
+        of_loop, of_state = self._emitter.emit_all("softmax", score, total, key=f"{key}/loops_softmax", **among)
+        state = emit("weigh", of_state, moved, key=f"{key}/moved", block=left, **on)
+        attributes = {"block": loops, "base": True, **on}
+        emit("weigh", of_loop, renamed.reads[1], state, key=key, writes=renamed.writes, **attributes)
+
+
+def keep_last(cycle: Cycle) -> Cycle:
+    """The cycle that keeps new states where nobody needs the old ones any more: the backward half reads them too."""
+    return cycle.with_programs(_kept_last)
+
+
+def _kept_last(program: Program) -> Program:
+    last = {name: number for number, op in enumerate(program) if op.kind != "keep" for name in op.reads}
+
+    def place(number: int) -> tuple[int, bool]:
+        op = program[number]
+        return (max(number, last.get(op.writes[0], number)), True) if op.kind == "keep" else (number, False)
+
+    return tuple(program[number] for number in sorted(range(len(program)), key=place))

@@ -1,0 +1,51 @@
+"""What is decided of source chunks."""
+
+from __future__ import annotations
+
+from math import lcm
+from typing import Annotated, Self
+
+from pydantic import Field, NonNegativeInt, model_validator
+
+from gnnplan.planner.chunks.draw import Draws
+from gnnplan.profiles.contract import Contract
+
+MAX_PROGRAMS = 400
+"""Steps of a cycle, each of them a program: what a plan keeps, prices and checks."""
+
+
+class Chunks(Contract):
+    """How a pass over the graph is divided into steps.
+
+    Args:
+        num_chunks: B, steps of a pass; each pushes one chunk of the vertices. 1 is an exact epoch.
+        seed: of the divisions.
+        draws: `equal` divides a random permutation, `independent` draws each vertex's chunk by itself.
+        num_shuffles: divisions that passes take in turn; each has tables of its own.
+        exact_every: passes from one whose first step pushes all sources, and so makes every state anew, to the next
+            (0: never).
+        correction: gradients that flow back to a chunk are multiplied by B, the inverse of what share it is.
+    """
+
+    num_chunks: Annotated[int, Field(ge=1, le=100)] = 1
+    seed: NonNegativeInt = 0
+    draws: Draws = "equal"
+    num_shuffles: Annotated[int, Field(ge=1, le=20)] = 1
+    exact_every: Annotated[int, Field(ge=0, le=100)] = 0
+    correction: bool = False
+
+    @model_validator(mode="after")
+    def _is_a_cycle(self) -> Self:
+        if self.num_chunks * self.num_passes > MAX_PROGRAMS:
+            raise ValueError(f"num_chunks, num_shuffles and exact_every make a cycle of over {MAX_PROGRAMS} steps")
+        return self
+
+    @property
+    def num_passes(self) -> int:
+        """Passes until the same steps come again."""
+        return lcm(self.num_shuffles, self.exact_every or 1)
+
+    @property
+    def most_steps(self) -> int:
+        """Steps within which every source pushes: B, and with divisions that take turns up to 2 B - 1."""
+        return self.num_chunks if self.num_shuffles == 1 else 2 * self.num_chunks - 1

@@ -1,0 +1,91 @@
+"""The steps of a cycle of chunks, and the blocks that each of them sums over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.chunks.cut import Parts, take_apart
+from gnnplan.planner.chunks.draw import chunk_of
+from gnnplan.planner.contracts.setting import Memo
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.parts import Block
+from gnnplan.planner.techniques.source_chunks.decision import Chunks
+
+WHOLE = "whole"
+
+
+def steps_of(decision: Chunks) -> Iterator[int]:
+    """The number of what each step of the cycle pushes: a chunk of a division, or last of all numbers, all sources."""
+    size, everything = decision.num_chunks, decision.num_chunks * decision.num_shuffles
+    passes = decision.num_passes
+    for at in range(passes):
+        chunks = range(at % decision.num_shuffles * size, (at % decision.num_shuffles + 1) * size)
+        is_exact = decision.exact_every and at % decision.exact_every == 0
+        yield from (everything, *chunks[1:]) if is_exact else chunks
+
+
+def program_name(name: str, step: int, decision: Chunks) -> str:
+    """What the program of a step is called, of a program that was one for all."""
+    return f"{name}/{_word(step, decision)}"
+
+
+def _word(step: int, decision: Chunks) -> str:
+    return WHOLE if step == decision.num_chunks * decision.num_shuffles else f"chunk{step}"
+
+
+@dataclass
+class Divided:
+    """Blocks of aggregations in parts, added to a cycle where they are first asked for."""
+
+    emitter: Emitter
+    decision: Chunks
+    memo: Memo
+    _added: set[str] = field(default_factory=set)
+
+    def word(self, step: int) -> str:
+        """A step in names of values and operators."""
+        return _word(step, self.decision)
+
+    def pushed(self, block: str, step: int) -> str:
+        """The entries from a step's sources."""
+        return self._block(f"{block}/{self.word(step)}", block, self._parts(block).pushed[step])
+
+    def loops(self, block: str) -> str | None:
+        """The self loops (None: there are none)."""
+        loops = self._parts(block).loops
+        return self._block(f"{block}/loops", block, loops) if loops.nnz else None
+
+    def left(self, block: str, step: int) -> str:
+        """What is left of the states: from the rows that the block makes to themselves."""
+        name, row = f"{block}/left{self.word(step).removeprefix('chunk')}", self.emitter.cycle.blocks[block].row
+        return self._block(name, block, self._parts(block).left[step], column=row)
+
+    def gradient_factor(self, step: int) -> float:
+        """What gradients that flow back to a step's sources are multiplied by."""
+        is_corrected = self.decision.correction and self.word(step) != WHOLE
+        return float(self.decision.num_chunks) if is_corrected else 1.0
+
+    def _block(self, name: str, of: str, matrix: sp.csr_matrix, column: str = "") -> str:
+        if name not in self._added:
+            block = self.emitter.cycle.blocks[of]
+            self._added.add(name)
+            self.emitter.add_block(Block(name, block.row, column or block.column, (matrix.nnz,)), [matrix])
+        return name
+
+    def _parts(self, block: str) -> Parts:
+        arrays, decision = self.emitter.cycle.arrays, self.decision
+        assert arrays
+        (matrix,) = arrays.matrices[block]
+        key = ("source chunks", id(matrix), decision.model_dump_json())
+        return self.memo.lasting(
+            key, lambda: take_apart(matrix, _divisions(matrix.shape[0], decision), decision.num_chunks)
+        )
+
+
+def _divisions(num_nodes: int, decision: Chunks) -> tuple[np.ndarray, ...]:
+    each = range(decision.num_shuffles)
+    return tuple(chunk_of(num_nodes, decision.num_chunks, decision.seed, at, decision.draws) for at in each)

@@ -1,0 +1,94 @@
+"""The pass: a training program becomes one for every chunk, in which sums over edges are moving aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gnnplan.planner.contracts.setting import Memo
+from gnnplan.planner.program.constant import constant_values
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.techniques.source_chunks.attention import Attention
+from gnnplan.planner.techniques.source_chunks.decision import Chunks
+from gnnplan.planner.techniques.source_chunks.divided import Divided, program_name, steps_of
+
+
+def move(cycle: Cycle, decision: Chunks, memo: Memo) -> Cycle:
+    """The cycle whose steps each push the rows of one chunk of the vertices.
+
+    Sums of what is the same in every epoch stay whole: moving would only make them wrong, and they can be made once.
+    Evaluation stays as it is.
+
+    Args:
+        cycle: forward programs of one logical worker, with arrays.
+        memo: keeps what is cut, for layouts know matrices by their identities.
+    """
+    if decision.num_chunks == 1:
+        return cycle
+    emitter = Emitter(cycle)
+    divided = Divided(emitter, decision, memo)
+    order: list[str] = []
+    for name in cycle.order:
+        constant = constant_values(cycle, cycle.programs[name])
+        for step in dict.fromkeys(steps_of(decision)):
+            emitter.begin()
+            _Step(emitter, divided, constant, step).put(cycle.programs[name])
+            emitter.end(program_name(name, step, decision))
+        order += [program_name(name, step, decision) for step in steps_of(decision)]
+    programs = {name: program for name, program in emitter.cycle.programs.items() if name not in cycle.order}
+    return replace(emitter.cycle, programs=programs, order=tuple(order))
+
+
+class _Step:
+    """Writes the program of a step.
+
+    Args:
+        constant: values that are the same in every epoch.
+        number: what it pushes.
+    """
+
+    def __init__(self, emitter: Emitter, divided: Divided, constant: set[str], number: int) -> None:
+        self._emitter, self._divided, self._constant, self._number = emitter, divided, constant, number
+        self._renamed: dict[str, str] = {}
+        self._attention = Attention(emitter, divided, number)
+
+    def put(self, program: Program) -> None:
+        for op in program:
+            reads = tuple(self._renamed.get(name, name) for name in op.reads)
+            if self._emitter.cycle.results.intersection(op.writes):  # one name in all programs
+                self._emitter.append(replace(op, reads=reads))
+                continue
+            renamed = replace(op, key=self._name(op.key), reads=reads, writes=tuple(map(self._name, op.writes)))
+            self._renamed |= dict(zip(op.writes, renamed.writes, strict=True))
+            if self._moves(op):
+                self._fold(op, renamed)
+            elif not self._attention.takes(op, renamed):
+                self._emitter.append(renamed)
+
+    def _name(self, name: str) -> str:
+        return f"{name}/{self._divided.word(self._number)}"
+
+    def _moves(self, op: Operator) -> bool:
+        return op.kind == "aggregate" and not self._constant.intersection(KINDS[op.kind].gathered(op))
+
+    def _fold(self, op: Operator, renamed: Operator) -> None:
+        """Chunk's messages, what is left of the state, self loops and base: all in one sum (Emma, equation 5)."""
+        emitter, block, x, base = self._emitter, op.attributes["block"], renamed.reads[0], renamed.reads[1:]
+        if loops := self._divided.loops(block):
+            base = (emitter.emit("aggregate", x, *base, key=f"{renamed.key}/loops", block=loops, base=bool(base)),)
+        of_chunk = self._divided.pushed(block, self._number)
+        pushed = emitter.emit("aggregate", x, key=f"{renamed.key}/pushed", block=of_chunk)
+        cell = emitter.add_value(replace(emitter.cycle.values[pushed], name=f"moving:{op.key}", role="cell"))
+        emitter.emit_all(
+            "fold",
+            pushed,
+            cell,
+            *base,
+            key=renamed.key,
+            writes=(*renamed.writes, cell),
+            block=self._divided.left(block, self._number),
+            gradient_factor=self._divided.gradient_factor(self._number),
+            base=bool(base),
+        )

@@ -1,0 +1,69 @@
+"""Source chunks as a technique."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.setting import Setting
+from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
+from gnnplan.planner.fidelity import EXACT, Fidelity
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.techniques.source_chunks import kinds  # noqa: F401  (register)
+from gnnplan.planner.techniques.source_chunks.attention import keep_last
+from gnnplan.planner.techniques.source_chunks.decision import Chunks
+from gnnplan.planner.techniques.source_chunks.move import move
+
+COUNTS = (20, 10, 5, 2)
+"""Chunks that are taken where a job asks for the technique and says no number: the most that its fidelity allows."""
+
+
+class SourceChunks(Technique[Chunks]):
+    """A step pushes the rows of one chunk of the vertices, and all others' stand in for themselves in moving sums.
+
+    It is asked for, by `pin.techniques` or with a number by `pin.decisions`, and never taken otherwise. Every step is
+    shorter with more chunks, and a pass over the graph longer, so that seconds alone cannot choose.
+    """
+
+    name = "source_chunks"
+    Decision = Chunks
+    claims = frozenset({"step rule"})
+    needs = frozenset({"halo rows"})
+    costs = "stale(B), and exact where B is 1"
+
+    def fidelity(self, decision: Chunks) -> Fidelity:
+        return Fidelity("stale", decision.most_steps) if decision.num_chunks > 1 else EXACT
+
+    def epochs_a_pass(self, decision: Chunks) -> int:
+        return decision.num_chunks
+
+    def hooks(self) -> Mapping[Stage, Hook[Chunks]]:
+        return {Stage.FORWARD: _move, Stage.TRAVEL: _keep}
+
+    def words(self, decision: Chunks) -> str:
+        if decision.num_chunks == 1:
+            return "Every step pushes the rows of all vertices."
+        return (
+            f"Every step pushes the rows of one in {decision.num_chunks} vertices, and moving sums stand for the "
+            f"others: an epoch is a step here, and {decision.num_chunks} steps are a pass over the graph."
+        )
+
+    def brief(self, decision: Chunks) -> str:
+        return f"{decision.num_chunks} source chunks" if decision.num_chunks > 1 else ""
+
+    def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
+        pin = setting.job.pin
+        if not pin.asked.get(self.name):
+            return (None,)
+        most = setting.job.most
+        allowed = (count for count in COUNTS if Fidelity("stale", count) <= most)
+        fields = {"num_chunks": next(allowed, 1), "seed": setting.job.training.seed}
+        return (Choice(self.name, Chunks(**{**fields, **pin.decisions.get(self.name, {})})),)
+
+
+def _move(cycle: Cycle, decision: Chunks, situation: Situation) -> Cycle:
+    return move(cycle, decision, situation.memo)
+
+
+def _keep(cycle: Cycle, decision: Chunks, situation: Situation) -> Cycle:
+    return keep_last(cycle)

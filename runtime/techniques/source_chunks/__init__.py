@@ -1,0 +1,1 @@
+"""Moving aggregates on a device."""
