@@ -17,6 +17,7 @@ from gnnplan.planner.composition.refusals import fidelity_of, refusals
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.interval.interval import Interval
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.minibatch.decision import MiniBatchDecision, batches_among
@@ -116,6 +117,7 @@ class Prediction(Contract):
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
         fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
+        interval: where the median epoch of a run is expected (None: of mini-batches, for which none is known).
     """
 
     epoch_s: SomeSeconds
@@ -130,6 +132,7 @@ class Prediction(Contract):
     unprofiled: tuple[str, ...] = ()
     weather: WeatherFigures | None = None
     fluctuating: Percentiles | None = None
+    interval: Interval | None = None
 
     @property
     def expected_epoch_s(self) -> float:

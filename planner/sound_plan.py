@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.models.forward import FEATURES, Task, forward_cycle
 from gnnplan.planner.plan import Plan
@@ -17,7 +18,7 @@ from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.readers.bound import Bound, cycle_bound
 from gnnplan.planner.search.mini_batch import cycle_of_choice
-from gnnplan.planner.search.predict import loads_of, prediction_of
+from gnnplan.planner.search.predict import loads_of, prediction_of, with_interval
 from gnnplan.profiles.errors import UserError
 
 EDITED = "it was edited, or made by another version; make the plan again"
@@ -90,4 +91,7 @@ def _predicted(plan: Plan, cycle: Cycle) -> Any:
     else:
         loads, own_bound = loads_of(cycle, plan.placement), cycle_bound(cycle, plan.placement)
     made = prediction_of(schedules, loads, bound, own_bound, len(cycle.order))
+    if plan.mini_batch is None:
+        work = work_of(plan.graph.fingerprint, plan.job.model)
+        made = with_interval(made, schedules, len(cycle.order), plan.placement, work)
     return made.model_copy(update={"weather": stands.weather})

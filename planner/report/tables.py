@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
+from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.money import cost_of
-from gnnplan.planner.plan import Plan, Prediction, WorkerLoad
+from gnnplan.planner.plan import Candidate, Plan, Prediction, WorkerLoad
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
 from gnnplan.planner.report.mini_batch import batches_table
@@ -117,7 +118,9 @@ def plan_table(plan: Plan) -> RenderableType:
 def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """What an epoch takes, the same figure as `simulate` and `compare` show, and what the job comes to."""
     prediction = plan.prediction
-    yield "epoch", f"{seconds(prediction.expected_epoch_s)} predicted{fluctuation_words(prediction)}"
+    yield "epoch", f"{seconds(prediction.expected_epoch_s)} predicted{interval_words(prediction)}"
+    if words := fluctuation_words(prediction):
+        yield "", words
     yield (
         "",
         f"of tasks at their median: {seconds(prediction.epoch_s)}, of which compute {seconds(prediction.compute_s)}, "
@@ -128,12 +131,20 @@ def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "job", f"{plan.job.training.epochs:,} epochs in {seconds(cost.seconds)}{price}"
 
 
+def interval_words(prediction: Prediction) -> str:
+    """Where the median epoch of a run is expected."""
+    interval = prediction.interval
+    if interval is None:
+        return ""
+    return f" ({interval.level:.0%}: {seconds(interval.low_s)} to {seconds(interval.high_s)})"
+
+
 def fluctuation_words(prediction: Prediction) -> str:
     """How far epochs are expected to vary."""
     fluctuating = prediction.fluctuating
     if fluctuating is None or fluctuating.p95_s <= prediction.epoch_s:
         return ""
-    return f" (half of all epochs are within that, 95% within {seconds(fluctuating.p95_s)})"
+    return f"half of all epochs are within that, 95% within {seconds(fluctuating.p95_s)}"
 
 
 def fluctuation_note(plan: Plan, trace: Trace, num_replicas: int) -> str:
@@ -217,10 +228,21 @@ def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
 
 
 def _considered_table(plan: Plan) -> Table:
-    table = new_table("considered (tasks at their median)", "decision", "epoch", "fits", words=("decision",))
+    columns = "decision", "epoch", "fits", "slower"
+    table = new_table("considered (tasks at their median)", *columns, words=("decision",))
     for candidate in plan.considered:
-        table.add_row(candidate.summary, seconds(candidate.epoch_s), "yes" if candidate.fits else "no")
+        fits = "yes" if candidate.fits else "no"
+        table.add_row(candidate.summary, seconds(candidate.epoch_s), fits, slower_words(candidate, plan.prediction))
     return table
+
+
+def slower_words(candidate: Candidate, chosen: Prediction) -> str:
+    """Whether a candidate is slower than the plan when it runs, as far as predictions can tell."""
+    if candidate.epoch_s == chosen.epoch_s:
+        return "-"  # the plan itself, as a rule
+    if not are_apart_here(candidate.epoch_s, chosen.epoch_s, chosen.interval):
+        return "cannot tell"
+    return "yes" if candidate.epoch_s > chosen.epoch_s else "no"
 
 
 def trace_table(trace: Trace) -> RenderableType:

@@ -9,6 +9,7 @@ from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.job import Job
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.plan import Candidate as Considered
@@ -16,7 +17,7 @@ from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
 from gnnplan.planner.search.pins import check_least_group, check_techniques
-from gnnplan.planner.search.predict import loads_of, prediction_of
+from gnnplan.planner.search.predict import loads_of, prediction_of, with_interval
 from gnnplan.planner.search.rejected import rejected
 from gnnplan.planner.search.summary import summary
 from gnnplan.profiles.errors import UserError
@@ -51,7 +52,9 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
     best = found.best
     placement, partition = best.setting.placement, Partition.of(best.choices)
     loads = loads_of(best.cycle, placement, best.memory)
-    prediction = prediction_of([*best.schedules.values()], loads, found.bound, best.bound, len(best.cycle.order))
+    schedules, length, work = [*best.schedules.values()], len(best.cycle.order), work_of(graph.fingerprint, job.model)
+    prediction = prediction_of(schedules, loads, found.bound, best.bound, length)
+    prediction = with_interval(prediction, schedules, length, placement, work)
     in_order = [best.schedules[name] for name in best.cycle.order]
     waiting = waiting_among(choice.decision for choice in best.choices)
     weather = under_weather(job, in_order, prediction.epoch_s, waiting)

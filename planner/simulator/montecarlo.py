@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.engine import compile_schedule, play_many
@@ -14,6 +16,15 @@ from gnnplan.planner.simulator.steady import epochs_to_play
 
 _UPPER_QUARTILE = NormalDist().inv_cdf(0.75)
 _MAX_SPREADS_ABOVE_MEDIAN = 20.0
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
+
+
+def log_deviation(middle_s: Numbers, spread_s: Numbers) -> Numbers:
+    """Standard deviation of the logarithm of a lognormal with this median and this interquartile range.
+
+    Its quartiles are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
+    """
+    return np.arcsinh(spread_s / (2 * middle_s)) / _UPPER_QUARTILE
 
 
 def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
@@ -41,8 +52,7 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
         raise ValueError(f"w{task.worker} {task.key}: spread_s must be finite and >= 0, not {task.spread_s}")
     varying = np.flatnonzero((spread_s > 0) & (middle_s > 0))
     middle_s, spread_s, group = middle_s[varying], spread_s[varying], compiled.tables.group[varying]
-    # The quartiles of a lognormal are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
-    sigma = np.arcsinh(spread_s / (2 * middle_s)) / _UPPER_QUARTILE
+    sigma = log_deviation(middle_s, spread_s)
     which, num_draws = _draws(group)
     drawn_s = np.random.default_rng(seed).standard_normal((num_replicas, num_draws))[:, which]
     np.multiply(drawn_s, sigma, out=drawn_s)
