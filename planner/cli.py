@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from gnnplan.planner.objective.arguments import add_objective
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
 from gnnplan.profiles.limits import MAX_REPLICAS, MAX_SECONDS
 
@@ -75,6 +76,7 @@ def _add_train(verbs: _Verbs) -> None:
     train.add_argument(
         "--workers", type=_count, default=0, help="workers to profile for (default: devices, or min(2, cores))"
     )
+    add_objective(train)
 
 
 def _add_profile(verbs: _Verbs) -> None:
@@ -108,6 +110,7 @@ def _add_plan(verbs: _Verbs) -> None:
         help="plan file to write (default: out/JOBNAME/plan.json); of several clusters a folder for NAME.json of each",
     )
     plan.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
+    add_objective(plan)
 
 
 def _add_show(verbs: _Verbs) -> None:

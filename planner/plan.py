@@ -21,6 +21,7 @@ from gnnplan.planner.interval.interval import Interval
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.minibatch.decision import MiniBatchDecision, batches_among
+from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
@@ -117,6 +118,7 @@ class Prediction(Contract):
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
         fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
+        objective: what the plan comes to by the job's objective (None: the shortest epoch, without limits).
         interval: where the median epoch of a run is expected (None: of mini-batches, for which none is known).
     """
 
@@ -133,6 +135,7 @@ class Prediction(Contract):
     weather: WeatherFigures | None = None
     fluctuating: Percentiles | None = None
     interval: Interval | None = None
+    objective: ObjectiveFigures | None = None
 
     @property
     def expected_epoch_s(self) -> float:

@@ -79,7 +79,7 @@ def _told_by_job(plan: Plan) -> dict[str, Any]:
 
 
 def _predicted(plan: Plan, cycle: Cycle) -> Any:
-    """The plan's prediction made again; its bound and its weather stand, which are of more than its program.
+    """The plan's prediction made again; its bound, weather and objective stand, which are of more than its program.
 
     Of mini-batches what was measured stands too: memory, and the stages that bound them.
     """
@@ -94,4 +94,4 @@ def _predicted(plan: Plan, cycle: Cycle) -> Any:
     if plan.mini_batch is None:
         work = work_of(plan.graph.fingerprint, plan.job.model)
         made = with_interval(made, schedules, len(cycle.order), plan.placement, work)
-    return made.model_copy(update={"weather": stands.weather})
+    return made.model_copy(update={"weather": stands.weather, "objective": stands.objective})

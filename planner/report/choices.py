@@ -15,11 +15,12 @@ from gnnplan.planner.report.units import dollars, seconds
 
 
 def choices_table(choices: Iterable[Choice]) -> RenderableType:
-    """The fastest first; below, why some have no plan."""
+    """The fastest first, or what costs least where the job asks for that; below, why some have no plan."""
     choices = list(choices)
-    planned = sorted((each for each in choices if each.plan), key=_epoch_s)
+    planned = sorted((each for each in choices if each.plan), key=_value)
+    by_money = any(each.plan and each.plan.job.objective.minimize == "money" for each in planned)
     table = new_table(
-        "the job on each cluster, fastest first",
+        f"the job on each cluster, {'cheapest' if by_money else 'fastest'} first",
         *("cluster", "workers", "epoch", "95% within", "job", "dollars", "memory left"),
         words=("cluster",),
     )
@@ -47,9 +48,13 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _epoch_s(choice: Choice) -> float:
+def _value(choice: Choice) -> float:
+    """What the job asks to be least."""
     assert choice.plan is not None
-    return choice.plan.prediction.expected_epoch_s
+    objective = choice.plan.prediction.objective
+    if objective is None:
+        return choice.plan.prediction.expected_epoch_s
+    return objective.dollars if objective.minimize == "money" else objective.seconds / objective.epochs
 
 
 def _figures(plan: Plan) -> list[str]:

@@ -12,6 +12,7 @@ from rich.text import Text
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
 from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.money import cost_of
+from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.plan import Candidate, Plan, Prediction, WorkerLoad
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
@@ -129,6 +130,24 @@ def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     cost = cost_of(plan)
     price = f", {dollars(cost.dollars)} dollars at {plan.placement.price_per_hour:g} an hour" if cost.dollars else ""
     yield "job", f"{plan.job.training.epochs:,} epochs in {seconds(cost.seconds)}{price}"
+    if prediction.objective is not None:
+        yield "objective", objective_words(prediction.objective)
+
+
+def objective_words(figures: ObjectiveFigures) -> str:
+    """What the plan was chosen for, what it comes to, and what no other can beat."""
+    what = {"epoch": "seconds an epoch", "time": "seconds", "money": "dollars"}[figures.minimize]
+    limits = [
+        f"deadline {seconds(figures.deadline_s)}" if figures.deadline_s else "",
+        f"budget {dollars(figures.budget)} dollars" if figures.budget else "",
+    ]
+    kept = "".join(f", {limit} kept" for limit in limits if limit)
+    least = f"{dollars(figures.least)} dollars" if figures.minimize == "money" else seconds(figures.least)
+    price = f" and {dollars(figures.dollars)} dollars" if figures.dollars else ""
+    return (
+        f"least {what} by {figures.statistic}: {figures.epochs:,} epochs in {seconds(figures.seconds)}{price}{kept}; "
+        f"none here below {least}, gap {figures.gap:.0%}"
+    )
 
 
 def interval_words(prediction: Prediction) -> str:
@@ -299,11 +318,12 @@ def _miss_table(comparison: Comparison) -> Table:
     title = "tasks that miss most (mean over workers)"
     table = new_table(title, "task", "predicted", "measured", "why", words=("task", "why"))
     for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
-        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), _why(task))
+        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), why_missed(task))
     return table
 
 
-def _why(task: TaskFigure) -> str:
+def why_missed(task: TaskFigure) -> str:
+    """What the two traces tell of a task's miss."""
     if task.cause == "waiting":
         return f"waited for worker {task.worker}"
     if task.cause == "less_waiting":

@@ -15,12 +15,14 @@ from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.models.forward import Task, forward_cycle
+from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import costs_of
-from gnnplan.planner.search.descent import Descent, is_better
+from gnnplan.planner.search.descent import Descent
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.least import rates_s as rates_of
+from gnnplan.planner.search.objective import Judge, Scored, refuse
 from gnnplan.planner.search.workers import subsets
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
@@ -37,21 +39,24 @@ class Found:
         looked_at: every candidate, of all settings.
         alone: every candidate of one worker that has the whole graph, of each profile.
         bound: no plan of any set of workers that was searched is faster.
+        objective: what the best comes to by the job's objective (None of a plain one).
     """
 
     best: Candidate
     looked_at: Sequence[Candidate]
     alone: Sequence[Candidate]
     bound: Bound
+    objective: ObjectiveFigures | None = None
 
 
 def decide(job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None) -> Found:
-    """The fastest plan by simulation that fits, over any of the workers.
+    """The best plan by simulation that fits, on any of the workers: the fastest, or by the job's objective.
 
     Raises:
-        UserError: the job cannot run on the cluster at all.
-        NoPlanFitsError: every decision needs more memory than some worker has.
+        UserError: the job cannot run on the cluster at all, or its objective asks for prices and there are none.
+        NoPlanFitsError: every decision needs more memory than some worker has, or goes over a limit of the objective.
     """
+    Judge(job).check(placement)
     if job.pin.num_workers:
         placement = placement.take(job.pin.num_workers)
     if len(placement.workers) > graph.num_nodes:
@@ -91,18 +96,21 @@ class _Search:
         base = setting_of(self.job, self.placement, self.graph)
         alone = self._alone(base)
         rates_s, least = rates_of(self.placement, alone), Least.of(base, alone)
-        best: Candidate | None = None
+        judge, best = Judge(self.job), None
         sets = self._sets(rates_s)
         for ranks in sets:
-            if best and best.fits and least.seconds(ranks) >= best.epoch_s:
+            to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
+            if least.seconds(ranks) >= to_beat_s:
                 continue
-            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best)
-            best = found if is_better(found, best) else best
+            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s)
+            best = found if best is None or found.order < best.order else best
         assert best
-        if not best.fits:
-            raise NoPlanFitsError(_nearest_miss(best))
-        of_one = [each for of in alone.values() for each in of]
-        return Found(_settled(best), self._looked_at, of_one, least.bound(sets))
+        if not best.candidate.fits:
+            raise NoPlanFitsError(_nearest_miss(best.candidate))
+        refuse(best, self.job, judge.epochs, judge.statistic)
+        of_one, chosen = [each for of in alone.values() for each in of], _settled(best.candidate)
+        objective = judge.figures(chosen, judge.least(least, sets, self.placement))
+        return Found(chosen, self._looked_at, of_one, least.bound(sets), objective)
 
     @property
     def _workers(self):
@@ -111,7 +119,7 @@ class _Search:
     def _sets(self, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
         if self.job.pin.num_workers:
             return [tuple(range(len(self._workers)))]
-        return subsets(self.placement, rates_s)
+        return subsets(self.placement, rates_s, by_price=self.job.objective.asks_for_prices)
 
     def _alone(self, base: Setting) -> dict[str, list[Candidate]]:
         """By profile every candidate of one worker that has all the graph, whether it fits or not."""
@@ -124,14 +132,18 @@ class _Search:
                 found[worker.profile] = list(descent.evaluator.looked_at())
         return found
 
-    def _on(self, base: Setting, ranks: tuple[int, ...], rates_s: list[float], best: Candidate | None) -> Candidate:
+    def _on(
+        self, base: Setting, ranks: tuple[int, ...], rates_s: list[float], best: Scored | None, to_beat_s: float
+    ) -> Scored:
         """The best on some of the workers, from where the best so far stands."""
         names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
         self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
-        descent = Descent(_of_workers(base, ranks, tuple(rates_s)))
-        found = descent.run(best.choices if best else (), best)
-        self._looked_at += descent.evaluator.looked_at()
-        return found
+        descent, judge = Descent(_of_workers(base, ranks, tuple(rates_s))), Judge(self.job)
+        found = descent.run(best.candidate.choices if best else (), to_beat_s)
+        looked_at = list(descent.evaluator.looked_at())
+        self._looked_at += looked_at
+        scored = judge.best(judge.finalists(found, looked_at))
+        return replace(scored, candidate=descent.evaluator.whole(scored.candidate))
 
 
 def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
@@ -148,8 +160,10 @@ def _settled(best: Candidate) -> Candidate:
 def _nearest_miss(nearest: Candidate) -> str:
     rank = int(np.argmax(nearest.missing_bytes))
     worker, missing = nearest.setting.placement.workers[rank], int(nearest.missing_bytes[rank])
+    has = nearest.setting.memory_bytes(rank)
+    margin = "" if has == worker.memory_bytes else " beside the margin that stays free"
     return (
-        f"no plan fits: the nearest needs {worker.memory_bytes + missing:,} bytes on worker {rank} "
-        f"({worker.host}), which has {worker.memory_bytes:,}; {missing:,} bytes are missing: "
+        f"no plan fits: the nearest needs {has + missing:,} bytes on worker {rank} "
+        f"({worker.host}), which has {has:,}{margin}; {missing:,} bytes are missing: "
         f"add workers, memory, or lower the model's width"
     )

@@ -65,7 +65,7 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
         graph=GraphFacts.of(graph),
         choices=tuple(map(Chosen.of, best.choices)),
         cycle=CycleDocument.of(best.cycle),
-        prediction=prediction.model_copy(update={"weather": weather}),
+        prediction=prediction.model_copy(update={"weather": weather, "objective": found.objective}),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=tuple(_considered(found.looked_at)),

@@ -77,8 +77,8 @@ def sample_phases(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     return (np.random.default_rng((seed, 1)).random((num_replicas, period_ns.size)) * period_ns).astype(np.int64)
 
 
-def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
-    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of an epoch, over `num_replicas` or a few more.
+def sampled_epochs_s(schedule: Schedule, num_replicas: int, seed: int) -> NDArray[np.float64]:
+    """Seconds of epochs whose tasks vary, `num_replicas` of them or a few more.
 
     Under a quota epochs are played on end, as many at a time as `epochs_to_play` says, with periods that begin at
     other moments in every replica. Tasks fluctuate independently of one another, and by their operators' spread as
@@ -93,8 +93,12 @@ def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, f
     num_plays = math.ceil(num_replicas / max(count - 1, 1))
     duration_ns, phase_ns = sample_durations(whole, num_plays, seed), sample_phases(whole, num_plays, seed)
     end_ns = play_many(compile_schedule(whole), duration_ns, count, phase_ns)
-    epoch_ns = np.diff(end_ns, axis=1) if count > 1 else end_ns
-    p50, p95 = np.percentile(epoch_ns, [50, 95]) / 1e9
+    return (np.diff(end_ns, axis=1) if count > 1 else end_ns).ravel() / 1e9
+
+
+def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
+    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of the epochs of `sampled_epochs_s`."""
+    p50, p95 = np.percentile(sampled_epochs_s(schedule, num_replicas, seed), [50, 95])
     return {"p50": float(p50), "p95": float(p95)}
 
 
