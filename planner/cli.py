@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
-    for add in (_add_explain, _add_diff, _add_emulate, _add_demo):
+    for add in (_add_explain, _add_diff, _add_report, _add_emulate, _add_demo):
         add(verbs)
     return parser
 
@@ -135,6 +135,17 @@ def _add_diff(verbs: _Verbs) -> None:
     )
     diff.add_argument("one", type=Path, metavar="A")
     diff.add_argument("other", type=Path, metavar="B")
+
+
+def _add_report(verbs: _Verbs) -> None:
+    report = _verb(
+        verbs,
+        "report",
+        "write a plan, or a run over its plan, as one HTML file that needs nothing else",
+        "gnnplan report out/run -o out/report.html",
+    )
+    report.add_argument("source", type=Path, metavar="PLAN|RUN", help="plan file, or folder written by `gnnplan run`")
+    report.add_argument("-o", "--output", type=Path, help="file to write (default: beside the plan, or in the folder)")
 
 
 def _add_simulate(verbs: _Verbs) -> None:

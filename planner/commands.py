@@ -40,6 +40,7 @@ from gnnplan.planner.report.tables import (
     profile_table,
     trace_table,
 )
+from gnnplan.planner.report_commands import report as report
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.train import PLAN_FILE
