@@ -161,6 +161,24 @@ class Candidate(Contract):
     fits: bool = True
 
 
+class Searched(Contract):
+    """What a search looked at, and what it proves.
+
+    Args:
+        num_candidates: composed and simulated.
+        num_sets: of workers that could take part. `num_passed_over` of them were not looked at, for no plan of theirs
+            is better than the one that was chosen.
+        bound_s: no plan that is made, layer by layer, of what was looked at has shorter epochs; `bound_resource` says
+            what sets it.
+    """
+
+    num_candidates: int = Field(ge=1)
+    num_sets: int = Field(ge=1)
+    num_passed_over: int = Field(ge=0)
+    bound_s: Seconds
+    bound_resource: str
+
+
 class Rejected(Contract):
     """The best candidate of a kind that the search looked at and did not choose.
 
@@ -201,6 +219,7 @@ class Plan(Document):
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
         rejected: the best alternative of every kind.
+        searched: what was looked at (None: of mini-batches, every way to share them out is).
     """
 
     KIND: ClassVar[str] = "plan"
@@ -217,6 +236,7 @@ class Plan(Document):
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    searched: Searched | None = None
     _at: _At = PrivateAttr(default_factory=lambda: _At())
 
     @classmethod
@@ -247,6 +267,13 @@ class Plan(Document):
         return "\n  ".join(textwrap.shorten(row, 110, placeholder=" ...") for row in rows)
 
     __str__ = __repr__
+
+    @property
+    def search_gap(self) -> float | None:
+        """How far the plan is from the bound of the searched space: simulated / bound - 1 (None: there is none)."""
+        if self.searched is None or not self.searched.bound_s:
+            return None
+        return self.prediction.epoch_s / self.searched.bound_s - 1
 
     @property
     def num_workers(self) -> int:

@@ -13,7 +13,7 @@ from gnnplan.planner.compare import Comparison, Figure, TaskFigure
 from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.money import cost_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
-from gnnplan.planner.plan import Candidate, Plan, Prediction, WorkerLoad
+from gnnplan.planner.plan import Candidate, Plan, Prediction, Searched, WorkerLoad
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
 from gnnplan.planner.report.mini_batch import batches_table
@@ -102,7 +102,7 @@ def plan_table(plan: Plan) -> RenderableType:
         head.add_row(*row)
     if prediction.weather is not None:
         head.add_row("weather", _weather_words(plan))
-    for row in _bound_rows(prediction):
+    for row in _bound_rows(plan):
         head.add_row(*row)
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
@@ -195,11 +195,31 @@ def _default_link_words(plan: Plan) -> str:
     return f"{rate:.3g} GB/s between devices of a host is assumed; name yours as device_link in the cluster file"
 
 
-def _bound_rows(prediction: Prediction) -> Iterator[tuple[str, str]]:
+def _bound_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """How far the plan is from what cannot be beaten, and what binds."""
-    every, own = prediction.bound_resource, prediction.schedule_bound_resource
-    yield "bounds", f"of any plan here: {seconds(prediction.bound_s)} by {every}; gap {prediction.gap:.0%}"
-    yield "", f"of this plan's work: {seconds(prediction.schedule_bound_s)} by {own}; gap {prediction.schedule_gap:.0%}"
+    for number, words in enumerate(bound_words(plan)):
+        yield "" if number else "bounds", words
+
+
+def bound_words(plan: Plan) -> Iterator[str]:
+    """Of any plan, of what was searched, and of the plan's own work; the weakest claim has the largest bound."""
+    prediction, searched = plan.prediction, plan.searched
+    yield f"of any plan here: {seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}"
+    if searched is not None:
+        gap = "" if plan.search_gap is None else f"; gap {plan.search_gap:.0%}"
+        yield f"of what was searched: {seconds(searched.bound_s)} by {searched.bound_resource}{gap}"
+    own_s, own = prediction.schedule_bound_s, prediction.schedule_bound_resource
+    yield f"of this plan's work: {seconds(own_s)} by {own}; gap {prediction.schedule_gap:.0%}"
+    if searched is not None:
+        yield searched_words(searched)
+
+
+def searched_words(searched: Searched) -> str:
+    """How much was looked at, and why the rest was not."""
+    num_looked_at = searched.num_sets - searched.num_passed_over
+    sets = f"{num_looked_at:,} of {searched.num_sets:,} sets of workers"
+    words = f"searched: {searched.num_candidates:,} candidates on {sets}"
+    return f"{words}; no plan of the others can be better" if searched.num_passed_over else words
 
 
 def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.cluster import Placement
+from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
@@ -18,6 +18,7 @@ from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import costs_of
+from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.descent import Descent
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.search.least import Least
@@ -39,6 +40,8 @@ class Found:
         looked_at: every candidate, of all settings.
         alone: every candidate of one worker that has the whole graph, of each profile.
         bound: no plan of any set of workers that was searched is faster.
+        searched: no plan that is made, layer by layer, of what the search looked at is faster.
+        num_sets: of workers that could take part; `num_passed_over` of them are bounded above the best.
         objective: what the best comes to by the job's objective (None of a plain one).
     """
 
@@ -46,6 +49,9 @@ class Found:
     looked_at: Sequence[Candidate]
     alone: Sequence[Candidate]
     bound: Bound
+    searched: Bound
+    num_sets: int
+    num_passed_over: int
     objective: ObjectiveFigures | None = None
 
 
@@ -96,12 +102,13 @@ class _Search:
         base = setting_of(self.job, self.placement, self.graph)
         alone = self._alone(base)
         rates_s, least = rates_of(self.placement, alone), Least.of(base, alone)
-        judge, best = Judge(self.job), None
+        judge, best, of_set = Judge(self.job), None, dict[tuple[WorkerPlace, ...], Bound]()
         sets = self._sets(rates_s)
         for ranks in sets:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
             if least.seconds(ranks) >= to_beat_s:
                 continue
+            of_set[self.placement.of(ranks).workers] = least.bound([ranks])
             found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s)
             best = found if best is None or found.order < best.order else best
         assert best
@@ -110,7 +117,10 @@ class _Search:
         refuse(best, self.job, judge.epochs, judge.statistic)
         of_one, chosen = [each for of in alone.values() for each in of], _settled(best.candidate)
         objective = judge.figures(chosen, judge.least(least, sets, self.placement))
-        return Found(chosen, self._looked_at, of_one, least.bound(sets), objective)
+        searched, num_passed_over = searched_bound([*self._looked_at, chosen], of_set), len(sets) - len(of_set)
+        return Found(
+            chosen, self._looked_at, of_one, least.bound(sets), searched, len(sets), num_passed_over, objective
+        )
 
     @property
     def _workers(self):

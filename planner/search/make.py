@@ -13,7 +13,7 @@ from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.job import Job
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.plan import Candidate as Considered
-from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
+from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan, Searched
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
 from gnnplan.planner.search.pins import check_least_group, check_techniques
@@ -70,6 +70,13 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
         partition_sha256=partition.digest(),
         considered=tuple(_considered(found.looked_at)),
         rejected=tuple(rejected(best, [*found.looked_at, *found.alone])),
+        searched=Searched(
+            num_candidates=max(len(found.looked_at), 1),
+            num_sets=found.num_sets,
+            num_passed_over=found.num_passed_over,
+            bound_s=found.searched.seconds,
+            bound_resource=found.searched.set_by,
+        ),
     )
     return plan, partition
 

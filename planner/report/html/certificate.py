@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gnnplan.planner.plan import Plan, Prediction
 from gnnplan.planner.report.html.element import Html, element, section, strip
+from gnnplan.planner.report.tables import searched_words
 from gnnplan.planner.report.units import seconds
 from gnnplan.planner.trace import Trace
 
@@ -14,13 +15,14 @@ _NUM_TICKS = 4
 def certificate(plan: Plan, measured: Trace | None) -> Html:
     """Bounds, prediction with its interval, and measurement."""
     prediction = plan.prediction
-    rows = _rows(prediction, measured)
+    rows = _rows(plan, measured)
     whole_s = 1.05 * max(high_s for _, _, _, high_s, _ in rows)
     ticks = (element("span", seconds(whole_s * tick / _NUM_TICKS)) for tick in range(_NUM_TICKS + 1))
     strips = [piece for row in rows for piece in _strip(row, whole_s)]
     words = [
         f"No plan of any workers here has an epoch below {seconds(prediction.bound_s)}, set by "
         f"{prediction.bound_resource}: this plan is {prediction.gap:.0%} above.",
+        *_searched_words(plan),
         f"No order of this plan's own work is below {seconds(prediction.schedule_bound_s)}, set by "
         f"{prediction.schedule_bound_resource}: the plan is {prediction.schedule_gap:.0%} above.",
         *_interval_words(prediction),
@@ -35,13 +37,24 @@ def certificate(plan: Plan, measured: Trace | None) -> Html:
 _Row = tuple[str, float, float, float, str]
 
 
-def _rows(prediction: Prediction, measured: Trace | None) -> list[_Row]:
+def _searched_words(plan: Plan) -> list[str]:
+    if plan.searched is None or plan.search_gap is None:
+        return []
+    return [
+        f"No plan made, layer by layer, of what was searched is below {seconds(plan.searched.bound_s)}, set by "
+        f"{plan.searched.bound_resource}: this plan is {plan.search_gap:.0%} above ({searched_words(plan.searched)}).",
+    ]
+
+
+def _rows(plan: Plan, measured: Trace | None) -> list[_Row]:
     """Name, least, middle and most seconds, and a class."""
+    prediction, searched_s = plan.prediction, plan.searched.bound_s if plan.searched else 0.0
     bound_s, own_s, middle_s = prediction.bound_s, prediction.schedule_bound_s, prediction.expected_epoch_s
     interval = prediction.interval
     low_s, high_s = (interval.low_s, interval.high_s) if interval else (middle_s, middle_s)
     rows: list[_Row] = [
         ("any plan", 0.0, bound_s, bound_s, "bound"),
+        *([("searched", 0.0, searched_s, searched_s, "bound")] if searched_s else []),
         ("this work", 0.0, own_s, own_s, "bound"),
         ("predicted", low_s, middle_s, high_s, "range"),
     ]
