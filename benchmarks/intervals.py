@@ -30,7 +30,8 @@ def main(quick: bool) -> dict:
     clusters = kept("prediction").get("clusters", [])
     if len(clusters) < 2:
         raise UserError("intervals reads what prediction kept; run python -m benchmarks prediction first")
-    return {kind: _of_kind(clusters, of) for kind, of in KINDS.items()}
+    found = {kind: _of_kind(clusters, of) for kind, of in KINDS.items()}
+    return {"interval_coverage": found["profiled"]["coverage"], **found}
 
 
 def _of_kind(clusters: Sequence[dict], of: _Residuals) -> dict:

@@ -7,13 +7,16 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field, JsonValue, PrivateAttr, ValidationError, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
+from gnnplan.planner.considered import Candidate as Candidate
+from gnnplan.planner.considered import Rejected as Rejected
+from gnnplan.planner.considered import Searched as Searched
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
@@ -151,55 +154,6 @@ class Prediction(Contract):
     def schedule_gap(self) -> float:
         """How far the plan is from the bound of its own operators: simulated / bound - 1."""
         return self.epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
-
-
-class Candidate(Contract):
-    """A decision that was considered, in one line, with its predicted epoch."""
-
-    summary: str
-    epoch_s: float
-    fits: bool = True
-
-
-class Searched(Contract):
-    """What a search looked at, and what it proves.
-
-    Args:
-        num_candidates: composed and simulated.
-        num_sets: of workers that could take part. `num_passed_over` of them were not looked at, for no plan of theirs
-            is better than the one that was chosen.
-        bound_s: no plan that is made, layer by layer, of what was looked at has shorter epochs; `bound_resource` says
-            what sets it.
-    """
-
-    num_candidates: int = Field(ge=1)
-    num_sets: int = Field(ge=1)
-    num_passed_over: int = Field(ge=0)
-    bound_s: Seconds
-    bound_resource: str
-
-
-class Rejected(Contract):
-    """The best candidate of a kind that the search looked at and did not choose.
-
-    Args:
-        kind: one worker `alone`; some other set of `workers`; on the same workers `without` a technique that the plan
-            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`.
-        technique: that it is without, or with.
-        compute_s, communicate_s, host_s: as `Prediction` has them.
-        missing_bytes: of the worker that lacks most (0: it fits).
-        missing_on: that worker's host.
-    """
-
-    kind: Literal["alone", "workers", "without", "with", "decided", "memory"]
-    technique: str = ""
-    summary: str
-    epoch_s: float = Field(gt=0)
-    compute_s: float = Field(ge=0)
-    communicate_s: float = Field(ge=0)
-    host_s: float = Field(ge=0)
-    missing_bytes: int = Field(default=0, ge=0)
-    missing_on: str = ""
 
 
 @dataclass(frozen=True)

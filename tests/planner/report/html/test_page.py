@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import gnnplan
 from gnnplan.planner import api
 from gnnplan.planner.cli import main
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
@@ -142,6 +143,12 @@ def test_the_verb_takes_a_plan_and_a_run(plan, run, tmp_path, capsys):
     with pytest.raises(UserError, match="different plans"):
         write_report(folder, tmp_path / "b.html")
     assert not (tmp_path / "b.html").exists()
+
+
+def test_python_s_verb(plan, tmp_path):
+    """Of a plan in memory."""
+    written = gnnplan.report(plan, tmp_path / "a.html")
+    assert parsed(written.read_text()).all("h1")[0].text == f"{EVIL}: plan"
 
 
 def test_many_workers_are_not_all_drawn(tmp_path):
