@@ -41,7 +41,7 @@ def _searched_words(plan: Plan) -> list[str]:
     if plan.searched is None or plan.search_gap is None:
         return []
     return [
-        f"No plan made, layer by layer, of what was searched is below {seconds(plan.searched.bound_s)}, set by "
+        f"No plan made of what was searched is below {seconds(plan.searched.bound_s)}, set by "
         f"{plan.searched.bound_resource}: this plan is {plan.search_gap:.0%} above ({searched_words(plan.searched)}).",
     ]
 

@@ -12,11 +12,12 @@ from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, Train
 from gnnplan.planner.report.html.page import plan_page
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.report_file import write_report
-from gnnplan.planner.search import simulate_plan
+from gnnplan.planner.search import mini_batch, simulate_plan
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
 from tests.planner.report.html.parsed import parsed
+from tests.planner.search.measured import JOB, measured, split, worker
 
 EVIL = "<script>alert('x')</script>\"&"
 GRAPH = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_classes=3, num_features=8)
@@ -159,3 +160,15 @@ def test_many_workers_are_not_all_drawn(tmp_path):
     assert len(page.section("One epoch").all("svg", "strip")) == 16
     assert "4 more workers are not drawn" in page.section("One epoch").text
     assert len(text) < 200_000
+
+
+def test_mini_batches_have_a_report(monkeypatch):
+    """No interval is known for them, no share of the graph, and no search; thousands of tasks stay a small page."""
+    found = measured(worker(split(3, 5, 1, 4), num_batches=400))
+    monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: found)
+    plan = mini_batch.plan_mini_batches(JOB, None)[0]
+    text = plan_page(plan, simulate_plan(plan, 5), None)
+    page = parsed(text)
+    assert "none is known for mini-batches" in page.section("How good, and how sure").text
+    assert page.section("One epoch").all("rect")
+    assert len(text) < 400_000
