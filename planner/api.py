@@ -9,6 +9,7 @@ predicted = gnnplan.simulate(plan, num_replicas=1000)
 measured = gnnplan.run(plan, "run")          # or gnnplan.prepare_run, for hosts of your own
 why = gnnplan.explain(plan)
 difference = gnnplan.diff(plan, "other.json")
+page = gnnplan.report("run", "report.html")
 comparison = gnnplan.compare(predicted, measured)
 better = gnnplan.calibrate([(plan, measured)]).profiles
 table = gnnplan.choices(job, ["a.toml", "b.toml"])
@@ -50,6 +51,7 @@ from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.money import Choice
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.notebook import register
+from gnnplan.planner.report_file import write_report
 from gnnplan.planner.run import prepare_run as prepare_plan
 from gnnplan.planner.run import run_plan
 from gnnplan.planner.search import simulate_plan
@@ -78,6 +80,7 @@ __all__ = [
     "prepare_run",
     "profile_cluster",
     "profile_machine",
+    "report",
     "run",
     "simulate",
     "simulate_weather",
@@ -280,6 +283,16 @@ def diff(
         one, other: plans that know their files, or the files.
     """
     return diff_plans(plan_file(one), plan_file(other), graph=_graph_in_memory(one, graph), on_step=on_step)
+
+
+def report(source: GivenPlan, path: str | Path, *, on_step: OnStep = lambda _: None) -> Path:
+    """Writes a plan, or a run over its plan, as one HTML file that needs nothing else.
+
+    Args:
+        source: a plan or its file, or the folder of a run.
+        on_step: told in words what is done.
+    """
+    return write_report(source if isinstance(source, Plan) else Path(source), Path(path), on_step=on_step)
 
 
 def train(

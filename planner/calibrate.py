@@ -13,6 +13,7 @@ import numpy as np
 from gnnplan.planner.calibration.fit import fit
 from gnnplan.planner.calibration.observe import CLOCK_S, Observed, family, observe
 from gnnplan.planner.costs import STEP_OVERHEAD
+from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.run import MEASURED_FILE
 from gnnplan.planner.trace import Trace
@@ -77,8 +78,8 @@ def calibrate(runs: Sequence[tuple[Plan, Trace]], names: Sequence[str] = ()) -> 
     found = {name: _Found(after.factors[name], before.misses(name), after.misses(name)) for name in profiles}
     noted = {}
     for name, profile in profiles.items():
-        num_runs = sum(name in _names_of(plan) for plan, _ in runs)
-        noted[name] = _noted(profile, after.profiles[name], found[name], num_runs)
+        plans = [plan for plan, _ in runs if name in _names_of(plan)]
+        noted[name] = _noted(profile, after.profiles[name], found[name], plans)
     residuals = {name: {what: each.residuals[what] for what in each.factors} for name, each in found.items()}
     return Calibration(noted, residuals)
 
@@ -231,15 +232,17 @@ def _corrected(profile: MachineProfile, of: Mapping[str, float]) -> MachineProfi
     )
 
 
-def _noted(before: MachineProfile, after: MachineProfile, found: _Found, num_runs: int) -> MachineProfile:
+def _noted(before: MachineProfile, after: MachineProfile, found: _Found, plans: Sequence[Plan]) -> MachineProfile:
     """The corrected profile with what changed, and by how many runs; the one before where nothing did."""
     if not found.factors:
         return before
-    note = f"calibrated on {num_runs} run{'' if num_runs == 1 else 's'}"
+    note = f"calibrated on {len(plans)} run{'' if len(plans) == 1 else 's'}"
+    works = (work_of(plan.graph.fingerprint, plan.job.model) for plan in plans)
     return after.model_copy(
         update={
             "corrections": tuple(_correction(what, found) for what in sorted(found.factors)),
             "based_on": before.fingerprint(),
+            "calibrated_on": tuple(dict.fromkeys([*before.calibrated_on, *works])),
             "created": time.strftime("%Y-%m-%d"),
             "note": f"{before.note}; {note}" if before.note else note,
         }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from gnnplan.planner.objective.arguments import add_objective
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_SECONDS
 from gnnplan.profiles.stopping import raising_on_sigterm
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
-    for add in (_add_explain, _add_diff, _add_emulate, _add_demo):
+    for add in (_add_explain, _add_diff, _add_report, _add_emulate, _add_demo):
         add(verbs)
     return parser
 
@@ -80,6 +81,7 @@ def _add_train(verbs: _Verbs) -> None:
     train.add_argument(
         "--workers", type=_count, default=0, help="workers to profile for (default: devices, or min(2, cores))"
     )
+    add_objective(train)
     _add_checkpoints(train)
 
 
@@ -114,6 +116,7 @@ def _add_plan(verbs: _Verbs) -> None:
         help="plan file to write (default: out/JOBNAME/plan.json); of several clusters a folder for NAME.json of each",
     )
     plan.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
+    add_objective(plan)
 
 
 def _add_show(verbs: _Verbs) -> None:
@@ -138,6 +141,17 @@ def _add_diff(verbs: _Verbs) -> None:
     )
     diff.add_argument("one", type=Path, metavar="A")
     diff.add_argument("other", type=Path, metavar="B")
+
+
+def _add_report(verbs: _Verbs) -> None:
+    report = _verb(
+        verbs,
+        "report",
+        "write a plan, or a run over its plan, as one HTML file that needs nothing else",
+        "gnnplan report out/run -o out/report.html",
+    )
+    report.add_argument("source", type=Path, metavar="PLAN|RUN", help="plan file, or folder written by `gnnplan run`")
+    report.add_argument("-o", "--output", type=Path, help="file to write (default: beside the plan, or in the folder)")
 
 
 def _add_simulate(verbs: _Verbs) -> None:

@@ -25,6 +25,7 @@ from gnnplan.planner.explain_commands import explain as explain
 from gnnplan.planner.given import output_folder
 from gnnplan.planner.here import read_cluster, this_machine
 from gnnplan.planner.job import Job
+from gnnplan.planner.objective.arguments import with_objective
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.choices import choice_facts, choices_table
@@ -39,6 +40,7 @@ from gnnplan.planner.report.tables import (
     profile_table,
     trace_table,
 )
+from gnnplan.planner.report_commands import report as report
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.train import PLAN_FILE
@@ -81,7 +83,7 @@ def _profile_cluster(arguments: argparse.Namespace) -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     """`gnnplan train`."""
-    job = Job.load(arguments.job)
+    job = with_objective(Job.load(arguments.job), arguments)
     folder = arguments.output or output_folder(job, arguments.job)
     check_writable(folder / PLAN_FILE)
     cluster = _where(job, arguments.cluster, arguments)
@@ -120,7 +122,7 @@ def plan(arguments: argparse.Namespace) -> None:
     if len(arguments.clusters) > 1:
         _plan_several(arguments)
         return
-    job = Job.load(arguments.job)
+    job = with_objective(Job.load(arguments.job), arguments)
     output = arguments.output or output_folder(job, arguments.job) / PLAN_FILE
     check_writable(output)
     cluster = _where(job, arguments.clusters[0] if arguments.clusters else None, arguments)
@@ -138,8 +140,10 @@ def _where(job: Job, path: Path | None, arguments: argparse.Namespace) -> Cluste
 
 
 def _plan_several(arguments: argparse.Namespace) -> None:
+    job = with_objective(Job.load(arguments.job), arguments)
+    folder = arguments.output or output_folder(job, arguments.job)
     with steps(_notes, "loading the graph") as on_step:
-        found = api.choices(arguments.job, arguments.clusters, arguments.output, on_step=on_step)
+        found = api.choices(job, arguments.clusters, folder, on_step=on_step)
     _show(arguments, {"choices": [choice_facts(each) for each in found]}, choices_table(found))
     _wrote(arguments, *(each.plan.file for each in found if each.plan))
     if not any(each.plan for each in found):

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, model_validator
 
 from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
 from gnnplan.planner.job_in_short import in_full
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract, Document
@@ -322,6 +323,7 @@ class Job(Document):
             allows rows and gradients of the last r epochs, `stale` those that are pinned, of any. `approximate`
             allows these too, and what drops edges.
         mini_batch: None: full batch.
+        objective: what the plan is chosen for.
     """
 
     KIND: ClassVar[str] = "job"
@@ -333,6 +335,7 @@ class Job(Document):
     fidelity: Annotated[str, AfterValidator(lambda words: up_to(words) and words)] = "exact"
     pin: PinnedDecisions = PinnedDecisions()
     mini_batch: MiniBatchSpec | None = None
+    objective: ObjectiveSpec = ObjectiveSpec()
 
     @model_validator(mode="after")
     def _batches_suit_the_model(self) -> Self:
@@ -345,6 +348,8 @@ class Job(Document):
             raise ValueError("mini-batches have no input_dropout; set it to 0")
         if self.pin.partial_reduce or self.training.weather:
             raise ValueError("mini-batches have neither pin.partial_reduce nor training.weather; leave them out")
+        if self.objective != ObjectiveSpec():
+            raise ValueError("mini-batches are planned for the shortest epoch alone; leave objective out")
         return self
 
     @model_validator(mode="after")

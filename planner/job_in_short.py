@@ -15,8 +15,8 @@ _EDGE_LISTS = (".txt", ".csv", ".tsv", ".el", ".edges", ".gz")
 def in_full(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The job as its contract reads it.
 
-    Three keys have a short form: `graph = "FILE"`, `model = "gcn"` and, outside of `[training]`, `epochs = 100`. A job
-    that uses one of them may also leave out `schema_version`. All else stays as it is.
+    Four keys have a short form: `graph = "FILE"`, `model = "gcn"`, `objective = "money"` and, outside of `[training]`,
+    `epochs = 100`. A job that uses one of them may also leave out `schema_version`. All else stays as it is.
 
     Args:
         where: the job's file, for errors.
@@ -26,6 +26,8 @@ def in_full(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
         full["graph"] = _graph(full["graph"], where)
     if isinstance(full.get("model"), str):
         full["model"] = {"kind": full["model"]}
+    if isinstance(full.get("objective"), str):
+        full["objective"] = {"minimize": full["objective"]}
     if "epochs" in full:
         full["training"] = _training(full.pop("epochs"), full.get("training", {}), where)
     if full != raw:

@@ -7,19 +7,24 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, JsonValue, PrivateAttr, ValidationError, model_validator
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
+from gnnplan.planner.considered import Candidate as Candidate
+from gnnplan.planner.considered import Rejected as Rejected
+from gnnplan.planner.considered import Searched as Searched
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.interval.interval import Interval
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.minibatch.decision import MiniBatchDecision, batches_among
+from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
@@ -116,6 +121,8 @@ class Prediction(Contract):
         unprofiled: task keys whose shapes lie outside the profile.
         weather: epochs under the job's weather (None: it names none).
         fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
+        objective: what the plan comes to by the job's objective (None: the shortest epoch, without limits).
+        interval: where the median epoch of a run is expected (None: of mini-batches, for which none is known).
     """
 
     epoch_s: SomeSeconds
@@ -130,6 +137,8 @@ class Prediction(Contract):
     unprofiled: tuple[str, ...] = ()
     weather: WeatherFigures | None = None
     fluctuating: Percentiles | None = None
+    interval: Interval | None = None
+    objective: ObjectiveFigures | None = None
 
     @property
     def expected_epoch_s(self) -> float:
@@ -145,37 +154,6 @@ class Prediction(Contract):
     def schedule_gap(self) -> float:
         """How far the plan is from the bound of its own operators: simulated / bound - 1."""
         return self.epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
-
-
-class Candidate(Contract):
-    """A decision that was considered, in one line, with its predicted epoch."""
-
-    summary: str
-    epoch_s: float
-    fits: bool = True
-
-
-class Rejected(Contract):
-    """The best candidate of a kind that the search looked at and did not choose.
-
-    Args:
-        kind: one worker `alone`; some other set of `workers`; on the same workers `without` a technique that the plan
-            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`.
-        technique: that it is without, or with.
-        compute_s, communicate_s, host_s: as `Prediction` has them.
-        missing_bytes: of the worker that lacks most (0: it fits).
-        missing_on: that worker's host.
-    """
-
-    kind: Literal["alone", "workers", "without", "with", "decided", "memory"]
-    technique: str = ""
-    summary: str
-    epoch_s: float = Field(gt=0)
-    compute_s: float = Field(ge=0)
-    communicate_s: float = Field(ge=0)
-    host_s: float = Field(ge=0)
-    missing_bytes: int = Field(default=0, ge=0)
-    missing_on: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,6 +173,7 @@ class Plan(Document):
         partition_sha256: of their bytes.
         considered: the best of the alternatives, fastest first.
         rejected: the best alternative of every kind.
+        searched: what was looked at (None: of mini-batches, every way to share them out is).
     """
 
     KIND: ClassVar[str] = "plan"
@@ -211,6 +190,7 @@ class Plan(Document):
     partition_sha256: str
     considered: tuple[Candidate, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    searched: Searched | None = None
     _at: _At = PrivateAttr(default_factory=lambda: _At())
 
     @classmethod
@@ -241,6 +221,13 @@ class Plan(Document):
         return "\n  ".join(textwrap.shorten(row, 110, placeholder=" ...") for row in rows)
 
     __str__ = __repr__
+
+    @property
+    def search_gap(self) -> float | None:
+        """How far the plan is from the bound of the searched space: simulated / bound - 1 (None: there is none)."""
+        if self.searched is None or not self.searched.bound_s:
+            return None
+        return self.prediction.epoch_s / self.searched.bound_s - 1
 
     @property
     def num_workers(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.lowering import lower_cycle
 from gnnplan.planner.models.forward import FEATURES, Task, forward_cycle
 from gnnplan.planner.plan import Plan
@@ -17,7 +18,7 @@ from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.readers.bound import Bound, cycle_bound
 from gnnplan.planner.search.mini_batch import cycle_of_choice
-from gnnplan.planner.search.predict import loads_of, prediction_of
+from gnnplan.planner.search.predict import loads_of, prediction_of, with_interval
 from gnnplan.profiles.errors import UserError
 
 EDITED = "it was edited, or made by another version; make the plan again"
@@ -78,7 +79,7 @@ def _told_by_job(plan: Plan) -> dict[str, Any]:
 
 
 def _predicted(plan: Plan, cycle: Cycle) -> Any:
-    """The plan's prediction made again; its bound and its weather stand, which are of more than its program.
+    """The plan's prediction made again; its bound, weather and objective stand, which are of more than its program.
 
     Of mini-batches what was measured stands too: memory, and the stages that bound them.
     """
@@ -88,5 +89,8 @@ def _predicted(plan: Plan, cycle: Cycle) -> Any:
         loads, own_bound = stands.workers, Bound(stands.schedule_bound_s, stands.schedule_bound_resource)
     else:
         loads, own_bound = loads_of(cycle, plan.placement), cycle_bound(cycle, plan.placement)
-    made = prediction_of(lower_cycle(plan), loads, bound, own_bound)
-    return made.model_copy(update={"weather": stands.weather})
+    schedules = lower_cycle(plan)
+    made = prediction_of(schedules, loads, bound, own_bound)
+    if plan.mini_batch is None:
+        made = with_interval(made, schedules, plan.placement, work_of(plan.graph.fingerprint, plan.job.model))
+    return made.model_copy(update={"weather": stands.weather, "objective": stands.objective})

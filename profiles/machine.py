@@ -175,6 +175,7 @@ class MachineProfile(Document):
         anchors: a few points timed again at the end.
         corrections: what the last calibration changed (none: as profiled).
         based_on: fingerprint of the profile that was calibrated.
+        calibrated_on: graphs and models of the runs that it was calibrated by, as fingerprints.
     """
 
     KIND: ClassVar[str] = "machine_profile"
@@ -199,6 +200,7 @@ class MachineProfile(Document):
     anchors: tuple[Anchor, ...] = ()
     corrections: tuple[Correction, ...] = ()
     based_on: str = ""
+    calibrated_on: tuple[str, ...] = ()
     software: dict[str, str] = Field(default_factory=dict)
     created: str = ""
     note: str = ""

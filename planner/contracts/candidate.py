@@ -73,12 +73,15 @@ class Candidate:
 
     @cached_property
     def missing_bytes(self) -> np.ndarray:
-        """int64 [W]: bytes that every worker lacks, or its host's region; negative where it has some left."""
+        """int64 [W]: bytes that every worker lacks, or its host's region; negative where it has some left.
+
+        Of a worker's memory the objective's margin does not count.
+        """
         workers = self.setting.placement.workers
         pairs = list(zip(self.memory, workers, strict=True))
-        own = np.array([memory.peak_bytes - worker.memory_bytes for memory, worker in pairs], np.int64)
+        own = [memory.peak_bytes - self.setting.memory_bytes(rank) for rank, memory in enumerate(self.memory)]
         region = np.array([memory.region_bytes - worker.region_bytes for memory, worker in pairs], np.int64)
-        return np.where(region > 0, np.maximum(own, region), own)
+        return np.where(region > 0, np.maximum(own, region), np.array(own, np.int64))
 
     @property
     def fits(self) -> bool:

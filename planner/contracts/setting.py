@@ -84,6 +84,10 @@ class Setting:
         """Epochs from one in which rows that may be reused are sent to the next: pinned, else the most allowed."""
         return self.job.pin.refresh_interval or self.job.most.limit or 1
 
+    def memory_bytes(self, worker: int) -> int:
+        """What a worker may use: its memory without the margin that the objective leaves free."""
+        return int(self.placement.workers[worker].memory_bytes * (1 - self.job.objective.memory_margin))
+
     @property
     def may_prune(self) -> bool:
         """Whether edges may be left out."""

@@ -65,10 +65,8 @@ def bound_of(
     if any_transport:
         lanes = _by_ports(lanes, cycle, program, placement)
     found = [lanes.bound([range(len(program))])]
-    sums = [number for number, op in enumerate(program) if op.kind in COLLECTIVES and _is_of_all(op)]
-    if sums:
-        before, after = _around(cycle, program, sums[-1])
-        found.append(lanes.bound([before, {sums[-1]}, after]))
+    if stages := stages_of(cycle, program):
+        found.append(lanes.bound(stages))
     return max(found, key=lambda bound: bound.seconds)
 
 
@@ -78,6 +76,18 @@ def cycle_bound(cycle: Cycle, placement: Placement, costs: CostsByProfile | None
     found = {name: bound_of(cycle, name, placement, costs) for name in set(cycle.order)}
     longest = max(found.values(), key=lambda bound: bound.seconds)
     return Bound(sum(found[name].seconds for name in cycle.order) / len(cycle.order), longest.set_by)
+
+
+def stages_of(cycle: Cycle, program: Program) -> tuple[set[int], set[int], set[int]] | None:
+    """Operators that end before the last sum over all workers begins, that sum, and those that begin when it has ended.
+
+    None where there is no such sum. What is in none of the three may run beside any of them.
+    """
+    sums = [number for number, op in enumerate(program) if op.kind in COLLECTIVES and _is_of_all(op)]
+    if not sums:
+        return None
+    before, after = _around(cycle, program, sums[-1])
+    return before, {sums[-1]}, after
 
 
 def _is_of_all(op: Operator) -> bool:

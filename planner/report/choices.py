@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from gnnplan.planner.interval.ranking import are_apart
 from gnnplan.planner.money import Choice, cost_of, headroom
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.layout import new_table
@@ -15,11 +16,12 @@ from gnnplan.planner.report.units import dollars, seconds
 
 
 def choices_table(choices: Iterable[Choice]) -> RenderableType:
-    """The fastest first; below, why some have no plan."""
+    """The fastest first, or what costs least where the job asks for that; below, why some have no plan."""
     choices = list(choices)
-    planned = sorted((each for each in choices if each.plan), key=_epoch_s)
+    planned = sorted((each for each in choices if each.plan), key=_value)
+    by_money = any(each.plan and each.plan.job.objective.minimize == "money" for each in planned)
     table = new_table(
-        "the job on each cluster, fastest first",
+        f"the job on each cluster, {'cheapest' if by_money else 'fastest'} first",
         *("cluster", "workers", "epoch", "95% within", "job", "dollars", "memory left"),
         words=("cluster",),
     )
@@ -27,7 +29,7 @@ def choices_table(choices: Iterable[Choice]) -> RenderableType:
         assert each.plan is not None
         table.add_row(each.name, *_figures(each.plan))
     notes = [Text(f"{each.name}: {each.reason}", style="yellow") for each in choices if not each.plan]
-    return Group(table, *notes, *_no_price(planned))
+    return Group(table, *notes, *_near(planned), *_no_price(planned))
 
 
 def choice_facts(choice: Choice) -> dict[str, Any]:
@@ -47,9 +49,13 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
     }
 
 
-def _epoch_s(choice: Choice) -> float:
+def _value(choice: Choice) -> float:
+    """What the job asks to be least."""
     assert choice.plan is not None
-    return choice.plan.prediction.expected_epoch_s
+    objective = choice.plan.prediction.objective
+    if objective is None:
+        return choice.plan.prediction.expected_epoch_s
+    return objective.dollars if objective.minimize == "money" else objective.seconds / objective.epochs
 
 
 def _figures(plan: Plan) -> list[str]:
@@ -59,6 +65,18 @@ def _figures(plan: Plan) -> list[str]:
     hours = f"{cost.hours:.3g} h" if cost.hours >= 1 else seconds(cost.seconds)
     epoch = seconds(prediction.expected_epoch_s)
     return [str(plan.num_workers), epoch, seconds(slow_s), hours, price, f"{headroom(plan):.0%}"]
+
+
+def _near(planned: Sequence[Choice]) -> list[Text]:
+    """Which clusters may be as fast as the fastest, for all that is known of how wrong predictions are."""
+    intervals = {each.name: each.plan.prediction.interval for each in planned if each.plan}
+    known = {name: interval for name, interval in intervals.items() if interval is not None}
+    if not known:
+        return []
+    fastest = min(known, key=lambda name: known[name].middle_s)
+    near = [name for name in known if name != fastest and not are_apart(known[fastest], known[name])]
+    words = f"predictions cannot tell whether {fastest} is faster than {', '.join(near)}"
+    return [Text(words, style="dim")] if near else []
 
 
 def _no_price(planned: Iterable[Choice]) -> list[Text]:

@@ -36,14 +36,15 @@ def _path_table(path: tuple[PathPart, ...]) -> Table:
     for justify in ("right", "right", "left"):
         table.add_column(justify=justify)
     for part in path[:_MOST_PARTS]:
-        table.add_row(f"{part.share:.1%}", seconds(part.seconds), _part(part))
+        table.add_row(f"{part.share:.1%}", seconds(part.seconds), part_words(part))
     if rest := path[_MOST_PARTS:]:
         total_s = sum(part.seconds for part in rest)
         table.add_row(f"{sum(part.share for part in rest):.1%}", seconds(total_s), f"{len(rest)} shorter part(s)")
     return table
 
 
-def _part(part: PathPart) -> str:
+def part_words(part: PathPart) -> str:
+    """What a part of the critical path is."""
     if not part.collective:
         return f"worker {part.worker} computes, most of it {', '.join(part.tasks)}"
     set_by = "" if part.worker is None else f", set by worker {part.worker}'s link"
@@ -74,7 +75,7 @@ def _prices_table(explanation: Explanation) -> Table:
     table.add_column("", justify="right")
     for price in explanation.prices:
         if abs(price.share) >= _NOTHING:
-            table.add_row(*price.resources, f"{price.share:+.1%}", _signed(price.moved_s))
+            table.add_row(*price.resources, f"{price.share:+.1%}", signed(price.moved_s))
     if without := [price.resources[0] for price in explanation.prices if abs(price.share) < _NOTHING]:
         shown = ", ".join(without[:4]) + (f" and {len(without) - 4} more" if len(without) > 4 else "")
         table.add_row(f"{shown}", "no change", "")
@@ -82,13 +83,17 @@ def _prices_table(explanation: Explanation) -> Table:
 
 
 def _combined(explanation: Explanation) -> Iterator[str]:
-    for price in explanation.combined:
-        times = "twice" if price.factor == 2 else f"{price.factor:g} times"
-        yield f"{' and '.join(price.resources)} {times} as good: {_moved(price)}."
+    yield from map(moved_words, explanation.combined)
+
+
+def moved_words(price: Price) -> str:
+    """What a larger move does."""
+    times = "twice" if price.factor == 2 else f"{price.factor:g} times"
+    return f"{' and '.join(price.resources)} {times} as good: {_moved(price)}."
 
 
 def _moved(price: Price) -> str:
-    return f"epoch {price.share:+.0%} ({_signed(price.moved_s)}), simulated"
+    return f"epoch {price.share:+.0%} ({signed(price.moved_s)}), simulated"
 
 
 def _memory(explanation: Explanation) -> Iterator[str]:
@@ -101,7 +106,7 @@ def _memory(explanation: Explanation) -> Iterator[str]:
 
 def _searched(memory: Memory, epoch_s: float) -> str:
     what = f"one more GB on worker {memory.worker} ({memory.host}), searched again"
-    return f"{what}: epoch {memory.moved_s / epoch_s:+.1%} ({_signed(memory.moved_s)})."
+    return f"{what}: epoch {memory.moved_s / epoch_s:+.1%} ({signed(memory.moved_s)})."
 
 
 def _rejected_table(explanation: Explanation) -> RenderableType:
@@ -111,11 +116,12 @@ def _rejected_table(explanation: Explanation) -> RenderableType:
     for column in ("candidate", "epoch", "why not"):
         table.add_column(column, justify="right" if column == "epoch" else "left")
     for each in explanation.rejected:
-        table.add_row(f"{_kind(each)}: {each.summary}", seconds(each.epoch_s), _why(each, explanation))
+        table.add_row(f"{kind_words(each)}: {each.summary}", seconds(each.epoch_s), why_words(each, explanation))
     return table
 
 
-def _kind(each: Rejected) -> str:
+def kind_words(each: Rejected) -> str:
+    """Of what kind a rejected candidate is."""
     name = each.technique.replace("_", " ")
     return {
         "alone": "one worker alone",
@@ -127,7 +133,8 @@ def _kind(each: Rejected) -> str:
     }[each.kind]
 
 
-def _why(each: Rejected, explanation: Explanation) -> str:
+def why_words(each: Rejected, explanation: Explanation) -> str:
+    """Why a candidate was not chosen."""
     if each.missing_bytes:
         return f"{each.missing_on} lacks {size(each.missing_bytes)}"
     share = each.epoch_s / explanation.epoch_s - 1
@@ -142,5 +149,6 @@ def _why(each: Rejected, explanation: Explanation) -> str:
     return f"{share:+.1%}: {seconds(more[largest])} more {_CATEGORIES[largest]}"
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
+    """Seconds with their sign."""
     return f"{'-' if value < 0 else '+'}{seconds(abs(value))}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib
-import numpy as np
 
+from gnnplan.planner.report.epoch_spans import last_to_come_s, median_epoch, waiting_until_s
 from gnnplan.planner.trace import Span, Trace
 from gnnplan.profiles.contract import replacing
 
@@ -44,7 +43,7 @@ def write_picture(path: Path, predicted: Trace, measured: Trace) -> Path:
     drawn_s = max((s.end_s for name, trace, _ in rows for s in trace.spans if s.epoch == epochs[name]), default=1.0)
     for height, (name, trace, worker) in enumerate(rows):
         of_epoch = [span for span in trace.spans if span.epoch == epochs[name]]
-        begun_s = _last_to_come_s(of_epoch)
+        begun_s = last_to_come_s(of_epoch)
         for category, color in _COLORS.items():
             spans = [span for span in of_epoch if span.worker == worker and span.category == category]
             top, tall = height + _LANES[category], _TALL
@@ -74,27 +73,9 @@ def write_picture(path: Path, predicted: Trace, measured: Trace) -> Path:
     return path
 
 
-def median_epoch(trace: Trace) -> int:
-    """The traced epoch whose length is nearest the median of the traced ones."""
-    lengths: dict[int, float] = {}
-    for span in trace.spans:
-        lengths[span.epoch] = max(lengths.get(span.epoch, 0.0), span.end_s)
-    middle = float(np.median(list(lengths.values())))
-    return min(lengths, key=lambda epoch: abs(lengths[epoch] - middle))
-
-
-def _last_to_come_s(spans: Iterable[Span]) -> dict[str, float]:
-    """By task that several workers meet in, when the last of them began it."""
-    began: dict[str, list[float]] = defaultdict(list)
-    for span in spans:
-        if span.category == "communicate":
-            began[span.task].append(span.start_s)
-    return {task: max(starts_s) for task, starts_s in began.items() if len(starts_s) > 1}
-
-
 def _waiting(span: Span, last_s: Mapping[str, float]) -> tuple[float, float] | None:
     """The part of an exchange before the last one came, milliseconds."""
-    until_s = min(last_s.get(span.task, 0.0), span.end_s)
+    until_s = waiting_until_s(span, last_s)
     return (span.start_s * 1e3, (until_s - span.start_s) * 1e3) if until_s > span.start_s else None
 
 

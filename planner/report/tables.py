@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
+from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.money import cost_of
-from gnnplan.planner.plan import Plan, Prediction, WorkerLoad
+from gnnplan.planner.objective.spec import ObjectiveFigures
+from gnnplan.planner.plan import Candidate, Plan, Prediction, Searched, WorkerLoad
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
 from gnnplan.planner.report.mini_batch import batches_table
@@ -100,7 +102,7 @@ def plan_table(plan: Plan) -> RenderableType:
         head.add_row(*row)
     if prediction.weather is not None:
         head.add_row("weather", _weather_words(plan))
-    for row in _bound_rows(prediction):
+    for row in _bound_rows(plan):
         head.add_row(*row)
     if prediction.unprofiled:
         shown = ", ".join(prediction.unprofiled[:4]) + (" ..." if len(prediction.unprofiled) > 4 else "")
@@ -117,7 +119,9 @@ def plan_table(plan: Plan) -> RenderableType:
 def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """What an epoch takes, the same figure as `simulate` and `compare` show, and what the job comes to."""
     prediction = plan.prediction
-    yield "epoch", f"{seconds(prediction.expected_epoch_s)} predicted{fluctuation_words(prediction)}"
+    yield "epoch", f"{seconds(prediction.expected_epoch_s)} predicted{interval_words(prediction)}"
+    if words := fluctuation_words(prediction):
+        yield "", words
     yield (
         "",
         f"of tasks at their median: {seconds(prediction.epoch_s)}, of which compute {seconds(prediction.compute_s)}, "
@@ -126,6 +130,32 @@ def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     cost = cost_of(plan)
     price = f", {dollars(cost.dollars)} dollars at {plan.placement.price_per_hour:g} an hour" if cost.dollars else ""
     yield "job", f"{plan.job.training.epochs:,} epochs in {seconds(cost.seconds)}{price}"
+    if prediction.objective is not None:
+        yield "objective", objective_words(prediction.objective)
+
+
+def objective_words(figures: ObjectiveFigures) -> str:
+    """What the plan was chosen for, what it comes to, and what no other can beat."""
+    what = {"epoch": "seconds an epoch", "time": "seconds", "money": "dollars"}[figures.minimize]
+    limits = [
+        f"deadline {seconds(figures.deadline_s)}" if figures.deadline_s else "",
+        f"budget {dollars(figures.budget)} dollars" if figures.budget else "",
+    ]
+    kept = "".join(f", {limit} kept" for limit in limits if limit)
+    least = f"{dollars(figures.least)} dollars" if figures.minimize == "money" else seconds(figures.least)
+    price = f" and {dollars(figures.dollars)} dollars" if figures.dollars else ""
+    return (
+        f"least {what} by {figures.statistic}: {figures.epochs:,} epochs in {seconds(figures.seconds)}{price}{kept}; "
+        f"none here below {least}, gap {figures.gap:.0%}"
+    )
+
+
+def interval_words(prediction: Prediction) -> str:
+    """Where the median epoch of a run is expected."""
+    interval = prediction.interval
+    if interval is None:
+        return ""
+    return f" ({interval.level:.0%}: {seconds(interval.low_s)} to {seconds(interval.high_s)})"
 
 
 def fluctuation_words(prediction: Prediction) -> str:
@@ -133,7 +163,7 @@ def fluctuation_words(prediction: Prediction) -> str:
     fluctuating = prediction.fluctuating
     if fluctuating is None or fluctuating.p95_s <= prediction.epoch_s:
         return ""
-    return f" (half of all epochs are within that, 95% within {seconds(fluctuating.p95_s)})"
+    return f"half of all epochs are within that, 95% within {seconds(fluctuating.p95_s)}"
 
 
 def fluctuation_note(plan: Plan, trace: Trace, num_replicas: int) -> str:
@@ -165,11 +195,31 @@ def _default_link_words(plan: Plan) -> str:
     return f"{rate:.3g} GB/s between devices of a host is assumed; name yours as device_link in the cluster file"
 
 
-def _bound_rows(prediction: Prediction) -> Iterator[tuple[str, str]]:
+def _bound_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """How far the plan is from what cannot be beaten, and what binds."""
-    every, own = prediction.bound_resource, prediction.schedule_bound_resource
-    yield "bounds", f"of any plan here: {seconds(prediction.bound_s)} by {every}; gap {prediction.gap:.0%}"
-    yield "", f"of this plan's work: {seconds(prediction.schedule_bound_s)} by {own}; gap {prediction.schedule_gap:.0%}"
+    for number, words in enumerate(bound_words(plan)):
+        yield "" if number else "bounds", words
+
+
+def bound_words(plan: Plan) -> Iterator[str]:
+    """Of any plan, of what was searched, and of the plan's own work; the weakest claim has the largest bound."""
+    prediction, searched = plan.prediction, plan.searched
+    yield f"of any plan here: {seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}"
+    if searched is not None:
+        gap = "" if plan.search_gap is None else f"; gap {plan.search_gap:.0%}"
+        yield f"of what was searched: {seconds(searched.bound_s)} by {searched.bound_resource}{gap}"
+    own_s, own = prediction.schedule_bound_s, prediction.schedule_bound_resource
+    yield f"of this plan's work: {seconds(own_s)} by {own}; gap {prediction.schedule_gap:.0%}"
+    if searched is not None:
+        yield searched_words(searched)
+
+
+def searched_words(searched: Searched) -> str:
+    """How much was looked at, and why the rest was not."""
+    num_looked_at = searched.num_sets - searched.num_passed_over
+    sets = f"{num_looked_at:,} of {searched.num_sets:,} sets of workers"
+    words = f"searched: {searched.num_candidates:,} candidates on {sets}"
+    return f"{words}; no plan of the others can be better" if searched.num_passed_over else words
 
 
 def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -217,10 +267,21 @@ def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
 
 
 def _considered_table(plan: Plan) -> Table:
-    table = new_table("considered (tasks at their median)", "decision", "epoch", "fits", words=("decision",))
+    columns = "decision", "epoch", "fits", "slower"
+    table = new_table("considered (tasks at their median)", *columns, words=("decision",))
     for candidate in plan.considered:
-        table.add_row(candidate.summary, seconds(candidate.epoch_s), "yes" if candidate.fits else "no")
+        fits = "yes" if candidate.fits else "no"
+        table.add_row(candidate.summary, seconds(candidate.epoch_s), fits, slower_words(candidate, plan.prediction))
     return table
+
+
+def slower_words(candidate: Candidate, chosen: Prediction) -> str:
+    """Whether a candidate is slower than the plan when it runs, as far as predictions can tell."""
+    if candidate.epoch_s == chosen.epoch_s:
+        return "-"  # the plan itself, as a rule
+    if not are_apart_here(candidate.epoch_s, chosen.epoch_s, chosen.interval):
+        return "cannot tell"
+    return "yes" if candidate.epoch_s > chosen.epoch_s else "no"
 
 
 def trace_table(trace: Trace) -> RenderableType:
@@ -277,11 +338,12 @@ def _miss_table(comparison: Comparison) -> Table:
     title = "tasks that miss most (mean over workers)"
     table = new_table(title, "task", "predicted", "measured", "why", words=("task", "why"))
     for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
-        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), _why(task))
+        table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), why_missed(task))
     return table
 
 
-def _why(task: TaskFigure) -> str:
+def why_missed(task: TaskFigure) -> str:
+    """What the two traces tell of a task's miss."""
     if task.cause == "waiting":
         return f"waited for worker {task.worker}"
     if task.cause == "less_waiting":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,18 +10,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.cluster import Placement
+from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.models.forward import Task, forward_cycle
+from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import costs_of
-from gnnplan.planner.search.descent import Descent, is_better
+from gnnplan.planner.search.certificate import searched_bound
+from gnnplan.planner.search.descent import Descent
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.least import rates_s as rates_of
+from gnnplan.planner.search.objective import Judge, Leasts, Scored, refuse
 from gnnplan.planner.search.workers import subsets
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
@@ -37,21 +42,29 @@ class Found:
         looked_at: every candidate, of all settings.
         alone: every candidate of one worker that has the whole graph, of each profile.
         bound: no plan of any set of workers that was searched is faster.
+        searched: no plan that is made, layer by layer, of what the search looked at is faster.
+        num_sets: of workers that could take part; `num_passed_over` of them are bounded above the best.
+        objective: what the best comes to by the job's objective (None of a plain one).
     """
 
     best: Candidate
     looked_at: Sequence[Candidate]
     alone: Sequence[Candidate]
     bound: Bound
+    searched: Bound
+    num_sets: int
+    num_passed_over: int
+    objective: ObjectiveFigures | None = None
 
 
 def decide(job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None) -> Found:
-    """The fastest plan by simulation that fits, over any of the workers.
+    """The best plan by simulation that fits, on any of the workers: the fastest, or by the job's objective.
 
     Raises:
-        UserError: the job cannot run on the cluster at all.
-        NoPlanFitsError: every decision needs more memory than some worker has.
+        UserError: the job cannot run on the cluster at all, or its objective asks for prices and there are none.
+        NoPlanFitsError: every decision needs more memory than some worker has, or goes over a limit of the objective.
     """
+    Judge(job).check(placement)
     if job.pin.num_workers:
         placement = placement.take(job.pin.num_workers)
     if len(placement.workers) > graph.num_nodes:
@@ -91,23 +104,37 @@ class _Search:
         base = setting_of(self.job, self.placement, self.graph)
         alone = self._alone(base)
         rates_s, least = rates_of(self.placement, alone), Least.of(base, alone)
-        best: Candidate | None = None
-        bounds: list[Bound] = []
-        sets = self._sets(rates_s)
+        judge, best, of_set = Judge(self.job), None, dict[tuple[WorkerPlace, ...], Bound]()
+        leasts: Leasts = [(least, self._sets(rates_s), self.placement)]
         for place in self.placement.hosts_as_one():
-            found, bound = self._as_one(replace(base, placement=place, rates_s=(1.0,)))
-            best, bounds = (found if is_better(found, best) else best), [*bounds, bound]
-        for ranks in sets:
-            if best and best.fits and least.seconds(ranks) >= best.epoch_s:
+            found, least_alone = self._as_one(replace(base, placement=place, rates_s=(1.0,)))
+            leasts.append((least_alone, [(0,)], place))
+            of_set[place.workers] = least_alone.bound([(0,)])
+            best = found if best is None or found.order < best.order else best
+        for ranks in leasts[0][1]:
+            to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
+            if least.seconds(ranks) >= to_beat_s:
                 continue
-            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best)
-            best = found if is_better(found, best) else best
+            of_set[self.placement.of(ranks).workers] = least.bound([ranks])
+            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s)
+            best = found if best is None or found.order < best.order else best
         assert best
-        if not best.fits:
-            raise NoPlanFitsError(_nearest_miss(best))
-        of_one = [each for of in alone.values() for each in of]
-        bound = min([*bounds, least.bound(sets)], key=lambda each: each.seconds)
-        return Found(_settled(best), self._looked_at, of_one, bound)
+        return self._told(best, [each for of in alone.values() for each in of], leasts, of_set)
+
+    def _told(
+        self, best: Scored, of_one: Sequence[Candidate], leasts: Leasts, of_set: dict[tuple[WorkerPlace, ...], Bound]
+    ) -> Found:
+        """What the search came to, with its bounds; raises where the best fits nowhere, or goes over a limit."""
+        judge = Judge(self.job)
+        if not best.candidate.fits:
+            raise NoPlanFitsError(_nearest_miss(best.candidate))
+        refuse(best, self.job, judge.epochs, judge.statistic)
+        chosen = _settled(best.candidate)
+        bound = min((each.bound(of) for each, of, _ in leasts), key=lambda each: each.seconds)
+        num_sets = sum(len(of) for _, of, _ in leasts)
+        searched = searched_bound([*self._looked_at, chosen], of_set)
+        objective = judge.figures(chosen, judge.least(leasts))
+        return Found(chosen, self._looked_at, of_one, bound, searched, num_sets, num_sets - len(of_set), objective)
 
     @property
     def _workers(self):
@@ -116,7 +143,7 @@ class _Search:
     def _sets(self, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
         if self.job.pin.num_workers:
             return [tuple(range(len(self._workers)))]
-        return subsets(self.placement, rates_s)
+        return subsets(self.placement, rates_s, by_price=self.job.objective.asks_for_prices)
 
     def _alone(self, base: Setting) -> dict[str, list[Candidate]]:
         """By profile every candidate of one worker that has all the graph, whether it fits or not."""
@@ -129,24 +156,31 @@ class _Search:
                 found[worker.profile] = list(descent.evaluator.looked_at())
         return found
 
-    def _as_one(self, setting: Setting) -> tuple[Candidate, Bound]:
+    def _as_one(self, setting: Setting) -> tuple[Scored, Least]:
         """The best on one worker that stands for all of a host, and the bound of any plan there."""
         (worker,) = setting.placement.workers
         self.on_step(f"choosing for {worker.host} as one worker")
-        descent = Descent(setting)
-        found = descent.run()
-        looked_at = [*descent.evaluator.looked_at()]
-        self._looked_at += looked_at
-        return found, Least.of(setting, {worker.profile: looked_at}).bound([(0,)])
+        scored, looked_at = self._found(Descent(setting), ())
+        return scored, Least.of(setting, {worker.profile: looked_at})
 
-    def _on(self, base: Setting, ranks: tuple[int, ...], rates_s: list[float], best: Candidate | None) -> Candidate:
+    def _on(
+        self, base: Setting, ranks: Sequence[int], rates_s: list[float], best: Scored | None, to_beat_s: float
+    ) -> Scored:
         """The best on some of the workers, from where the best so far stands."""
         names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
         self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
         descent = Descent(_of_workers(base, ranks, tuple(rates_s)))
-        found = descent.run(best.choices if best else (), best)
-        self._looked_at += descent.evaluator.looked_at()
-        return found
+        return self._found(descent, best.candidate.choices if best else (), to_beat_s)[0]
+
+    def _found(
+        self, descent: Descent, start: Sequence[Choice], to_beat_s: float = math.inf
+    ) -> tuple[Scored, list[Candidate]]:
+        """The best that a descent comes to by the objective, and all that it looked at."""
+        judge, found = Judge(self.job), descent.run(start, to_beat_s)
+        looked_at = list(descent.evaluator.looked_at())
+        self._looked_at += looked_at
+        scored = judge.best(judge.finalists(found, looked_at))
+        return replace(scored, candidate=descent.evaluator.whole(scored.candidate)), looked_at
 
 
 def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
@@ -163,8 +197,10 @@ def _settled(best: Candidate) -> Candidate:
 def _nearest_miss(nearest: Candidate) -> str:
     rank = int(np.argmax(nearest.missing_bytes))
     worker, missing = nearest.setting.placement.workers[rank], int(nearest.missing_bytes[rank])
+    has = nearest.setting.memory_bytes(rank)
+    margin = "" if has == worker.memory_bytes else " beside the margin that stays free"
     return (
-        f"no plan fits: the nearest needs {worker.memory_bytes + missing:,} bytes on worker {rank} "
-        f"({worker.host}), which has {worker.memory_bytes:,}; {missing:,} bytes are missing: "
+        f"no plan fits: the nearest needs {has + missing:,} bytes on worker {rank} "
+        f"({worker.host}), which has {has:,}{margin}; {missing:,} bytes are missing: "
         f"add workers, memory, or lower the model's width"
     )

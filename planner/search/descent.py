@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
@@ -37,19 +38,19 @@ class Descent:
         self._layouts = [each for each in self._all if LAYOUT in each.claims]
         self._others = [each for each in self._all if LAYOUT not in each.claims]
 
-    def run(self, start: Sequence[Choice] = (), to_beat: Candidate | None = None) -> Candidate:
+    def run(self, start: Sequence[Choice] = (), to_beat_s: float = math.inf) -> Candidate:
         """The best candidate found.
 
         Args:
             start: choices to begin with beside a layout; of techniques that are not among them what they propose first.
-            to_beat: of another setting. Where a round ends far behind it, there is no other.
+            to_beat_s: an epoch, of another setting. Where a round ends far behind it, there is no other.
         """
         best = self._first(start)
         for _ in range(_MOST_ROUNDS):
             before = best
             best = self._each(best, self._layouts)
             best = self._each(best, self._others)
-            if to_beat and to_beat.fits and best.fits and best.epoch_s > _FAR_BEHIND * to_beat.epoch_s:
+            if best.fits and best.epoch_s > _FAR_BEHIND * to_beat_s:
                 return best
             if best is before:
                 best = self._pairs(best)

@@ -9,14 +9,15 @@ from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.job import Job
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.plan import Candidate as Considered
-from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan
+from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan, Searched
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep, decide
 from gnnplan.planner.search.pins import check_least_group, check_techniques
-from gnnplan.planner.search.predict import loads_of, prediction_of
+from gnnplan.planner.search.predict import loads_of, prediction_of, with_interval
 from gnnplan.planner.search.rejected import rejected
 from gnnplan.planner.search.summary import summary
 from gnnplan.profiles.errors import UserError
@@ -53,6 +54,7 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
     loads = loads_of(best.cycle, placement, best.memory)
     in_order = [best.schedules[name] for name in best.cycle.order]
     prediction = prediction_of(in_order, loads, found.bound, best.bound)
+    prediction = with_interval(prediction, in_order, placement, work_of(graph.fingerprint, job.model))
     waiting = waiting_among(choice.decision for choice in best.choices)
     weather = under_weather(job, in_order, prediction.epoch_s, waiting)
     plan = Plan(
@@ -62,11 +64,18 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
         graph=GraphFacts.of(graph),
         choices=tuple(map(Chosen.of, best.choices)),
         cycle=CycleDocument.of(best.cycle),
-        prediction=prediction.model_copy(update={"weather": weather}),
+        prediction=prediction.model_copy(update={"weather": weather, "objective": found.objective}),
         partition_file="",
         partition_sha256=partition.digest(),
         considered=tuple(_considered(found.looked_at)),
         rejected=tuple(rejected(best, [*found.looked_at, *found.alone])),
+        searched=Searched(
+            num_candidates=max(len(found.looked_at), 1),
+            num_sets=found.num_sets,
+            num_passed_over=found.num_passed_over,
+            bound_s=found.searched.seconds,
+            bound_resource=found.searched.set_by,
+        ),
     )
     return plan, partition
 

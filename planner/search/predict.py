@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gnnplan.planner.cluster import Placement
+from gnnplan.planner.interval.predict import interval_of
 from gnnplan.planner.plan import Prediction, WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.readers.bound import Bound
@@ -103,3 +104,15 @@ def prediction_of(
         unprofiled=tuple(sorted({task.key for each in schedules for task in each.tasks if task.unprofiled})),
         fluctuating=fluctuating_of(schedules, NUM_REPLICAS),
     )
+
+
+def with_interval(prediction: Prediction, schedules: Sequence[Schedule], placement: Placement, work: str) -> Prediction:
+    """The figures with the interval of the epoch.
+
+    Args:
+        schedules: as `trace_of` takes them.
+        work: as `interval_of` takes it.
+    """
+    middle_s = prediction.expected_epoch_s
+    found = interval_of(schedules, placement, middle_s, work)
+    return prediction.model_copy(update={"interval": found})

@@ -12,18 +12,21 @@ from gnnplan.planner.cluster import Placement, WorkerPlace
 _MOST_SUBSETS = 64  # more of them than this are not all looked at, only those of the fastest workers
 
 
-def subsets(placement: Placement, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
+def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = False) -> list[tuple[int, ...]]:
     """Ranks that could train together, no two subsets alike; the whole comes first, single workers last.
 
-    Workers are alike that are of one profile, on hosts with equal links and memory. Of devices that are alike on one
-    host the first ones are taken, and of hosts that are alike the first ones too.
+    Workers are alike that are of one profile, on hosts with equal links, memory and price. Of devices that are alike on
+    one host the first ones are taken, and of hosts that are alike the first ones too.
 
     Args:
         rates_s: seconds in which each worker alone would work through a whole epoch.
+        by_price: whether, where they are too many, those of the workers that cost least for their speed are there too.
     """
     groups = _groups(placement)
     if prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
-        return _of_fastest(groups, rates_s)
+        found = _of_fastest(groups, rates_s)
+        cheap = _of_fastest(groups, _epoch_prices(placement, rates_s)) if by_price else []
+        return list(dict.fromkeys([*found, *cheap]))
     in_order = sorted(_counted(groups), key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks))
     distinct: dict[frozenset, tuple[int, ...]] = {}
     for ranks in in_order:
@@ -59,8 +62,17 @@ def _groups(placement: Placement) -> list[list[int]]:
 
 
 def _kind(worker: WorkerPlace) -> tuple:
-    link = worker.link
-    return worker.profile, worker.memory_bytes, worker.cpu_cores, worker.region_bytes, link.bytes_per_s, link.latency_s
+    link, of_host = worker.link, (worker.cpu_cores, worker.region_bytes, worker.price_per_hour)
+    return worker.profile, worker.memory_bytes, *of_host, link.bytes_per_s, link.latency_s
+
+
+def _epoch_prices(placement: Placement, rates_s: Sequence[float]) -> list[float]:
+    """By worker, what an epoch would cost if it alone worked through it, at its part of its host's price."""
+    size = Counter(placement.host_of)
+    return [
+        rate_s * worker.price_per_hour / size[worker.host_index]
+        for rate_s, worker in zip(rates_s, placement.workers, strict=True)
+    ]
 
 
 def _of_fastest(groups: Sequence[Sequence[int]], rates_s: Sequence[float]) -> list[tuple[int, ...]]:

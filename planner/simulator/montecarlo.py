@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.engine import compile_schedule, play_many
@@ -14,6 +16,15 @@ from gnnplan.planner.simulator.steady import epochs_to_play
 
 _UPPER_QUARTILE = NormalDist().inv_cdf(0.75)
 _MAX_SPREADS_ABOVE_MEDIAN = 20.0
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
+
+
+def log_deviation(middle_s: Numbers, spread_s: Numbers) -> Numbers:
+    """Standard deviation of the logarithm of a lognormal with this median and this interquartile range.
+
+    Its quartiles are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
+    """
+    return np.arcsinh(spread_s / (2 * middle_s)) / _UPPER_QUARTILE
 
 
 def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
@@ -41,8 +52,7 @@ def sample_durations(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
         raise ValueError(f"w{task.worker} {task.key}: spread_s must be finite and >= 0, not {task.spread_s}")
     varying = np.flatnonzero((spread_s > 0) & (middle_s > 0))
     middle_s, spread_s, group = middle_s[varying], spread_s[varying], compiled.tables.group[varying]
-    # The quartiles of a lognormal are median * exp(-+ z sigma): they lie 2 median sinh(z sigma) apart.
-    sigma = np.arcsinh(spread_s / (2 * middle_s)) / _UPPER_QUARTILE
+    sigma = log_deviation(middle_s, spread_s)
     which, num_draws = _draws(group)
     drawn_s = np.random.default_rng(seed).standard_normal((num_replicas, num_draws))[:, which]
     np.multiply(drawn_s, sigma, out=drawn_s)
@@ -67,8 +77,8 @@ def sample_phases(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
     return (np.random.default_rng((seed, 1)).random((num_replicas, period_ns.size)) * period_ns).astype(np.int64)
 
 
-def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
-    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of an epoch, over `num_replicas` or a few more.
+def sampled_epochs_s(schedule: Schedule, num_replicas: int, seed: int) -> NDArray[np.float64]:
+    """Seconds of epochs whose tasks vary, `num_replicas` of them or a few more.
 
     Under a quota epochs are played on end, as many at a time as `epochs_to_play` says, with periods that begin at
     other moments in every replica. Tasks fluctuate independently of one another, and by their operators' spread as
@@ -83,8 +93,12 @@ def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, f
     num_plays = math.ceil(num_replicas / max(count - 1, 1))
     duration_ns, phase_ns = sample_durations(whole, num_plays, seed), sample_phases(whole, num_plays, seed)
     end_ns = play_many(compile_schedule(whole), duration_ns, count, phase_ns)
-    epoch_ns = np.diff(end_ns, axis=1) if count > 1 else end_ns
-    p50, p95 = np.percentile(epoch_ns, [50, 95]) / 1e9
+    return (np.diff(end_ns, axis=1) if count > 1 else end_ns).ravel() / 1e9
+
+
+def percentiles(schedule: Schedule, num_replicas: int, seed: int) -> dict[str, float]:
+    """Seconds of the median (`p50`) and the 95th percentile (`p95`) of the epochs of `sampled_epochs_s`."""
+    p50, p95 = np.percentile(sampled_epochs_s(schedule, num_replicas, seed), [50, 95])
     return {"p50": float(p50), "p95": float(p95)}
 
 

@@ -30,7 +30,20 @@ name = "a"
 catalog = "t4"
 count = 2
 """
-VERBS = ["train", "profile", "plan", "explain", "diff", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
+VERBS = [
+    "train",
+    "profile",
+    "plan",
+    "explain",
+    "diff",
+    "report",
+    "simulate",
+    "run",
+    "compare",
+    "calibrate",
+    "emulate",
+    "demo",
+]
 
 
 @pytest.fixture
@@ -540,3 +553,18 @@ def test_unwritable_calibration_is_one_line(cluster, folder, capsys):
 def test_what_emulate_is_not_given_is_one_line(rest, wanted, folder, capsys):
     """Before anything is brought up; an option in the wrong place is not taken for the command."""
     assert_refused(folder, capsys, ["emulate", "cluster.toml", *rest], wanted)
+
+
+def test_an_objective_is_planned_for_or_refused(folder, capsys):
+    """Where its limits cannot be kept with exit code 3, and no file is left."""
+    priced = CLUSTER.replace('name = "a"', 'name = "a"\nprice_per_hour = 2.0')
+    (folder / "priced.toml").write_text(priced)
+    assert main(["plan", "job.toml", "priced.toml", "--objective", "money", "-o", "plan.json"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "objective least dollars by p50: 100 epochs in" in shown
+    assert "of what was searched:" in shown
+    assert main(["plan", "job.toml", "priced.toml", "--deadline", "1e-9", "-o", "late.json"]) == 3
+    assert "no plan keeps the limits: the nearest needs" in capsys.readouterr().err
+    assert not (folder / "late.json").exists()
+    assert main(["plan", "job.toml", "cluster.toml", "--budget", "1", "-o", "late.json"]) == 2
+    assert "price_per_hour" in capsys.readouterr().err

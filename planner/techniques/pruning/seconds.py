@@ -62,7 +62,7 @@ class SecondsCost:
         if self.candidate.missing_bytes[worker] + RESERVED_BYTES <= 0:
             return True
         needed = self._needed_bytes[worker].at(loads.send_counts[:, worker].sum())
-        return needed + RESERVED_BYTES <= self.candidate.setting.placement.workers[worker].memory_bytes
+        return needed + RESERVED_BYTES <= self.candidate.setting.memory_bytes(worker)
 
     @cached_property
     def _whole(self) -> Loads:

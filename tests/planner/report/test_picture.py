@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from gnnplan.planner.report.picture import median_epoch, write_picture
+from gnnplan.planner.report.epoch_spans import median_epoch
+from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.trace import Span, Trace
 from gnnplan.profiles.errors import UserError
 

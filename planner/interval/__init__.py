@@ -1,0 +1,1 @@
+"""How far a measured epoch may lie from the predicted one."""

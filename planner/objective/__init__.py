@@ -1,0 +1,1 @@
+"""What a plan is chosen for, and the limits that it has to keep."""

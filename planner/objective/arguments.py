@@ -1,0 +1,66 @@
+"""The options of the command line that say what a plan is chosen for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gnnplan.planner.job import Job
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FIELDS = {
+    "objective": "minimize",
+    "statistic": "statistic",
+    "deadline": "deadline_s",
+    "budget": "budget",
+    "memory_margin": "memory_margin",
+}
+
+
+def add_objective(parser: argparse.ArgumentParser) -> None:
+    """Adds the options; each takes the place of the same key in the job's section `[objective]`."""
+    group = parser.add_argument_group("objective", "what the plan is chosen for, in place of the job's [objective]")
+    group.add_argument(
+        "--objective", choices=("epoch", "time", "money"), help="what is least: seconds an epoch, or all epochs'"
+    )
+    group.add_argument("--statistic", choices=("p50", "p95", "mean"), help="which of epochs that vary is counted")
+    group.add_argument("--deadline", type=_duration, help="all epochs end within: seconds, or 30m, 2h, 1d")
+    group.add_argument("--budget", type=_positive, help="dollars that all epochs may cost")
+    group.add_argument("--memory-margin", type=_share, help="share of every worker's memory that stays free, 0 to 1")
+
+
+def with_objective(job: Job, arguments: argparse.Namespace) -> Job:
+    """The job with what the options say; `UserError` where that is no objective of it."""
+    given = {field: getattr(arguments, name, None) for name, field in _FIELDS.items()}
+    given = {field: value for field, value in given.items() if value is not None}
+    if not given:
+        return job
+    raw = job.model_dump(mode="json")
+    raw["objective"] |= given
+    return type(job).parse(raw, where=job.name)
+
+
+def _duration(text: str) -> float:
+    unit = _SECONDS.get(text[-1:], 0.0)
+    return _positive(text[:-1] if unit else text) * (unit or 1.0)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1e12:
+        raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
+    return value
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a share from 0 to less than 1, got {text}")
+    return value

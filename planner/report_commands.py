@@ -1,0 +1,26 @@
+"""The verb `report`: a plan or a run as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from gnnplan.planner.report_file import write_report
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """`gnnplan report`."""
+    output = arguments.output or _beside(arguments.source)
+    with Console(stderr=True).status("reading the plan") as status:
+        write_report(arguments.source, output, on_step=status.update)
+    if arguments.json:
+        print(json.dumps({"report": str(output), "bytes": output.stat().st_size}))
+    else:
+        Console().print(f"wrote {output}", highlight=False, soft_wrap=True)
+
+
+def _beside(source: Path) -> Path:
+    return source / "report.html" if source.is_dir() else source.with_suffix(".html")

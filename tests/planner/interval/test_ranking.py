@@ -1,0 +1,22 @@
+"""Which predictions can be told apart."""
+
+from gnnplan.planner.interval.interval import Interval
+from gnnplan.planner.interval.ranking import are_apart, are_apart_here
+
+
+def test_plans_on_the_same_machines():
+    """Nearer than the ratio of pairs was off they are one; what is guessed blurs more."""
+    sure, guessed = (Interval.around(1.0, "profiled", 0.0, share) for share in (0.0, 1.0))
+    assert not are_apart_here(1.0, 1.0, sure)
+    assert not are_apart_here(1.0, 1.05, sure)
+    assert are_apart_here(1.0, 1.2, sure)
+    assert are_apart_here(1.2, 1.0, sure)
+    assert not are_apart_here(1.0, 1.2, guessed)
+
+
+def test_plans_on_different_machines():
+    """Neither says anything of how wrong the other is, so they have to lie further apart."""
+    one, near, far = (Interval.around(middle_s, "profiled", 0.0, 0.0) for middle_s in (1.0, 1.12, 1.4))
+    assert are_apart_here(1.0, 1.12, one)
+    assert not are_apart(one, near)
+    assert are_apart(one, far)

@@ -1,0 +1,106 @@
+"""What a search proves of its own space holds of all plans there, also of those that it did not compose."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from gnnplan.planner.contracts.technique import LAYOUT
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.readers.bound import Bound
+from gnnplan.planner.schedule import Schedule, Task
+from gnnplan.planner.search.certificate import searched_bound
+from gnnplan.planner.search.evaluate import Evaluator
+from gnnplan.planner.search.pins import options_of
+from gnnplan.planner.techniques.registry import technique, techniques
+from tests.planner.search.searched import found
+
+ROUNDING = 1e-5  # relative: what is counted in nanoseconds
+
+
+def all_plain_plans(result):
+    """Every combination of what techniques propose without arrays, under the layout and on the workers of the best."""
+    setting, best = result.best.setting, result.best
+    layout = [choice for choice in best.choices if LAYOUT in technique(choice.technique).claims]
+    others = [each for each in techniques().values() if LAYOUT not in each.claims]
+    axes = [_plain(each, setting, best) for each in others]
+    evaluator = Evaluator(setting)
+    for chosen in product(*axes):
+        candidate = evaluator.candidate([*layout, *(choice for choice in chosen if choice)])
+        if candidate:
+            yield candidate
+
+
+def _plain(each, setting, best):
+    """What it proposes without arrays, before and after a plan is there."""
+    proposed = [*options_of(each, setting, None), *options_of(each, setting, best)]
+    plain = {option.key: option for option in proposed if option and not option.arrays}
+    return [*plain.values(), *([None] if None in proposed or not plain else [])]
+
+
+@pytest.mark.parametrize(("cluster", "kind"), [("network", "gcn"), ("host", "sage")])
+def test_no_combination_is_below_it(kind, cluster):
+    """The whole grid of plain choices is simulated; and where the gap is nothing, none of it is faster."""
+    result = found("skewed", cluster, model=ModelSpec(kind=kind, hidden_channels=32), num_workers=3)
+    grid = list(all_plain_plans(result))
+    assert len(grid) >= 8
+    least_s = min(each.epoch_s for each in grid)
+    assert least_s >= result.searched.seconds * (1 - ROUNDING)
+    if result.best.epoch_s <= result.searched.seconds * (1 + ROUNDING):
+        assert least_s >= result.best.epoch_s * (1 - ROUNDING)
+
+
+@pytest.mark.parametrize("cluster", ["one", "mixed"])
+def test_it_lies_between_the_bound_of_any_plan_and_the_plan(cluster):
+    """It claims less than the bound of any plan, so it is no lower."""
+    result = found("skewed", cluster)
+    assert result.bound.seconds <= result.searched.seconds <= result.best.epoch_s * (1 + ROUNDING)
+    assert all(each.epoch_s >= result.searched.seconds * (1 - ROUNDING) for each in result.looked_at)
+
+
+def test_where_rows_have_to_travel_it_counts_them():
+    """The bound of any plan knows no halo, and this one does."""
+    slow = found("skewed", "network", on={"bytes_per_s": 3e8}, num_workers=3, dependencies="communicate")
+    assert slow.searched.seconds > 1.2 * slow.bound.seconds
+    assert slow.searched.set_by.endswith("of 3, layer by layer")
+
+
+def bounded(candidates):
+    """Seconds of the bound, where nothing is known of the set of workers."""
+    return searched_bound(candidates, {each.setting.placement.workers: Bound(0.0, "") for each in candidates}).seconds
+
+
+def with_layer(candidate, layer, factor):
+    """A copy whose schedules take so many times as long in a layer."""
+    copy = candidate.without_arrays()
+    copy.__dict__["schedules"] = {
+        name: Schedule(schedule.num_workers, [_scaled(task, layer, factor) for task in schedule.tasks])
+        for name, schedule in candidate.schedules.items()
+    }
+    return copy
+
+
+def _scaled(task, layer, factor):
+    return replace(task, seconds=task.seconds * (factor if task.key.startswith(f"{layer}/") else 1.0))
+
+
+def test_it_has_the_best_of_every_layer():
+    """Of two candidates each is better in another layer: the bound lies below both, as a plan of both would."""
+    best = found("skewed", "network", num_workers=3).best
+    pair = [with_layer(best, layer, 0.5) for layer in ("l0", "l1")]
+    both = with_layer(pair[0], "l1", 0.5)
+    apart = [bounded([each]) for each in pair]
+    assert bounded(pair) < min(apart)
+    assert bounded(pair) == pytest.approx(bounded([both]), rel=1e-6)
+
+
+def test_a_layer_that_trades_computing_for_sending_gives_neither_away():
+    """A candidate that only sends and one that only computes: a plan does one of the two in every layer."""
+    best = found("skewed", "network", num_workers=3).best
+    sends, computes = best.without_arrays(), best.without_arrays()
+    keys = [op.key for op in best.cycle.programs[best.cycle.order[0]] if op.key.startswith(("l0/", "l1/"))]
+    first = [next(key for key in keys if key.startswith(layer)) for layer in ("l0/", "l1/")]
+    for candidate, category, lane in ((sends, "communicate", 3), (computes, "compute", 0)):
+        tasks = [Task(key, w, category, 1.0, w + lane) for key in first for w in range(3)]
+        candidate.__dict__["schedules"] = {name: Schedule(3, tasks) for name in best.shares}
+    assert bounded([sends, computes]) == pytest.approx(1.0)  # one layer each way, side by side

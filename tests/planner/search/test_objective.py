@@ -1,0 +1,138 @@
+"""The search takes what the objective asks for, of any set of workers, and refuses where a limit cannot be kept."""
+
+import pytest
+
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
+from gnnplan.planner.job import Job, ModelSpec, TrainingSpec
+from gnnplan.planner.objective.spec import ObjectiveSpec
+from gnnplan.planner.search.decide import decide
+from gnnplan.planner.search.objective import Judge, epoch_of
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from gnnplan.profiles.machine import Link
+from tests.planner.search.searched import GRAPHS, SBM
+
+DEAR, CHEAP = 40.0, 0.1
+TRAINING = TrainingSpec(epochs=1000)
+
+
+def placement(*hosts):
+    """Hosts by (device, dollars an hour), on a fast network."""
+    link = Link(bytes_per_s=1e11)
+    specs = (
+        HostSpec(name=f"h{i}", devices=(DeviceSpec(catalog=device),), link=link, price_per_hour=price)
+        for i, (device, price) in enumerate(hosts)
+    )
+    return resolve(Cluster(hosts=tuple(specs)))
+
+
+def found(where, **objective):
+    """What the search comes to on a skewed graph."""
+    job = Job(graph=SBM, model=ModelSpec(hidden_channels=64), training=TRAINING, objective=ObjectiveSpec(**objective))
+    return decide(job, where, GRAPHS["skewed"])
+
+
+MIXED = placement(("h100-sxm", DEAR), ("t4", CHEAP))
+
+
+def hosts_of(result):
+    """Names of the hosts that take part."""
+    return [worker.host for worker in result.best.setting.placement.workers]
+
+
+def test_money_takes_the_cheap_host_and_time_the_fast_one():
+    """Alone a dear device is faster; the cheap one costs less in all."""
+    fast, cheap = found(MIXED), found(MIXED, minimize="money")
+    assert "h0" in hosts_of(fast)
+    assert fast.objective is None
+    assert hosts_of(cheap) == ["h1"]
+    assert cheap.best.epoch_s > fast.best.epoch_s
+    assert cheap.objective.dollars == pytest.approx(cheap.objective.seconds * CHEAP / 3600)
+    price = fast.best.setting.placement.price_per_hour
+    assert cheap.objective.dollars < fast.best.epoch_s * TRAINING.epochs * price / 3600
+    assert 0 < cheap.objective.least <= cheap.objective.dollars
+
+
+def test_equal_devices_are_told_apart_by_their_price():
+    """The cheaper of two equal hosts is taken, whichever comes first."""
+    for hosts in ([("t4", DEAR), ("t4", CHEAP)], [("t4", CHEAP), ("t4", DEAR)]):
+        result = found(placement(*hosts), minimize="money")
+        assert [worker.price_per_hour for worker in result.best.setting.placement.workers] == [CHEAP]
+
+
+def test_money_under_a_deadline_takes_no_more_than_it_needs():
+    """Where the cheap host alone is too late, the cheapest of what is in time."""
+    cheap, fast = found(MIXED, minimize="money").objective, found(MIXED, minimize="time").objective
+    assert fast.seconds < cheap.seconds
+    between_s = (cheap.seconds + fast.seconds) / 2
+    result = found(MIXED, minimize="money", deadline_s=between_s)
+    assert result.objective.seconds <= between_s
+    assert cheap.dollars < result.objective.dollars
+    assert found(MIXED, minimize="money", deadline_s=cheap.seconds * 1.01).objective.dollars == cheap.dollars
+
+
+def test_time_within_a_budget():
+    """The fastest of what can be paid."""
+    cheap, fast = found(MIXED, minimize="money").objective, found(MIXED, minimize="time").objective
+    assert hosts_of(found(MIXED, minimize="time", budget=cheap.dollars * 1.01)) == ["h1"]
+    assert found(MIXED, minimize="time", budget=fast.dollars * 1.01).objective.seconds == fast.seconds
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"deadline_s": 1e-3}, "more than the deadline of 0.001 s"),
+        ({"budget": 1e-9}, "more than the budget of 1e-09"),
+    ],
+)
+def test_the_nearest_miss_is_said(limits, words):
+    """By how much it misses the limit, and on which workers."""
+    with pytest.raises(NoPlanFitsError, match=r"no plan keeps the limits: the nearest needs .* 1,000 epochs") as error:
+        found(MIXED, **limits)
+    assert words in str(error.value)
+
+
+def test_money_needs_prices():
+    """Else every plan would cost nothing."""
+    for asked in ({"minimize": "money"}, {"budget": 1.0}):
+        with pytest.raises(UserError, match="price_per_hour"):
+            found(placement(("t4", 0.0)), **asked)
+
+
+def test_the_margin_stays_free():
+    """Of every worker's memory; and a plan that fits without the margin is refused where it does not with it."""
+    one = placement(("t4", CHEAP))
+    best = found(one).best
+    memory_bytes, peak = one.workers[0].memory_bytes, best.memory[0].peak_bytes
+    share = 1 - peak / memory_bytes
+    assert found(one, memory_margin=share * 0.999).best.fits
+    with pytest.raises(NoPlanFitsError, match="beside the margin that stays free"):
+        found(one, memory_margin=share + (1 - share) * 0.5)
+
+
+def test_statistics_are_in_order():
+    """Of an epoch whose tasks vary, 95% are within more than half of them are."""
+    result = found(MIXED)
+    spread = {
+        name: type(schedule)(
+            schedule.num_workers,
+            [type(t)(t.key, t.worker, t.category, t.seconds, t.resource, t.after, t.group, 0.3 * t.seconds)
+             for t in schedule.tasks],
+        )
+        for name, schedule in result.best.schedules.items()
+    }  # fmt: skip
+    result.best.__dict__["schedules"] = spread
+    job = Job(graph=SBM)
+    p50, mean, p95 = (epoch_of(job, result.best, each, 200) for each in ("p50", "mean", "p95"))
+    assert p50 < p95
+    assert mean < p95
+    judged = Judge(job.model_copy(update={"objective": ObjectiveSpec(minimize="time", statistic="p95")}))
+    assert judged.scored(result.best).epoch_s == pytest.approx(p95, rel=0.05)
+
+
+def test_by_any_statistic_nothing_is_below_the_bound():
+    """What is least is a bound, whatever is counted."""
+    for statistic in ("p50", "p95", "mean"):
+        figures = found(MIXED, minimize="time", statistic=statistic).objective
+        assert figures.statistic == statistic
+        assert figures.least <= figures.seconds
+        assert figures.gap >= 0
