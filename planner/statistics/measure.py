@@ -89,10 +89,10 @@ def cut_of(matrix: sp.csr_matrix, part: np.ndarray, num_parts: int) -> Cut:
 
 def _densities(graph: Graph, matrix: sp.csr_matrix) -> tuple[float, float]:
     """Of the features, and of a sample of their aggregated rows."""
-    x = sp.csr_matrix(graph.x) if graph.has_sparse_features else graph.x
     size = graph.num_nodes * graph.num_features
-    if not sp.issparse(x):
-        return float(np.count_nonzero(x) / size), 1.0
+    if not graph.has_sparse_features:
+        return float(np.count_nonzero(graph.x) / size), 1.0
+    x = sp.csr_matrix(graph.x)
     ids = np.random.default_rng(0).choice(graph.num_nodes, min(graph.num_nodes, _SAMPLED_ROWS), replace=False)
     with_itself = matrix[ids] + sp.identity(graph.num_nodes, format="csr", dtype=np.float32)[ids]
     aggregated = sp.csr_matrix(with_itself @ (x != 0)).nnz / (len(ids) * graph.num_features)
