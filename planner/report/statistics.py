@@ -16,7 +16,7 @@ def statistics_table(of: Statistics) -> RenderableType:
         f"{of.name}: {of.num_nodes:,} vertices, {of.num_edges:,} edges, {of.num_features:,} features{density}, "
         f"{of.num_classes:,} classes"
     )
-    columns = ("parts", "remote edges", "halo rows over vertices", "largest halo over mean", "largest part over mean")
+    columns = ("parts", "remote edges", "halo rows / N", "largest halo", "largest part")
     table = new_table(f"cut by {of.partitioner}", *columns, words=())
     for cut in of.cuts:
         rows = (f"{cut.remote_edges:.1%}", f"{cut.halo_rows:.2f}", f"{cut.largest_halo:.2f}", f"{cut.largest_own:.2f}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,7 +12,6 @@ from gnnplan.planner.report.units import dollars, seconds, size
 from gnnplan.planner.sweep.result import Least, Point, SweepResult
 
 SHOWN = 15  # points of a model; all of them stand in sweep.json
-_COLUMNS = ("machine", "workers", "epoch", "job", "dollars", "kWh", "memory left", "binds", "layout")
 
 
 def sweep_tables(result: SweepResult) -> RenderableType:
@@ -36,25 +35,41 @@ def _off(point: Point) -> float:
 def _table(model: str, points: Sequence[Point], result: SweepResult) -> RenderableType:
     order = sorted(points, key=lambda p: (not p.fits, not p.is_on_front and len(points) > SHOWN, p.epoch_s))
     cut = f", {SHOWN} of {len(points):,}" if len(points) > SHOWN else ""
-    table = new_table(
-        f"{model} on {result.graph}, {result.epochs:,} epochs; * = on the Pareto front{cut}",
-        *_COLUMNS,
-        words=("machine", "binds", "layout"),
-    )
+    columns = _columns(points)
+    title = f"{model} on {result.graph}, {result.epochs:,} epochs; * = on the Pareto front{cut}"
+    table = new_table(title, *columns, words=("machine", "layout"))
     for point in order[:SHOWN]:
-        table.add_row(*_row(point))
+        table.add_row(*(cell(point) for cell in columns.values()))
     return table
 
 
-def _row(point: Point) -> list[str]:
-    name = f"{'* ' if point.is_on_front else ''}{point.machine}"
+def _columns(points: Sequence[Point]) -> dict[str, Callable[[Point], str]]:
+    """What is known of some point at least; a point that does not fit has its bytes alone."""
+    columns: dict[str, Callable[[Point], str]] = {"machine": _name, "epoch": _epoch, "job": _job}
+    if any(point.dollars is not None for point in points):
+        columns["dollars"] = lambda p: "-" if p.dollars is None or not p.fits else dollars(p.dollars)
+    if any(point.kilowatt_hours is not None for point in points):
+        columns["kWh"] = lambda p: "-" if p.kilowatt_hours is None or not p.fits else f"{p.kilowatt_hours:.3g}"
+    columns |= {"memory left": lambda p: f"{p.headroom:.0%}", "binds": lambda p: p.binds, "layout": _layout}
+    return columns
+
+
+def _name(point: Point) -> str:
+    return f"{'* ' if point.is_on_front else ''}{point.machine}"
+
+
+def _epoch(point: Point) -> str:
+    return seconds(point.epoch_s) if point.fits else "-"
+
+
+def _job(point: Point) -> str:
     if not point.fits:
-        return [name, str(point.num_workers), "-", "-", "-", "-", f"{point.headroom:.0%}", "memory", ""]
-    hours = f"{point.job_s / 3600:.3g} h" if point.job_s >= 3600 else seconds(point.job_s)
-    price = "-" if point.dollars is None else dollars(point.dollars)
-    energy = "-" if point.kilowatt_hours is None else f"{point.kilowatt_hours:.3g}"
-    left, layout = f"{point.headroom:.0%}", point.techniques[0].replace("_", " ") if point.num_workers > 1 else "-"
-    return [name, str(point.num_workers), seconds(point.epoch_s), hours, price, energy, left, point.binds, layout]
+        return "-"
+    return f"{point.job_s / 3600:.3g} h" if point.job_s >= 3600 else seconds(point.job_s)
+
+
+def _layout(point: Point) -> str:
+    return point.techniques[0].replace("_", " ") if point.fits and point.num_workers > 1 else "-"
 
 
 def _words(least: Least) -> list[Text]:

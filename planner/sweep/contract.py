@@ -129,7 +129,9 @@ class Sweep(Document):
                 raise ValueError(f"device {name!r} {fault}" + ("" if name in known else _NEEDED))
         for name in (name for machines in self.machines for name in machines.devices):
             if name not in known | set(self.device):
-                raise ValueError(f"device {name!r} is not in the catalog, and there is no section [device.{name}]")
+                raise ValueError(
+                    f"device {name!r} is not in the catalog (gnnplan profile --list), and has no [device.{name}]"
+                )
         return self
 
     @classmethod

@@ -53,15 +53,17 @@ def sweep_points(
 
 
 def model_settings(job: Job, axes: ModelAxes) -> Iterator[tuple[str, Job]]:
-    """Every setting of the model in words, with its job."""
+    """Every setting of the model in words, with its job; heads are of attention alone."""
     names = [name for name in ModelAxes.model_fields if getattr(axes, name)]
+    seen: set[str] = set()
     for values in product(*(getattr(axes, name) for name in names)):
         changed = {**job.model.model_dump(), **dict(zip(names, values, strict=True))}
         model = Job.parse({**job.model_dump(mode="json"), "model": changed}, where="model of the sweep").model
         words = f"{model.kind} {model.num_layers} x {model.hidden_channels}"
-        if "heads" in names:
-            words += f", {model.heads} heads"
-        yield words, job.model_copy(update={"model": model})
+        words += f", {model.heads} heads" if model.kind == "gat" else ""
+        if words not in seen:
+            seen.add(words)
+            yield words, job.model_copy(update={"model": model})
 
 
 def _swept(words: str, job: Job, asked: Asked, pricer: Pricer) -> Swept:
@@ -99,4 +101,4 @@ def _binds(best: Priced) -> str:
     if not best.fits:
         return "memory"
     computing, travelling = best.busy_s().max(), best.busy_s("communicate").max()
-    return "computing" if computing >= travelling else "communication"
+    return "compute" if computing >= travelling else "links"
