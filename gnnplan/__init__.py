@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         prepare_run,
         run,
         simulate,
+        statistics,
         train,
+        whatif,
     )
     from gnnplan.planner.api import profile_machine as profile
     from gnnplan.planner.cluster import Cluster
@@ -51,7 +53,9 @@ __all__ = [
     "profile",
     "run",
     "simulate",
+    "statistics",
     "train",
+    "whatif",
 ]
 
 _ELSEWHERE = {

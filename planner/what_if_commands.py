@@ -9,15 +9,13 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from gnnplan.planner import api
 from gnnplan.planner.job import Job, StatisticsGraph
-from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.report.progress import bar, steps
 from gnnplan.planner.report.statistics import statistics_table
 from gnnplan.planner.report.sweep import sweep_tables
 from gnnplan.planner.report.sweep_picture import write_sweep_picture
-from gnnplan.planner.statistics.measure import measure
 from gnnplan.planner.sweep.contract import Sweep
-from gnnplan.planner.sweep.run import run_sweep
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
@@ -31,7 +29,7 @@ def statistics(arguments: argparse.Namespace) -> None:
         raise UserError(f"{arguments.job}: its graph is statistics already: {job.graph.path}")
     check_writable(arguments.output)
     with steps(_notes, "loading the graph") as on_step:
-        made = measure(load_graph(job.graph), arguments.parts, arguments.partitioner, on_step)
+        made = api.statistics(job, parts=arguments.parts, partitioner=arguments.partitioner, on_step=on_step)
     made.save(arguments.output)
     _show(arguments, {"statistics": str(arguments.output), **made.model_dump(mode="json")}, statistics_table(made))
     _wrote(arguments, arguments.output)
@@ -45,7 +43,7 @@ def whatif(arguments: argparse.Namespace) -> None:
     for path in paths:
         check_writable(path)
     with bar(_notes, "pricing", "points") as on_point:
-        result = run_sweep(job, sweep, num_checks=arguments.check, on_point=on_point)
+        result = api.whatif(job, sweep, num_checks=arguments.check, on_point=on_point)
     result.save(paths[0])
     write_sweep_picture(paths[1], result)
     _show(arguments, result.model_dump(mode="json"), sweep_tables(result))

@@ -26,8 +26,9 @@ def write_sweep_picture(path: Path, result: SweepResult) -> Path:
     figure, panels = plt.subplots(
         rows, columns, figsize=(5.2 * columns, 4.2 * rows), layout="constrained", squeeze=False
     )
+    devices = list(dict.fromkeys(point.device for point in result.points))
     for axes, model in zip(panels.flat, models, strict=False):
-        _draw(axes, model, [point for point in result.points if point.model == model and point.fits])
+        _draw(axes, model, [point for point in result.points if point.model == model and point.fits], devices)
     for axes in list(panels.flat)[len(models) :]:
         axes.set_visible(False)
     figure.suptitle(f"{result.graph}: predicted from statistics, {result.epochs:,} epochs")
@@ -37,21 +38,22 @@ def write_sweep_picture(path: Path, result: SweepResult) -> Path:
     return path
 
 
-def _draw(axes, model: str, points: Sequence[Point]) -> None:
+def _draw(axes, model: str, points: Sequence[Point], devices: Sequence[str]) -> None:
     axes.set_title(model)
     axes.spines[["top", "right"]].set_visible(False)
     if not points:
         axes.text(0.5, 0.5, "no machine fits", ha="center", transform=axes.transAxes)
         return
     has_prices = all(point.dollars is not None for point in points)
-    for device in dict.fromkeys(point.device for point in points):
-        of_device = [point for point in points if point.device == device]
-        axes.scatter([p.epoch_s for p in of_device], [_cost(p, has_prices) for p in of_device], s=14, label=device)
+    for number, device in enumerate(devices):
+        if of_device := [point for point in points if point.device == device]:
+            at = [p.epoch_s for p in of_device], [_cost(p, has_prices) for p in of_device]
+            axes.scatter(*at, s=14, color=f"C{number % 10}", label=device)
     front = sorted((p for p in points if p.is_on_front), key=lambda p: p.epoch_s)
     axes.plot([p.epoch_s for p in front], [_cost(p, has_prices) for p in front], color="black", lw=1, zorder=0)
     for point in front[:: max(1, -(-len(front) // _NAMED))]:
-        at = (point.epoch_s, _cost(point, has_prices))
-        axes.annotate(point.machine, at, fontsize=7, xytext=(4, 4), textcoords="offset points")
+        place = (point.epoch_s, _cost(point, has_prices))
+        axes.annotate(point.machine, place, fontsize=7, rotation=40, xytext=(2, 4), textcoords="offset points")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("seconds an epoch")

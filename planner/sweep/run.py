@@ -19,12 +19,18 @@ from gnnplan.profiles.errors import UserError
 OnStep = Callable[[str], None]
 
 
-def statistics_of(job: Job, on_step: OnStep = lambda _: None) -> tuple[Statistics, Graph | None]:
-    """A job's statistics as they stand in a file, or measured on its graph, which comes with them."""
-    if isinstance(job.graph, StatisticsGraph):
+def statistics_of(
+    job: Job, graph: Graph | None = None, on_step: OnStep = lambda _: None
+) -> tuple[Statistics, Graph | None]:
+    """A job's statistics as they stand in a file, or measured on its graph, which comes with them.
+
+    Args:
+        graph: where it is in memory already.
+    """
+    if graph is None and isinstance(job.graph, StatisticsGraph):
         return Statistics.load(job.graph.path), None
     on_step("loading the graph")
-    graph = load_graph(job.graph)
+    graph = graph or load_graph(job.graph)
     return measure(graph, on_step=on_step), graph
 
 
@@ -32,6 +38,7 @@ def run_sweep(
     job: Job,
     sweep: Sweep,
     *,
+    graph: Graph | None = None,
     num_checks: int = 0,
     on_step: OnStep = lambda _: None,
     on_point: OnPoint = lambda done, total: None,
@@ -39,6 +46,7 @@ def run_sweep(
     """Prices every point of a sweep.
 
     Args:
+        graph: where it is in memory already.
         num_checks: of the points, on how many the real search looks for a plan.
         on_step: told in words what is done; on_point: how many points are done, of how many.
 
@@ -47,9 +55,9 @@ def run_sweep(
     """
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: what-if prices full batches; leave [mini_batch] out")
-    if num_checks and isinstance(job.graph, StatisticsGraph):
+    if num_checks and graph is None and isinstance(job.graph, StatisticsGraph):
         raise UserError(f"{job.name}: --check searches on a graph, and the job has only its statistics; leave it out")
-    statistics, graph = statistics_of(job, on_step)
+    statistics, graph = statistics_of(job, graph, on_step)
     on_step("pricing")
     began_s = time.process_time()
     swept = sweep_points(job, sweep, statistics, on_point)

@@ -30,7 +30,21 @@ name = "a"
 catalog = "t4"
 count = 2
 """
-VERBS = ["train", "profile", "plan", "explain", "diff", "simulate", "run", "compare", "calibrate", "emulate", "demo"]
+VERBS = [
+    "train",
+    "profile",
+    "plan",
+    "explain",
+    "diff",
+    "simulate",
+    "run",
+    "compare",
+    "calibrate",
+    "emulate",
+    "demo",
+    "whatif",
+    "statistics",
+]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from gnnplan.planner import cli
+from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.sweep.contract import Sweep
@@ -138,3 +139,15 @@ def test_a_check_says_how_far_statistics_are_off(tmp_path, capsys):
     assert cli.main([*arguments, "--check", "1", "--json"]) == 0
     (point,) = json.loads(capsys.readouterr().out)["points"]
     assert point["epoch_s"] == pytest.approx(point["checked_epoch_s"], rel=0.3)
+
+
+def test_the_verbs_of_python_take_a_graph_in_memory():
+    """Statistics of a graph that is in memory, and a sweep on them, without a file."""
+    import gnnplan
+
+    graph = generate_sbm(SbmGraph(source="sbm", num_nodes=600, num_features=8))
+    measured = gnnplan.statistics({"model": "gcn"}, graph=graph, parts=(2,))
+    assert [cut.num_parts for cut in measured.cuts] == [2]
+    result = gnnplan.whatif({"model": "gcn"}, sweep_of(), graph=graph)
+    assert len(result.points) == 12
+    assert "2, 4, 8, 16 parts" in result.halos
