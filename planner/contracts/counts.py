@@ -26,7 +26,7 @@ class Counts:
         split: of its own rows those of training, validation and test.
         even_own: rows that a worker owns where rows are shared out by number.
         busiest: how many times the halo rows of all that are like it a worker has, in the mean.
-        routed: int64 [R, R] halo rows from worker to worker (None: not known one by one).
+        routed: int64 [R, R] halo rows from worker to worker (None: from all others in proportion to their shares).
     """
 
     num_nodes: int
@@ -47,3 +47,16 @@ class Counts:
     def is_of_each(self) -> bool:
         """Whether every worker stands for itself alone."""
         return len(self.own) == self.num_workers
+
+    @property
+    def routes(self) -> np.ndarray:
+        """int64 [R, R]: halo rows from worker to worker; none where a worker stands for others, who are not told."""
+        size = len(self.own)
+        if self.routed is not None:
+            return self.routed
+        if not self.is_of_each or size == 1:
+            return np.zeros((size, size), np.int64)
+        shares = np.array(self.shares)
+        from_each = shares[:, None] * np.array(self.received) / np.maximum(1 - shares, 1e-12)
+        np.fill_diagonal(from_each, 0)
+        return np.rint(from_each).astype(np.int64)

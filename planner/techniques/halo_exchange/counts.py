@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.models.forward import MASKS
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.parts import Block, Route, Space
+from gnnplan.planner.program.parts import Block, Space
 from gnnplan.planner.program.resized import Sizes, resized
 
 
@@ -33,8 +31,4 @@ def with_counts(cycle: Cycle, counts: Counts) -> Cycle:
             return counts.local_edges
         return counts.remote_edges if block.column.startswith("received ") else every
 
-    def routed(route: Route) -> np.ndarray:
-        size = len(counts.own)
-        return np.zeros((size, size), np.int64) if counts.routed is None else counts.routed
-
-    return resized(cycle, rows, edges, routed)
+    return resized(cycle, rows, edges, lambda route: counts.routes)
