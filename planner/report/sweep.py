@@ -69,6 +69,8 @@ def _job(point: Point) -> str:
 
 
 def _layout(point: Point) -> str:
+    if point.techniques[0] == "mini_batch":
+        return point.techniques[1]
     return point.techniques[0].replace("_", " ") if point.fits and point.num_workers > 1 else "-"
 
 

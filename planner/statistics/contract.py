@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
@@ -52,6 +52,7 @@ class Statistics(Document):
         feature_density: share of the features' entries that are not zero.
         aggregated_density: the same after one aggregation (None: estimated from the mean degree).
         sparse_feature_density: features are held as CSR where at most this share is not zero.
+        feature_item_bytes: of one feature as hosts store them, which mini-batches gather and move.
         degrees: of all vertices (empty: a power law with this exponent and the mean of `num_edges`).
         cuts: by rising number of parts (empty: unknown, and a random partition is taken, which is the worst).
     """
@@ -71,6 +72,7 @@ class Statistics(Document):
     feature_density: Fraction = 1.0
     aggregated_density: Fraction | None = None
     sparse_feature_density: Fraction = 0.1
+    feature_item_bytes: Literal[2, 4] = 4
     degrees: Annotated[tuple[DegreeBin, ...], Field(max_length=MAX_BINS)] = ()
     degree_exponent: Annotated[float, Field(ge=2.05, le=100)] = 2.5
     cuts: Annotated[tuple[Cut, ...], Field(max_length=MAX_BINS)] = ()

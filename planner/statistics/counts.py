@@ -12,7 +12,7 @@ from gnnplan.planner.search.entries import hops_of
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.halo import Halos
 
-_WITH_LOOPS: frozenset[ModelKind] = frozenset({"gcn", "gat", "gin"})  # whose matrix has one of every vertex
+WITH_LOOPS: frozenset[ModelKind] = frozenset({"gcn", "gat", "gin"})  # whose matrix has one of every vertex
 
 
 def counts_of(halos: Halos, kind: ModelKind, shares: Sequence[float], alike: Sequence[int]) -> Counts:
@@ -25,7 +25,7 @@ def counts_of(halos: Halos, kind: ModelKind, shares: Sequence[float], alike: Seq
         alike: [R], how many workers each stands for.
     """
     of = halos.of
-    loops = of.num_nodes if kind in _WITH_LOOPS else 0
+    loops = of.num_nodes if kind in WITH_LOOPS else 0
     factors = [_factors(halos, share, count) for share, count in zip(shares, alike, strict=True)]
     even = [of.num_nodes * share for share in shares]
     own = tuple(_some(rows * most_own) for rows, (most_own, _) in zip(even, factors, strict=True))

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, PositiveFloat, model_validator
 
 from gnnplan.planner.job import ModelKind
+from gnnplan.planner.statistics.price_batches import HostRates
 from gnnplan.profiles.catalog import catalog_names
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
@@ -69,6 +70,7 @@ class Machines(Contract):
         network_bytes_per_s, network_latency_s: of every host's link.
         device_link_bytes_per_s: between two devices of a host (empty: their slots', PCIe 3.0 x16 at most).
         memory_bytes: of a device (empty: as it comes).
+        cores_per_host: of the processor, which make mini-batches; of no account for full batches.
         host_price_per_hour, host_watts: of a host beside its devices.
     """
 
@@ -79,6 +81,7 @@ class Machines(Contract):
     network_latency_s: Seconds = 50e-6
     device_link_bytes_per_s: Rates = ()
     memory_bytes: Annotated[tuple[SomeBytes, ...], Field(max_length=_MOST_VALUES)] = ()
+    cores_per_host: Annotated[tuple[Workers, ...], Field(max_length=_MOST_VALUES)] = ()
     host_price_per_hour: Price = 0.0
     host_watts: Watts = 0.0
 
@@ -107,6 +110,7 @@ class Sweep(Document):
         device: devices by name, with what is published of them, or with the price of one in the catalog.
         machines: sets of clusters of equal devices.
         clusters: cluster files, each one machine more.
+        host: what a core does for mini-batches.
         model: settings of the job's model.
     """
 
@@ -116,6 +120,7 @@ class Sweep(Document):
     device: dict[BareName, SweptDevice] = Field(default_factory=dict)
     machines: Annotated[tuple[Machines, ...], Field(max_length=_MOST_VALUES)] = ()
     clusters: Annotated[tuple[Path, ...], Field(max_length=_MOST_VALUES)] = ()
+    host: HostRates = HostRates()
     model: ModelAxes = ModelAxes()
 
     @model_validator(mode="after")

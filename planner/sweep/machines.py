@@ -26,6 +26,7 @@ class Asked:
 
     Args:
         network_bytes_per_s: of a host's link (None: there is one host, or links differ).
+        cores_per_host: of the processor (None: unknown).
         watts: of all devices and hosts at work (None: unknown).
         placement: of every worker, of a cluster file (None: all workers are alike).
     """
@@ -38,6 +39,7 @@ class Asked:
     memory_bytes: int
     network_bytes_per_s: float | None
     watts: float | None
+    cores_per_host: float | None = None
     placement: Placement | None = None
 
 
@@ -50,20 +52,27 @@ def count_machines(sweep: Sweep) -> int:
         * len(each.network_bytes_per_s)
         * max(1, len(each.device_link_bytes_per_s))
         * max(1, len(each.memory_bytes))
+        * max(1, len(each.cores_per_host))
         for each in sweep.machines
     )
 
 
-def machines_of(sweep: Sweep) -> Iterator[Asked]:
-    """Every machine once; a network is of no account where there is one host, nor a device's link where it is alone."""
+def machines_of(sweep: Sweep, *, with_cores: bool = False) -> Iterator[Asked]:
+    """Every machine once; a network is of no account where there is one host, nor a device's link where it is alone.
+
+    Args:
+        with_cores: machines with more cores of their hosts are others.
+    """
     seen = set()
     for each in sweep.machines:
         for device, hosts, per_host in product(each.devices, each.hosts, each.per_host):
             networks = each.network_bytes_per_s if hosts > 1 else each.network_bytes_per_s[:1]
             links: tuple[float | None, ...] = each.device_link_bytes_per_s or (None,)
             links = links if per_host > 1 else links[:1]
-            for network, link, memory in product(networks, links, each.memory_bytes or (None,)):
-                asked = _asked(sweep, each, device, hosts, per_host, network, link, memory)
+            cores_of: tuple[int | None, ...] = (each.cores_per_host if with_cores else ()) or (None,)
+            memories: tuple[int | None, ...] = each.memory_bytes or (None,)
+            for network, link, memory, cores in product(networks, links, memories, cores_of):
+                asked = _asked(sweep, each, device, hosts, per_host, network, link, memory, cores)
                 if asked.name not in seen:
                     seen.add(asked.name)
                     yield asked
@@ -80,6 +89,7 @@ def _asked(
     network_bytes_per_s: float,
     link_bytes_per_s: float | None,
     memory_bytes: int | None,
+    cores: int | None,
 ) -> Asked:
     swept, profile = sweep.device.get(device, SweptDevice()), device_profile(sweep, device)
     network = Link(bytes_per_s=network_bytes_per_s, latency_s=of.network_latency_s)
@@ -103,8 +113,9 @@ def _asked(
     words += f", {network_bytes_per_s * 8e-9:g} Gbit/s" if num_hosts > 1 else ""
     words += f", device link {link_bytes_per_s * 1e-9:g} GB/s" if link_bytes_per_s and per_host > 1 else ""
     words += f", {memory_bytes * 1e-9:g} GB each" if memory_bytes else ""
+    words += f", {cores} cores" if cores else ""
     network_or_none = network_bytes_per_s if num_hosts > 1 else None
-    return Asked(words, machine, device, num_hosts, per_host, worker.memory_bytes, network_or_none, watts)
+    return Asked(words, machine, device, num_hosts, per_host, worker.memory_bytes, network_or_none, watts, cores)
 
 
 def device_profile(sweep: Sweep, name: str) -> MachineProfile:
@@ -139,5 +150,14 @@ def _cluster(path: Path) -> Asked:
     network = links.pop() if num_hosts > 1 and len(links) == 1 else None
     memory = min(worker.memory_bytes for worker in workers)
     return Asked(
-        path.stem, machine, "+".join(devices), num_hosts, len(workers) // num_hosts, memory, network, None, placement
+        name=path.stem,
+        machine=machine,
+        device="+".join(devices),
+        num_hosts=num_hosts,
+        per_host=len(workers) // num_hosts,
+        memory_bytes=memory,
+        network_bytes_per_s=network,
+        watts=None,
+        cores_per_host=workers[0].cpu_cores,
+        placement=placement,
     )

@@ -8,11 +8,13 @@ from itertools import product
 
 from gnnplan.planner.job import Job
 from gnnplan.planner.statistics.contract import Statistics
-from gnnplan.planner.statistics.price import Priced, Pricer, fastest
+from gnnplan.planner.statistics.price import Pricer, fastest
+from gnnplan.planner.statistics.price_batches import HostRates, price_batches
 from gnnplan.planner.statistics.stand_in import Structures
 from gnnplan.planner.sweep.contract import ModelAxes, Sweep, check_count
 from gnnplan.planner.sweep.machines import Asked, count_machines, machines_of
 from gnnplan.planner.sweep.result import Point, marked
+from gnnplan.profiles.errors import UserError
 
 OnPoint = Callable[[int, int], None]
 
@@ -24,7 +26,6 @@ class Swept:
     point: Point
     job: Job
     asked: Asked
-    best: Priced
 
 
 def sweep_points(
@@ -38,15 +39,15 @@ def sweep_points(
     Raises:
         UserError: more points than anyone waits for, or a model setting that cannot be built.
     """
-    jobs = list(model_settings(job, sweep.model))
+    jobs, is_batched = list(model_settings(job, sweep.model)), job.mini_batch is not None
     check_count(count_machines(sweep) * len(jobs), sweep.name)
-    asked, pricer = list(machines_of(sweep)), Pricer(statistics, Structures())
+    asked, pricer = list(machines_of(sweep, with_cores=is_batched)), Pricer(statistics, Structures())
     total = len(asked) * len(jobs)
     found: list[Swept] = []
     for words, each in jobs:
         of_model = []
         for machine in asked:
-            of_model.append(_swept(words, each, machine, pricer))
+            of_model.append(_swept(words, each, machine, pricer, sweep.host))
             on_point(len(found) + len(of_model), total)
         found += marked(of_model)
     return found
@@ -66,13 +67,44 @@ def model_settings(job: Job, axes: ModelAxes) -> Iterator[tuple[str, Job]]:
             yield words, job.model_copy(update={"model": model})
 
 
-def _swept(words: str, job: Job, asked: Asked, pricer: Pricer) -> Swept:
+def _swept(words: str, job: Job, asked: Asked, pricer: Pricer, rates: HostRates) -> Swept:
+    outcome = _of_batches(job, asked, pricer, rates) if job.mini_batch else _of_full_batch(job, asked, pricer)
+    return Swept(_point(words, job, asked, outcome), job, asked)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a job takes on a machine, however it trains."""
+
+    epoch_s: float
+    peak_bytes: int
+    headroom: float
+    techniques: tuple[str, ...]
+    binds: str
+
+
+def _of_full_batch(job: Job, asked: Asked, pricer: Pricer) -> _Outcome:
     best = fastest(pricer.candidates(job, asked.machine))
-    return Swept(_point(words, job, asked, best), job, asked, best)
+    computing, travelling = best.busy_s().max(), best.busy_s("communicate").max()
+    names = tuple(choice.technique for choice in best.choices)
+    peak = max(each.peak_bytes for each in best.memory)
+    return _Outcome(best.epoch_s, peak, best.headroom, names, "compute" if computing >= travelling else "links")
 
 
-def _point(words: str, job: Job, asked: Asked, best: Priced) -> Point:
-    job_s, price = job.training.epochs * best.epoch_s, asked.machine.price_per_hour
+def _of_batches(job: Job, asked: Asked, pricer: Pricer, rates: HostRates) -> _Outcome:
+    if not asked.cores_per_host:
+        raise UserError(f"{asked.name}: the cores of its host are not known; give the machines cores_per_host")
+    cores = asked.cores_per_host / asked.per_host
+    best = price_batches(job, asked.machine, pricer.statistics, pricer.structures, rates, cores)
+    names = ("mini_batch", best.found.route)
+    return _Outcome(best.epoch_s, best.peak_bytes, best.headroom, names, _BINDS[best.found.bound.set_by])
+
+
+_BINDS = {"CPU": "cores", "PCIe": "links", "GPU": "compute"}
+
+
+def _point(words: str, job: Job, asked: Asked, outcome: _Outcome) -> Point:
+    job_s, price = job.training.epochs * outcome.epoch_s, asked.machine.price_per_hour
     return Point(
         machine=asked.name,
         device=asked.device,
@@ -82,23 +114,15 @@ def _point(words: str, job: Job, asked: Asked, best: Priced) -> Point:
         memory_bytes=asked.memory_bytes,
         network_bytes_per_s=asked.network_bytes_per_s,
         model=words,
-        techniques=tuple(choice.technique for choice in best.choices),
-        epoch_s=best.epoch_s,
+        techniques=outcome.techniques,
+        epoch_s=outcome.epoch_s,
         job_s=job_s,
         price_per_hour=price,
         dollars=price * job_s / 3600 if price else None,
         watts=asked.watts,
         kilowatt_hours=None if asked.watts is None else asked.watts * job_s / 3.6e6,
-        peak_bytes=max(each.peak_bytes for each in best.memory),
-        headroom=best.headroom,
-        fits=best.fits,
-        binds=_binds(best),
+        peak_bytes=outcome.peak_bytes,
+        headroom=outcome.headroom,
+        fits=outcome.headroom >= 0,
+        binds=outcome.binds if outcome.headroom >= 0 else "memory",
     )
-
-
-def _binds(best: Priced) -> str:
-    """What an epoch mostly waits for."""
-    if not best.fits:
-        return "memory"
-    computing, travelling = best.busy_s().max(), best.busy_s("communicate").max()
-    return "compute" if computing >= travelling else "links"

@@ -23,7 +23,7 @@ class Point(Contract):
         price_per_hour: dollars, 0 where there is no price, and then `dollars` is None.
         techniques: that take part, the layout first.
         headroom: least share of a worker's memory that is left, negative where it does not fit.
-        binds: what an epoch mostly waits for: compute, links, or memory that is missing.
+        binds: what an epoch mostly waits for: compute, links, cores that make batches, or memory that is missing.
         is_on_front: no machine that fits is faster and as cheap, or cheaper and as fast, for this model.
         checked_epoch_s: of the plan that the search finds on the graph itself, where it was asked.
     """

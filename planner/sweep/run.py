@@ -51,10 +51,10 @@ def run_sweep(
         on_step: told in words what is done; on_point: how many points are done, of how many.
 
     Raises:
-        UserError: a job of mini-batches, too many points, or checks without a graph.
+        UserError: too many points, checks without a graph, or mini-batches on hosts whose cores are not known.
     """
-    if job.mini_batch is not None:
-        raise UserError(f"{job.name}: what-if prices full batches; leave [mini_batch] out")
+    if num_checks and job.mini_batch is not None:
+        raise UserError(f"{job.name}: mini-batches are planned where they run, by gnnplan plan; leave --check out")
     if num_checks and graph is None and isinstance(job.graph, StatisticsGraph):
         raise UserError(f"{job.name}: --check searches on a graph, and the job has only its statistics; leave it out")
     statistics, graph = statistics_of(job, graph, on_step)
@@ -69,7 +69,7 @@ def run_sweep(
         name=sweep.name,
         graph=statistics.name,
         epochs=job.training.epochs,
-        halos=halo_words(statistics),
+        halos="no halos: batches are sampled" if job.mini_batch else halo_words(statistics),
         points=points,
         least=least_of(points),
         points_per_minute=60 * len(points) / took_s,

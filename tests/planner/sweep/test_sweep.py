@@ -151,3 +151,15 @@ def test_the_verbs_of_python_take_a_graph_in_memory():
     result = gnnplan.whatif({"model": "gcn"}, sweep_of(), graph=graph)
     assert len(result.points) == 12
     assert "2, 4, 8, 16 parts" in result.halos
+
+
+def test_mini_batches_ask_for_cores():
+    """Cores are an axis of mini-batches alone; where they are not known the machine is named."""
+    batched = Job.model_validate({**JOB.model_dump(), "mini_batch": {"fan_outs": (10, 5)}})
+    machines = {"devices": ("t4",), "per_host": (1, 2), "cores_per_host": (4, 8)}
+    points = [each.point for each in sweep_points(batched, sweep_of(machines=(machines,)), STATISTICS)]
+    assert len(points) == 4
+    assert all(point.techniques[0] == "mini_batch" for point in points)
+    assert len(sweep_points(JOB, sweep_of(machines=(machines,)), STATISTICS)) == 2
+    with pytest.raises(UserError, match="give the machines cores_per_host"):
+        sweep_points(batched, sweep_of(), STATISTICS)
