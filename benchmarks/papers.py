@@ -82,7 +82,7 @@ def _summary(rows: Sequence[dict]) -> dict:
 
 
 def _within(rows: Sequence[dict], part: int) -> dict[str, float]:
-    """Within rows that agree in the last word of their names (1: a system, or a group of devices), or in all others (0)."""
+    """Within rows that agree in the last word of their names (1), a system or a group, or in all words before (0)."""
     pairs: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         pairs.setdefault(row["row"].rsplit(" ", 1)[part], []).append((row["printed_s"], row["predicted_s"]))
