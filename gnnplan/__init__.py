@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         report,
         run,
         simulate,
+        statistics,
         train,
+        whatif,
     )
     from gnnplan.planner.api import profile_machine as profile
     from gnnplan.planner.cluster import Cluster
@@ -53,7 +55,9 @@ __all__ = [
     "report",
     "run",
     "simulate",
+    "statistics",
     "train",
+    "whatif",
 ]
 
 _ELSEWHERE = {

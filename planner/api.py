@@ -13,6 +13,7 @@ page = gnnplan.report("run", "report.html")
 comparison = gnnplan.compare(predicted, measured)
 better = gnnplan.calibrate([(plan, measured)]).profiles
 table = gnnplan.choices(job, ["a.toml", "b.toml"])
+points = gnnplan.whatif(job, "sweep.toml").points
 by_batches = gnnplan.plan("mini_batch.toml")  # measured on this machine
 """
 
@@ -46,7 +47,7 @@ from gnnplan.planner.given import (
     trace_of,
 )
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job
+from gnnplan.planner.job import Job, Partitioner
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.money import Choice
 from gnnplan.planner.plan import Plan
@@ -56,6 +57,12 @@ from gnnplan.planner.run import prepare_run as prepare_plan
 from gnnplan.planner.run import run_plan
 from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.search.decide import OnStep
+from gnnplan.planner.statistics.contract import Statistics
+from gnnplan.planner.statistics.measure import PARTS, measure
+from gnnplan.planner.sweep.contract import Sweep
+from gnnplan.planner.sweep.points import OnPoint
+from gnnplan.planner.sweep.result import SweepResult
+from gnnplan.planner.sweep.run import run_sweep
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.train import PLAN_FILE, Trained, train_job, write_plan
 from gnnplan.planner.weather.fit import fit_weather
@@ -84,7 +91,9 @@ __all__ = [
     "run",
     "simulate",
     "simulate_weather",
+    "statistics",
     "train",
+    "whatif",
 ]
 
 
@@ -195,6 +204,50 @@ def choices(
     for name in named:
         check_writable(folder / f"{name}.json")
     return compare_clusters(its_job, resolved, graph_of(graph, its_job), folder, on_step)
+
+
+def statistics(
+    job: GivenJob,
+    *,
+    graph: GivenGraph | None = None,
+    parts: Sequence[int] = PARTS,
+    partitioner: Partitioner = "kaminpar",
+    on_step: OnStep = lambda _: None,
+) -> Statistics:
+    """Sizes, degrees and cuts of a job's graph: enough for `whatif`.
+
+    Args:
+        job, graph, on_step: as `plan` takes them.
+        parts: numbers of equal parts that the graph is cut into.
+        partitioner: that cuts.
+    """
+    return measure(graph_of(graph, job_of(job, graph)), parts, partitioner, on_step)
+
+
+def whatif(
+    job: GivenJob,
+    sweep: Sweep | str | Path,
+    *,
+    graph: GivenGraph | None = None,
+    num_checks: int = 0,
+    on_step: OnStep = lambda _: None,
+    on_point: OnPoint = lambda done, total: None,
+) -> SweepResult:
+    """Prices a job on every machine and model setting of a sweep, from statistics of its graph.
+
+    Args:
+        job, graph, on_step: as `plan` takes them; the job's graph may be statistics alone.
+        sweep: a sweep or its file.
+        num_checks: of the points, on how many a plan is searched on the graph itself.
+        on_point: told how many points are done, of how many.
+
+    Raises:
+        UserError: what is given cannot be read, or asks for too much.
+    """
+    its_job = job_of(job, graph)
+    its_sweep = sweep if isinstance(sweep, Sweep) else Sweep.load(sweep)
+    its_graph = None if graph is None else graph_of(graph, its_job)
+    return run_sweep(its_job, its_sweep, graph=its_graph, num_checks=num_checks, on_step=on_step, on_point=on_point)
 
 
 def _distinct_names(clusters: Sequence[GivenCluster]) -> dict[str, GivenCluster]:

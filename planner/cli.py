@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from gnnplan.planner.objective.arguments import add_objective
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, StoppedError, UserError
-from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_SECONDS
+from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_SECONDS, MAX_WORKERS
 from gnnplan.profiles.stopping import raising_on_sigterm
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
         add(verbs)
-    for add in (_add_explain, _add_diff, _add_report, _add_emulate, _add_demo):
+    for add in (_add_explain, _add_diff, _add_report, _add_whatif, _add_statistics, _add_emulate, _add_demo):
         add(verbs)
     return parser
 
@@ -152,6 +152,44 @@ def _add_report(verbs: _Verbs) -> None:
     )
     report.add_argument("source", type=Path, metavar="PLAN|RUN", help="plan file, or folder written by `gnnplan run`")
     report.add_argument("-o", "--output", type=Path, help="file to write (default: beside the plan, or in the folder)")
+
+
+def _add_whatif(verbs: _Verbs) -> None:
+    whatif = _verb(
+        verbs,
+        "whatif",
+        "price a job on many machines that you may not have, from statistics of its graph",
+        "gnnplan whatif examples/papers100m.toml examples/sweep.toml -o out/sweep",
+    )
+    whatif.add_argument("job", type=Path, help=_JOB_HELP + '; its graph may be statistics alone: graph = "FILE.json"')
+    whatif.add_argument("sweep", type=Path, help="sweep file: devices, machines, model settings")
+    whatif.add_argument(
+        "-o", "--output", type=Path, help="folder for sweep.json and sweep.png (default: out/SWEEPNAME)"
+    )
+    whatif.add_argument(
+        "--check",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="also search a plan on the graph itself for N of the points",
+    )
+
+
+def _add_statistics(verbs: _Verbs) -> None:
+    statistics = _verb(
+        verbs,
+        "statistics",
+        "measure sizes, degrees and cuts of a job's graph, for `gnnplan whatif`",
+        "gnnplan statistics examples/job.toml -o out/statistics.json",
+    )
+    statistics.add_argument("job", type=Path, help=_JOB_HELP)
+    statistics.add_argument(
+        "-o", "--output", type=Path, default=Path("out/statistics.json"), help="file to write (out/statistics.json)"
+    )
+    statistics.add_argument(
+        "--parts", type=_parts, nargs="+", default=(2, 4, 8, 16), help="numbers of parts to cut into (2 4 8 16)"
+    )
+    statistics.add_argument("--partitioner", choices=("kaminpar", "metis"), default="kaminpar", help="that cuts")
 
 
 def _add_simulate(verbs: _Verbs) -> None:
@@ -256,6 +294,12 @@ def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 18 or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text}")
     return int(text)
+
+
+def _parts(text: str) -> int:
+    if not 2 <= (count := _count(text)) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"must be from 2 to {MAX_WORKERS:,}, got {text}")
+    return count
 
 
 def _replicas(text: str) -> int:

@@ -44,6 +44,8 @@ from gnnplan.planner.report_commands import report as report
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.train import PLAN_FILE
+from gnnplan.planner.what_if_commands import statistics as statistics
+from gnnplan.planner.what_if_commands import whatif as whatif
 from gnnplan.profiles.catalog import catalog_names, catalog_profile
 from gnnplan.profiles.contract import Document, check_writable, replacing
 from gnnplan.profiles.errors import NoPlanFitsError, UserError

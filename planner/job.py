@@ -155,8 +155,20 @@ class MemoryGraph(GraphOptions):
     source: Literal["memory"] = "memory"
 
 
+class StatisticsGraph(GraphOptions):
+    """A graph of which only statistics are known: enough for `gnnplan whatif`, and for nothing that needs its edges.
+
+    Args:
+        path: a file of `gnnplan statistics`, or one written by hand, `.json` or `.toml`.
+    """
+
+    source: Literal["statistics"]
+    path: Path
+
+
 GraphSpec = Annotated[
-    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph, Field(discriminator="source")
+    SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph | StatisticsGraph,
+    Field(discriminator="source"),
 ]
 
 

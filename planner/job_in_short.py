@@ -41,6 +41,8 @@ def _graph(text: str, where: str) -> dict[str, Any]:
         return {"source": text}
     if suffix == ".npz":
         return {"source": "npz", "path": text}
+    if suffix in (".json", ".toml"):
+        return {"source": "statistics", "path": text}
     if suffix == ".pt":
         return {"source": "pyg", "root": text}
     if suffix in _EDGE_LISTS:
@@ -49,7 +51,8 @@ def _graph(text: str, where: str) -> dict[str, Any]:
         return {"source": "ogb", "path": text}
     raise UserError(
         f"{where}: graph: {text!r} is none that is known by its name; give a .npz, a .pt (PyG), an edge list "
-        f"({', '.join(_EDGE_LISTS)}), an OGB folder, or {' or '.join(_GENERATED)}; or write a [graph] section"
+        f"({', '.join(_EDGE_LISTS)}), an OGB folder, a .json or .toml of "
+        f"statistics, or {' or '.join(_GENERATED)}; or write a [graph] section"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -105,12 +106,7 @@ class Network:
         """A sum over all workers of `num_bytes` each."""
         if self._measured:
             return self._measured.all_reduce(num_bytes)
-        # Ring: each worker sends and receives 2 (W - 1) / W of the buffer in 2 (W - 1) steps.
-        size = self.num_workers
-        slowest = min(self._links(), key=lambda link: link.bytes_per_s)
-        latency_s = max(link.latency_s for link in self._links())
-        seconds = 2 * (size - 1) * (num_bytes / size / slowest.bytes_per_s + latency_s)
-        return Estimate(seconds, 0.0, True)
+        return Estimate(ring_s(self.num_workers, num_bytes, self._links()), 0.0, True)
 
     def all_reduce_processor(self, num_bytes: float) -> list[Estimate]:
         """Processor seconds of each worker."""
@@ -133,17 +129,28 @@ class Network:
 
     def _all_to_all_by_links(self, sent_bytes: np.ndarray) -> float:
         """The slowest of: each device's own traffic, and each host's traffic over its one link."""
-        inner = self.placement.device_link
         per_device = np.maximum(sent_bytes.sum(0), sent_bytes.sum(1)).max()
-        seconds = inner.latency_s * (self.num_workers - 1) + float(per_device) / inner.bytes_per_s
+        seconds = within_s(self.num_workers, float(per_device), self.placement.device_link)
         for host in set(self._host_of):
             here = self._host_of == host
             if here.all():
                 continue
             link = self.placement.workers[int(np.flatnonzero(here)[0])].link
             out, into = sent_bytes[here][:, ~here].sum(), sent_bytes[~here][:, here].sum()
-            seconds = max(seconds, link.latency_s + float(max(out, into)) / link.bytes_per_s)
+            seconds = max(seconds, _seconds(link, float(max(out, into))))
         return seconds
+
+
+def ring_s(num_workers: int, num_bytes: float, links: Iterable[Link]) -> float:
+    """A ring's sum: each worker sends and receives 2 (W - 1) / W of the buffer in 2 (W - 1) steps."""
+    links = tuple(links)
+    slowest, latency_s = min(link.bytes_per_s for link in links), max(link.latency_s for link in links)
+    return 2 * (num_workers - 1) * (num_bytes / num_workers / slowest + latency_s)
+
+
+def within_s(num_workers: int, num_bytes: float, device_link: Link) -> float:
+    """Seconds in which a device that sends and receives `num_bytes` each passes its own link, peer by peer."""
+    return device_link.latency_s * (num_workers - 1) + num_bytes / device_link.bytes_per_s
 
 
 def _seconds(link: Link, num_bytes: float) -> float:

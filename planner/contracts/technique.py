@@ -12,6 +12,7 @@ import numpy as np
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
+from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.job import ModelSpec
@@ -126,6 +127,13 @@ class Technique(ABC, Generic[D]):
         It must need no more memory than the choice that the search has looked at.
         """
         return choice
+
+    def counted(self, cycle: Cycle, counts: Counts) -> Cycle | None:
+        """Of a layout: the program that it made of a small graph, with the counts of another (None: it cannot say).
+
+        So a graph of which only statistics are known has a program that readers can price.
+        """
+        return None
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         """What is wrong with a choice that was read from a file, in words after the technique's name."""

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import EdgeListGraph, GraphSpec, MemoryGraph, NpzGraph, OgbGraph, PygGraph, RmatGraph
+from gnnplan.planner.job import (
+    EdgeListGraph,
+    GraphSpec,
+    MemoryGraph,
+    NpzGraph,
+    OgbGraph,
+    PygGraph,
+    RmatGraph,
+    StatisticsGraph,
+)
 from gnnplan.profiles.errors import UserError
 
 
@@ -15,6 +24,8 @@ def load_graph(spec: GraphSpec) -> Graph:
     """
     if isinstance(spec, MemoryGraph):
         raise UserError("graph: this job's graph was given in memory; pass it again, as graph=")
+    if isinstance(spec, StatisticsGraph):
+        raise UserError(f"{spec.path}: these are a graph's statistics, not the graph; only gnnplan whatif takes them")
     # Imported here: PyG alone takes seconds to import, and `gnnplan.planner.generate` needs this package.
     if isinstance(spec, NpzGraph):
         from gnnplan.planner.loaders.npz import load_npz

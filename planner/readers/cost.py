@@ -35,15 +35,20 @@ class Collective:
         num_bytes: what travels: int64 [W, W] from p to q of an exchange, else what `seconds` takes.
         seconds: of the whole.
         processor: processor seconds of every worker.
-        is_exchange: whether `num_bytes` is a matrix, whose rows pass the workers' ports.
+        moved: of an exchange float64 [W], [W]: bytes that every worker sends and receives, whoever the others are.
         by_host: the workers of each host meet by themselves; the attribute `host_of` says who has which host.
     """
 
     num_bytes: Callable[[Cycle, Operator], Any]
     seconds: Callable[[Network, Any], Estimate]
     processor: Callable[[Network, Any], list[Estimate]]
-    is_exchange: bool = False
+    moved: Callable[[Cycle, Operator], tuple[np.ndarray, np.ndarray]] | None = None
     by_host: bool = False
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether `num_bytes` is a matrix, whose rows pass the workers' ports."""
+        return self.moved is not None
 
 
 COLLECTIVES: dict[str, Collective] = {}

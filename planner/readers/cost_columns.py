@@ -32,12 +32,23 @@ def _transposed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     return found
 
 
+def _transposed(cycle: Cycle, op: Operator) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of `_transposed_bytes`, of what is sent and of what comes: float64 [W] each."""
+    route, width = cycle.routes[op.attributes["route"]], cycle.values[op.reads[0]].width
+    own, whole = (np.array(cycle.spaces[name].sizes) for name in (route.source, route.target))
+    slices = np.array([stop - start for start, stop in op.attributes["columns"]]) / max(width, 1)
+    leaving = [1 - slices, 1 - own / np.maximum(whole, 1)]  # of rows the columns of others, of columns their rows
+    sent, received = (np.array([cycle.num_bytes(v, w) for w in cycle.workers]) for v in (op.reads[0], op.writes[0]))
+    there, back = reversed(leaving) if op.attributes["back"] else leaving
+    return sent * there, received * back
+
+
 register_collective(
     "transpose",
     Collective(
         _transposed_bytes,
         lambda network, num_bytes: network.all_to_all(num_bytes),
         lambda network, num_bytes: network.all_to_all_processor(num_bytes),
-        is_exchange=True,
+        moved=_transposed,
     ),
 )

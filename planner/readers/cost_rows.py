@@ -76,6 +76,21 @@ def _routed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     return found
 
 
+def _routed(cycle: Cycle, op: Operator) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of `_routed_bytes`, of what is sent and of what comes: float64 [W] each."""
+    kept = np.diag(cycle.routes[op.attributes["route"]].counts)
+    return tuple(
+        np.array([_travelling(cycle, name, w, int(kept[w])) for w in cycle.workers])
+        for name in (op.reads[0], op.writes[0])
+    )  # type: ignore[return-value]
+
+
+def _travelling(cycle: Cycle, name: str, worker: int, kept: int) -> float:
+    """Bytes of a value but for some of its rows, with the length of every sparse row."""
+    rows, per_row = cycle.num_rows(name, worker), _LENGTH_BYTES if cycle.values[name].layout == "csr" else 0
+    return (cycle.num_bytes(name, worker) / max(rows, 1) + per_row) * (rows - kept)
+
+
 def _reduced_bytes(cycle: Cycle, op: Operator) -> int:
     """Bytes of what is summed, which are as many on every worker."""
     return cycle.num_bytes(op.reads[0], 0)
@@ -87,7 +102,7 @@ register_collective(
         _routed_bytes,
         lambda network, num_bytes: network.all_to_all(num_bytes),
         lambda network, num_bytes: network.all_to_all_processor(num_bytes),
-        is_exchange=True,
+        moved=_routed,
     ),
 )
 register_collective(

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import ZERO
+from gnnplan.planner.crowd import Crowd
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.edges import edges
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Lane, Operator
-from gnnplan.planner.readers.cost import COLLECTIVES, COSTS, CostsByProfile, costs_of, with_overhead_s
+from gnnplan.planner.readers.cost import COLLECTIVES, COSTS, Collective, CostsByProfile, costs_of, with_overhead_s
 from gnnplan.planner.readers.stream import is_streamed, stream_schedule
 from gnnplan.planner.schedule import Quota, Schedule, Task
 from gnnplan.profiles.curves import Estimate
@@ -21,18 +22,25 @@ from gnnplan.profiles.curves import Estimate
 WHOLE_TIME = Quota(share=1.0, period_s=1e-5)
 
 
-def schedule_of(cycle: Cycle, program_name: str, placement: Placement, costs: CostsByProfile | None = None) -> Schedule:
+def schedule_of(
+    cycle: Cycle,
+    program_name: str,
+    placement: Placement,
+    costs: CostsByProfile | None = None,
+    crowd: Crowd | None = None,
+) -> Schedule:
     """A program's tasks, operator by operator and worker by worker.
 
     Worker w computes on resource w, and takes part in collectives on resource W + w. Views are no tasks.
 
     Args:
         costs: of every profile (None: made here; who reads many programs makes them once).
+        crowd: whom the workers stand for (None: each for itself).
     """
     assert len(placement.workers) == cycle.num_workers, (len(placement.workers), cycle.num_workers)
     if is_streamed(cycle.programs[program_name]):
         return stream_schedule(cycle, cycle.programs[program_name])
-    return _Lowering(cycle, cycle.programs[program_name], placement, costs or costs_of(placement)).run()
+    return _Lowering(cycle, cycle.programs[program_name], placement, costs or costs_of(placement), crowd).run()
 
 
 def waits(cycle: Cycle, program: Program) -> dict[int, tuple[int, ...]]:
@@ -69,6 +77,7 @@ class _Lowering:
     program: Program
     placement: Placement
     costs: CostsByProfile
+    crowd: Crowd | None = None
     _first: dict[int, int] = field(default_factory=dict)
     _num_groups: int = 0
 
@@ -129,7 +138,7 @@ class _Lowering:
         """A rendezvous, which uses some of the workers' processors' time; whoever is alone there waits for nobody."""
         estimate, processor = self._estimated(op)
         groups = self._groups(op)
-        seconds = [estimate if groups.count(group) > 1 else ZERO for group in groups]
+        seconds = [estimate if self.crowd or groups.count(group) > 1 else ZERO for group in groups]
         is_guess = estimate.unprofiled or any(processor[worker].unprofiled for worker in self._schedule.quotas)
         return [
             Task(
@@ -150,8 +159,16 @@ class _Lowering:
         ]
 
     def _estimated(self, op: Operator) -> tuple[Estimate, list[Estimate]]:
-        if self.cycle.num_workers == 1:
+        if self.cycle.num_workers == 1 and not self.crowd:
             return ZERO, [ZERO]
         collective = COLLECTIVES[op.kind]
+        if self.crowd:
+            return self._estimated_of(self.crowd, collective, op), [ZERO] * self.cycle.num_workers
         num_bytes = collective.num_bytes(self.cycle, op)
         return collective.seconds(self._network, num_bytes), collective.processor(self._network, num_bytes)
+
+    def _estimated_of(self, crowd: Crowd, collective: Collective, op: Operator) -> Estimate:
+        if collective.moved:
+            return crowd.exchange(*collective.moved(self.cycle, op))
+        assert op.kind == "all_reduce", op.kind
+        return crowd.all_reduce(collective.num_bytes(self.cycle, op))

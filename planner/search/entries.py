@@ -24,7 +24,7 @@ def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) 
     The first hop is sampled on every worker. Of further ones an entry is taken to be zero where those of as many rows
     are, each by itself, as the first hop sums over.
     """
-    values, hops = dict(cycle.values), _hops(cycle)
+    values, hops = dict(cycle.values), hops_of(cycle)
     for name, hop in hops.items():
         if not hop:
             continue
@@ -40,7 +40,7 @@ def _in_columns(value: Value, sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(size * value.num_columns(worker) // max(value.width, 1) for worker, size in enumerate(sizes))
 
 
-def _hops(cycle: Cycle) -> dict[str, int]:
+def hops_of(cycle: Cycle) -> dict[str, int]:
     """By sparse value, how many aggregations lie between the features and it."""
     hops: dict[str, int] = {}
     for program in cycle.programs.values():

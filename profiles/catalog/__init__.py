@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-from gnnplan.profiles.catalog.devices import Device, device_file, rates
+from gnnplan.profiles.catalog.devices import Device, device_file, rates_of
 from gnnplan.profiles.catalog.roofline import operator_tables
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
@@ -34,10 +34,11 @@ def catalog_profile(name: str) -> MachineProfile:
     measured = MEASURED_FOLDER / f"{name}.json"
     if measured.exists():
         return MachineProfile.load(measured)
-    return _published(name, device_file().device[name])
+    return published_profile(name, device_file().device[name])
 
 
-def _published(name: str, device: Device) -> MachineProfile:
+def published_profile(name: str, device: Device) -> MachineProfile:
+    """The profile of a device by its published figures alone."""
     common = device_file().common
     if device.table1 is not None:
         basis = "rates from CaPGNN table 1"
@@ -51,6 +52,6 @@ def _published(name: str, device: Device) -> MachineProfile:
         memory_bytes=int(device.memory_bytes.value),
         host_overhead_s=common.host_overhead_s.value,
         step_overhead_s=common.step_overhead_s.value,
-        operators=operator_tables(rates(name), device.table1),
+        operators=operator_tables(rates_of(device), device.table1),
         note=f"catalog: {basis}; operators by a roofline, docs/catalog.md",
     )

@@ -108,8 +108,13 @@ def device_file() -> DeviceFile:
 
 
 def rates(name: str) -> Rates:
-    """Achieved rates of a device: from its own table 1 seconds, else scaled by achieved shares."""
-    common, device = device_file().common, device_file().device[name]
+    """Achieved rates of a catalog device."""
+    return rates_of(device_file().device[name])
+
+
+def rates_of(device: Device) -> Rates:
+    """Achieved rates: from the device's own table 1 seconds, else scaled by achieved shares."""
+    common = device_file().common
     launch_s = common.host_overhead_s.value
     pinned = device.pcie_bytes_per_s.value * common.pcie_share.value
     pageable = 1 / (1 / pinned + 1 / common.staging_bytes_per_s.value)

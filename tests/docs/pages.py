@@ -18,6 +18,7 @@ PAGES = (
     "docs/tutorials/rent_or_buy.md",
     "docs/tutorials/mini_batches.md",
     "docs/tutorials/two_machines.md",
+    "docs/what_if.md",
     "docs/reference/api.md",
 )
 _FENCE = re.compile(r"^```(\w*)\s*$")

@@ -43,6 +43,8 @@ VERBS = [
     "calibrate",
     "emulate",
     "demo",
+    "whatif",
+    "statistics",
 ]
 
 

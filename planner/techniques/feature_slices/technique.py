@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from pydantic import PositiveFloat
 
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.shares import better_shares, equal_shares, first_shares
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import Balance, Job
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
+from gnnplan.planner.techniques.feature_slices.counts import with_counts
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.profiles.contract import Contract
 
@@ -56,6 +58,9 @@ class FeatureSlices(Technique[Slices]):
         if so_far and chosen and isinstance(chosen.decision, Slices):
             for refined in better_shares(so_far, chosen.decision.shares):
                 yield Choice(self.name, Slices(balance="refined", shares=refined))
+
+    def counted(self, cycle: Cycle, counts: Counts) -> Cycle:
+        return with_counts(cycle, counts)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         decision, size = choice.decision, setting.num_workers

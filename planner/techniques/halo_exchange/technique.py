@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.shares import better_shares, first_shares
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
@@ -15,6 +16,7 @@ from gnnplan.planner.job import Balance, Partitioner
 from gnnplan.planner.partitioning.partition import Partitioning
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
+from gnnplan.planner.techniques.halo_exchange.counts import with_counts
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.profiles.contract import Contract
@@ -68,6 +70,9 @@ class HaloExchange(Technique[Sharing]):
             for refined in better_shares(so_far, chosen.decision.shares):
                 changed = {"balance": "refined", "shares": refined}
                 yield _cut(setting, chosen.decision.model_copy(update=changed))
+
+    def counted(self, cycle: Cycle, counts: Counts) -> Cycle:
+        return with_counts(cycle, counts)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         part = choice.arrays["part"]

@@ -1,0 +1,105 @@
+"""The papers' tables, from statistics and the catalog alone: ranks, seconds, and who runs out of memory.
+
+Every row is one printed figure and one prediction. Nothing is fitted: `benchmarks/_paper_rows.py` says what is taken
+for each graph, machine and system. Ranks are compared within a table (Spearman), seconds by the median of their ratio,
+and out-of-memory by whether the predicted bytes fit. Rows of systems that no program of ours has are left out:
+quantised rows, rows of other epochs, 2D splits. `docs/what_if.md` explains the misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import spearmanr
+
+from benchmarks._paper_batches import batch_rows
+from benchmarks._paper_rows import Row, rows_of, table_names, why_no_tables
+from gnnplan.planner.statistics.price import Priced, Pricer
+from gnnplan.planner.statistics.stand_in import Structures
+from gnnplan.planner.techniques.registry import technique
+from gnnplan.profiles.errors import UserError
+
+
+def main(quick: bool) -> dict:
+    """Every table; the quick form takes two rows of each."""
+    if reason := why_no_tables():
+        raise UserError(reason)
+    structures, tables = Structures(), {}
+    limit = 2 if quick else None
+    found = {name: [_predicted(row, structures) for row in list(rows_of(name))[:limit]] for name in table_names()}
+    found["morphgl_4"] = list(batch_rows(structures, limit))
+    for name, rows in found.items():
+        tables[name] = {**_summary(rows), "rows": rows}
+        _show(name, rows)
+        print(name, {key: value for key, value in tables[name].items() if key != "rows"}, flush=True)
+    return {"tables": tables}
+
+
+def _predicted(row: Row, structures: Structures) -> dict:
+    found = Pricer(row.statistics, structures).candidates(row.job, row.machine)
+    of_layout = [each for each in found if _layout(each) == row.layout]
+    assert of_layout, row.name
+    best = min(of_layout, key=lambda each: each.epoch_s)
+    peak = max(each.peak_bytes for each in best.memory)
+    return {
+        "row": row.name,
+        "printed_s": row.printed,
+        "predicted_s": row.epochs * best.epoch_s,
+        "fits": best.fits,
+        "headroom": best.headroom,
+        "printed_mb": row.printed_mb,
+        "predicted_mb": peak / 1e6,
+        "communication_share": float(best.busy_s("communicate").max() / best.epoch_s),
+    }
+
+
+def _layout(of: Priced) -> str:
+    return next(c.technique for c in of.choices if "layout" in technique(c.technique).claims)
+
+
+def _summary(rows: Sequence[dict]) -> dict:
+    ran = [row for row in rows if row["printed_s"] is not None]
+    ratios = [row["predicted_s"] / row["printed_s"] for row in ran]
+    found = {
+        "num_rows": len(rows),
+        "spearman": _spearman([(row["printed_s"], row["predicted_s"]) for row in ran]),
+        "spearman_within_last": _within(ran, 1),
+        "spearman_within_others": _within(ran, 0),
+        "median_ratio": float(np.median(ratios)),
+        "median_error": float(np.median(np.abs(np.array(ratios) - 1))),
+        "out_of_memory_printed": sum(row["printed_s"] is None for row in rows),
+        "out_of_memory_of_these_predicted": sum(row["printed_s"] is None and not row["fits"] for row in rows),
+        "ran_of_these_predicted_to_fit": [sum(row["fits"] for row in ran), len(ran)],
+    }
+    sizes = [(row["printed_mb"], row["predicted_mb"]) for row in rows if row["printed_mb"]]
+    if sizes:
+        found["spearman_of_bytes"] = _spearman(sizes)
+        found["median_ratio_of_bytes"] = float(np.median([ours / printed for printed, ours in sizes]))
+    return found
+
+
+def _within(rows: Sequence[dict], part: int) -> dict[str, float]:
+    """Within rows that agree in the last word of their names (1), a system or a group, or in all words before (0)."""
+    pairs: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        pairs.setdefault(row["row"].rsplit(" ", 1)[part], []).append((row["printed_s"], row["predicted_s"]))
+    return {name: found for name, each in pairs.items() if (found := _spearman(each)) is not None}
+
+
+def _spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
+    return float(spearmanr(*zip(*pairs, strict=True)).statistic) if len(pairs) > 2 else None
+
+
+def _show(name: str, rows: Sequence[dict]) -> None:
+    table = Table(title=f"{name}: printed and predicted seconds")
+    for column in ("row", "printed", "predicted", "ratio", "memory left", "communication"):
+        table.add_column(column, justify="left" if column == "row" else "right")
+    for row in rows:
+        printed = row["printed_s"]
+        figures = [f"{row['predicted_s']:.3g}", f"{row['predicted_s'] / printed:.2f}" if printed else "-"]
+        share = f"{row['communication_share']:.0%}"
+        table.add_row(row["row"], f"{printed:.3g}" if printed else "OOM", *figures, f"{row['headroom']:.0%}", share)
+    Console(width=110).print(table)

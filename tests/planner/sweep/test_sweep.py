@@ -1,0 +1,165 @@
+"""A sweep: its machines, its points, and what it says of them."""
+
+import json
+
+import pytest
+
+from gnnplan.planner import cli
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.statistics.contract import Statistics
+from gnnplan.planner.sweep.contract import Sweep
+from gnnplan.planner.sweep.machines import machines_of
+from gnnplan.planner.sweep.points import sweep_points
+from gnnplan.planner.sweep.result import least_of
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.errors import UserError
+
+STATISTICS = Statistics(num_nodes=2_000_000, num_edges=60_000_000, num_features=100, num_classes=47)
+JOB = Job(graph=SbmGraph(source="sbm"), model=ModelSpec(num_layers=2, hidden_channels=64), training={"epochs": 50})
+
+
+def sweep_of(**given) -> Sweep:
+    machines = {"devices": ("t4", "a100-40gb"), "per_host": (1, 4), "hosts": (1, 2, 8), "host_price_per_hour": 0.2}
+    device = {"t4": {"price_per_hour": 0.35, "watts": 70}, "a100-40gb": {"price_per_hour": 1.3, "watts": 400}}
+    return Sweep.model_validate({"machines": (machines,), "device": device, **given})
+
+
+@pytest.fixture(scope="module")
+def points():
+    found = sweep_points(JOB, sweep_of(model={"hidden_channels": (64, 256)}), STATISTICS)
+    return [each.point for each in found]
+
+
+def test_every_combination_is_a_point(points):
+    """Devices by counts by hosts by widths, each once."""
+    assert len(points) == 2 * 2 * 3 * 2
+    assert len({(point.machine, point.model) for point in points}) == len(points)
+
+
+def test_money_is_seconds_by_price(points):
+    """Dollars are the job's seconds by the price of all devices and hosts; energy is seconds by watts."""
+    price = {"t4": 0.35, "a100-40gb": 1.3}
+    for point in points:
+        per_hour = point.num_workers * price[point.device] + point.num_hosts * 0.2
+        assert point.job_s == pytest.approx(50 * point.epoch_s)
+        assert point.dollars == pytest.approx(per_hour * point.job_s / 3600)
+        assert point.kilowatt_hours == pytest.approx(point.watts * point.job_s / 3.6e6)
+
+
+def test_the_front_is_what_nothing_beats(points):
+    """A point is on the front where no other that fits is faster and no dearer, or cheaper and no slower."""
+    for model in {point.model for point in points}:
+        fitting = [point for point in points if point.model == model and point.fits]
+        for point in fitting:
+            is_beaten = any(
+                other.epoch_s <= point.epoch_s
+                and other.dollars <= point.dollars
+                and (other.epoch_s, other.dollars) != (point.epoch_s, point.dollars)
+                for other in fitting
+            )
+            assert point.is_on_front != is_beaten
+
+
+def test_the_smallest_machine_fits_and_no_smaller_one_does(points):
+    """Of every model, by number of devices; memory that is left says who fits."""
+    assert any(not point.fits for point in points) or min(p.num_workers for p in points) == 1
+    for least in least_of(points):
+        of_model = {point.machine: point for point in points if point.model == least.model}
+        smallest = of_model[least.smallest]
+        assert smallest.fits
+        assert smallest.headroom >= 0
+        assert not any(p.fits for p in of_model.values() if p.num_workers < smallest.num_workers)
+        assert of_model[least.cheapest].dollars == min(p.dollars for p in of_model.values() if p.fits)
+
+
+def test_a_described_device_is_priced_as_the_catalogs_own():
+    """A device by its published figures has the tables that the catalog gives to one with these figures."""
+    a10 = {
+        "memory_bytes": 24_000_000_000,
+        "flops_per_s": 31.2e12,
+        "memory_bytes_per_s": 600e9,
+        "link_bytes_per_s": 31.5e9,
+    }
+    sweep = Sweep.model_validate({"device": {"mine": a10}, "machines": ({"devices": ("mine",)},)})
+    (asked,) = machines_of(sweep)
+    assert asked.machine.placement.profile_of(0).operators == catalog_profile("a10").operators
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"device": {"mine": {"flops_per_s": 1e12}}}, "missing"),
+        ({"device": {"mine": {"price_per_hour": 1.0}}}, "not in the catalog"),
+        ({"machines": ({"devices": ("nothing",)},)}, "not in the catalog"),
+        ({"machines": ({"devices": ("t4",), "hosts": (4096,), "per_host": (8,)},)}, "at most"),
+        ({"machines": ()}, "no machine"),
+    ],
+)
+def test_faults_are_named(given, words):
+    """What is wrong is said in words."""
+    with pytest.raises(ValueError, match=words):
+        sweep_of(**given)
+
+
+def test_too_many_points_are_refused():
+    """Before any is priced."""
+    many = {
+        "devices": ("t4",),
+        "hosts": tuple(range(1, 1000)),
+        "per_host": (1, 2, 3, 4),
+        "memory_bytes": tuple(range(1, 101)),
+    }
+    with pytest.raises(UserError, match="points"):
+        sweep_points(JOB, sweep_of(machines=(many,)), STATISTICS)
+
+
+def test_the_command_writes_a_table_and_a_picture(tmp_path, capsys):
+    """From statistics in a file to sweep.json and sweep.png; --check without a graph is refused."""
+    STATISTICS.save(tmp_path / "statistics.json")
+    (tmp_path / "job.toml").write_text('graph = "statistics.json"\nmodel = "gcn"\nepochs = 10\n')
+    (tmp_path / "sweep.toml").write_text(
+        'schema_version = 1\n[[machines]]\ndevices = ["a100-80gb"]\nper_host = [1, 2]\n'
+    )
+    arguments = ["whatif", str(tmp_path / "job.toml"), str(tmp_path / "sweep.toml"), "-o", str(tmp_path / "out")]
+    assert cli.main([*arguments, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [point["num_workers"] for point in shown["points"]] == [1, 2]
+    assert (tmp_path / "out" / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    assert cli.main([*arguments, "--check", "1"]) == 2
+
+
+def test_a_check_says_how_far_statistics_are_off(tmp_path, capsys):
+    """The search on the graph itself comes near what its statistics said."""
+    (tmp_path / "job.toml").write_text(
+        'schema_version = 1\n[graph]\nsource = "sbm"\nnum_nodes = 2000\n[model]\nkind = "gcn"\nnum_layers = 2\n'
+    )
+    (tmp_path / "sweep.toml").write_text('schema_version = 1\n[[machines]]\ndevices = ["t4"]\nper_host = [2]\n')
+    arguments = ["whatif", str(tmp_path / "job.toml"), str(tmp_path / "sweep.toml"), "-o", str(tmp_path / "out")]
+    assert cli.main([*arguments, "--check", "1", "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out)["points"]
+    assert point["epoch_s"] == pytest.approx(point["checked_epoch_s"], rel=0.3)
+
+
+def test_the_verbs_of_python_take_a_graph_in_memory():
+    """Statistics of a graph that is in memory, and a sweep on them, without a file."""
+    import gnnplan
+
+    graph = generate_sbm(SbmGraph(source="sbm", num_nodes=600, num_features=8))
+    measured = gnnplan.statistics({"model": "gcn"}, graph=graph, parts=(2,))
+    assert [cut.num_parts for cut in measured.cuts] == [2]
+    result = gnnplan.whatif({"model": "gcn"}, sweep_of(), graph=graph)
+    assert len(result.points) == 12
+    assert "2, 4, 8, 16 parts" in result.halos
+
+
+def test_mini_batches_ask_for_cores():
+    """Cores are an axis of mini-batches alone; where they are not known the machine is named."""
+    batched = Job.model_validate({**JOB.model_dump(), "mini_batch": {"fan_outs": (10, 5)}})
+    machines = {"devices": ("t4",), "per_host": (1, 2), "cores_per_host": (4, 8)}
+    points = [each.point for each in sweep_points(batched, sweep_of(machines=(machines,)), STATISTICS)]
+    assert len(points) == 4
+    assert all(point.techniques[0] == "mini_batch" for point in points)
+    assert len(sweep_points(JOB, sweep_of(machines=(machines,)), STATISTICS)) == 2
+    with pytest.raises(UserError, match="give the machines cores_per_host"):
+        sweep_points(batched, sweep_of(), STATISTICS)
