@@ -38,7 +38,8 @@ def meaning(kind: str, table: dict[str, Meaning] = MEANINGS) -> Callable[[Meanin
     return put
 
 
-def _plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:
+def plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:
+    """The result with its operator's base added to it, if there is one."""
     if not base:
         return result
     return base[0].add_(result) if op.inplace is not None else base[0] + result
@@ -47,7 +48,7 @@ def _plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:
 @meaning("multiply")
 def _multiply(c: Context, op: Operator, x: Tensor, weight: Tensor, *base: Tensor) -> Tensor:
     product = x @ (weight if op.attributes.get("back") else weight.t())
-    return _plus(op, product, base)
+    return plus(op, product, base)
 
 
 @meaning("gram")
@@ -126,7 +127,7 @@ def _aggregate(c: Context, op: Operator, x: Tensor, *base: Tensor) -> Tensor:
         matrix = matrix.t()
     if x.layout == torch.sparse_csr:
         return sum((each.to_dense() for each in base), matrix @ x.to_dense()).to_sparse_csr()
-    return _plus(op, matrix @ x, base)
+    return plus(op, matrix @ x, base)
 
 
 def _by_head(x: Tensor, op: Operator) -> Tensor:
@@ -142,7 +143,7 @@ def _dot(c: Context, op: Operator, x: Tensor, vector: Tensor) -> Tensor:
 @meaning("dot_grad")
 def _dot_grad(c: Context, op: Operator, grad: Tensor, vector: Tensor, *base: Tensor) -> Tensor:
     product = grad[:, :, None] * vector.view(1, op.attributes["heads"], -1)
-    return _plus(op, product.flatten(1), base)
+    return plus(op, product.flatten(1), base)
 
 
 @meaning("dot_gram")
@@ -199,7 +200,7 @@ def _weigh(c: Context, op: Operator, alpha: Tensor, x: Tensor, *base: Tensor) ->
     h = _by_head(x, op)
     out = h.new_zeros(c.num_rows(made_rows(c.cycle, op)), *h.shape[1:])
     out.index_add_(0, rows, alpha[:, :, None] * h[columns])
-    return _plus(op, out.flatten(1), base)
+    return plus(op, out.flatten(1), base)
 
 
 @meaning("weigh_grad")
@@ -223,7 +224,7 @@ def _take(c: Context, op: Operator, x: Tensor) -> Tensor:
 def _scatter_add(c: Context, op: Operator, x: Tensor, *base: Tensor) -> Tensor:
     index = op.attributes["index"]
     out = x.new_zeros(c.num_rows(c.cycle.indexes[index].source), x.shape[1])
-    return _plus(op, out.index_add_(0, c.rows(index), x), base)
+    return plus(op, out.index_add_(0, c.rows(index), x), base)
 
 
 @meaning("place")
