@@ -52,6 +52,8 @@ def build_pyg_model(model: ModelSpec, num_features: int, num_classes: int, seed:
                 return GIN(**common)
             case "tagcn":
                 return TAGCN(**common, num_hops=model.num_hops)
+            case "module":
+                raise AssertionError("a user's own module is built by itself")
 
 
 def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from gnnplan.planner.models import known_layers
 from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
 from gnnplan.planner.models.known_modules import FUNCTIONS, JOINS, MODULES, NAMED, Rows
-from gnnplan.planner.models.trace import line_of, traced
+from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.profiles.errors import UserError
 
@@ -23,7 +23,6 @@ class _Edges:
 
 
 EDGES = _Edges()
-_WHOLE_GRAPH = "it computes from the whole edge_index, and every worker has the edges of its own vertices alone"
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
     "the graph) cannot be shared out, and a function of single elements can be asked for"
@@ -107,7 +106,7 @@ class _Calls:
             return None
         everything = [*_flat(args), *_flat(kwargs.values())]
         if any(each is EDGES for each in everything):
-            raise NotSupportedError(_WHOLE_GRAPH)
+            raise NotSupportedError(WHOLE_GRAPH)
         if not any(isinstance(each, Rows) for each in everything):
             return _constant(node, args, kwargs)
         return self._function(node, args, kwargs)

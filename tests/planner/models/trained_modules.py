@@ -71,17 +71,17 @@ class Outcome:
     state: dict[str, Tensor]
     hits: list[list[float]] = field(default_factory=list)
 
-    def off(self, other: Outcome) -> float:
+    def off(self, other: Outcome, nothing: float = NOTHING) -> float:
         """The largest relative L2 error against another training.
 
         A bias before a norm has no effect, so its gradient is rounding: what stays near zero is compared
-        with `NOTHING`.
+        with `nothing`.
         """
         assert self.state.keys() == other.state.keys()
         errors = [worst(np.array(self.losses), np.array(other.losses))]
         for name, want in other.state.items():
             distance, length = (float(each.double().norm()) for each in (self.state[name] - want, want))
-            errors.append(distance / max(length, NOTHING) if math.isfinite(distance) else math.inf)
+            errors.append(distance / max(length, nothing) if math.isfinite(distance) else math.inf)
         return max(errors)
 
 
