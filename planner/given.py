@@ -57,7 +57,9 @@ def _with_module(job: Job, module: Any) -> Job:
     if module is None:
         return job
     if job.model.kind != "module" or job.model.build:
-        raise UserError(f"{job.name}: a module is given, and the job has model {job.model.words}; leave one of them out")
+        raise UserError(
+            f"{job.name}: a module is given, and the job has model {job.model.words}; leave one of them out"
+        )
     return job.model_copy(update={"model": job.model.model_copy().holding(module)})
 
 

@@ -386,7 +386,9 @@ class Job(Document):
     @model_validator(mode="after")
     def _batches_suit_the_model(self) -> Self:
         if self.model.kind == "module" and (self.mini_batch or self.pin.partial_reduce):
-            raise ValueError("a module of one's own has neither mini-batches nor pin.partial_reduce yet; leave them out")
+            raise ValueError(
+                "a module of one's own has neither mini-batches nor pin.partial_reduce yet; leave them out"
+            )
         if self.mini_batch is None:
             return self
         if len(self.mini_batch.fan_outs) != self.model.num_layers:

@@ -15,8 +15,9 @@ _EDGE_LISTS = (".txt", ".csv", ".tsv", ".el", ".edges", ".gz")
 def in_full(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The job as its contract reads it.
 
-    Three keys have a short form: `graph = "FILE"`, `model = "gcn"` (or `model = "my_model.py:build"`) and, outside of `[training]`, `epochs = 100`. A job
-    that uses one of them may also leave out `schema_version`. All else stays as it is.
+    Three keys have a short form: `graph = "FILE"`, `model = "gcn"` or `model = "my_model.py:build"`, and outside of
+    `[training]` `epochs = 100`. A job that uses one of them may also leave out `schema_version`. All else stays as it
+    is.
 
     Args:
         where: the job's file, for errors.

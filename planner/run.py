@@ -81,9 +81,7 @@ def _loaded(plan_path: Path, module: Any) -> Plan:
     return plan
 
 
-def prepare_run(
-    plan_path: Path, folder: Path, *, graph: Graph | None = None, module: Any = None
-) -> dict[str, Path]:
+def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None, module: Any = None) -> dict[str, Path]:
     """Writes what the plan's hosts need to run it, wherever they are; returns each one's script, by its name.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -23,8 +24,10 @@ class ModuleNet:
 
     def __init__(self, state: dict[str, Tensor], cycle: Cycle, device: torch.device) -> None:
         self._cycle = cycle
-        moved: dict[int, Tensor] = {}  # a parameter that a module has twice stays one
-        self.state = {name: moved.setdefault(each.data_ptr(), each.to(device)) for name, each in state.items()}
+        moved: dict[tuple, Tensor] = {}  # a parameter that a module has twice stays one
+        self.state = {
+            name: moved.setdefault((each.data_ptr(), each.shape), each.to(device)) for name, each in state.items()
+        }
         self.matrices = program_state(self.state, cycle)
         self.epochs = 0
 
@@ -39,6 +42,14 @@ class ModuleNet:
         if any(found.get(name) != shape for name, shape in cycle.parameters.items()):
             raise UserError(f"{path}: not the weights of the plan's module; run the plan again")
         return cls(state, cycle, device)
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """What is trained, by the module's own keys."""
+        return ((name, self.state[name]) for name in self._cycle.parameters)
+
+    def parameters(self) -> Iterator[Tensor]:
+        """The same without names."""
+        return (parameter for _, parameter in self.named_parameters())
 
     def state_dict(self) -> dict[str, Tensor]:
         """By the module's own keys, as after its training."""

@@ -18,7 +18,7 @@ from tests.planner.models import trained_modules
 
 pytestmark = pytest.mark.distributed
 
-SOURCE = '''
+SOURCE = """
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -40,7 +40,7 @@ class Net(nn.Module):
 
 def build(num_features, num_classes):
     return Net(num_features, num_classes)
-'''
+"""
 EPOCHS, SEED = 4, 3
 GRAPH = {"source": "sbm", "num_nodes": 300, "average_degree": 8, "num_classes": 4, "num_features": 12, "seed": 1}
 

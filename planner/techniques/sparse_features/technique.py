@@ -35,7 +35,9 @@ class SparseFeatures(Technique[AsCsr]):
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
         pinned, stored = setting.job.pin.sparse_features, Choice(self.name, AsCsr())
         if pinned and not _may_be_sparse(setting.forward):
-            raise UserError(f"{setting.job.name}: pin.sparse_features: this model does more with its features than {_ABLE}")
+            raise UserError(
+                f"{setting.job.name}: pin.sparse_features: this model does more with its features than {_ABLE}"
+            )
         if not _may_be_sparse(setting.forward):
             return (None,)
         if pinned is not None:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.models.forward import Task
 from gnnplan.planner.models.module_forward import module_cycle
 from gnnplan.planner.models.module_state import matrices_of, store
@@ -33,34 +32,13 @@ from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
-from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
-from gnnplan.runtime.reference import dense_features, loss_of
+from gnnplan.runtime.module_reference import train_module
+from gnnplan.runtime.reference import dense_features
 from tests.planner.program.cases import partition, small_graph, worst
 
 SEED, RATE = 3, 0.05
 NOTHING = 1e-9
 TECHNIQUES = ("halo_exchange", "replicas", "overlap", "joint_cache", "once", "feature_slices")
-
-
-class Dropped(TorchFunctionMode):
-    """Drops what the engine drops: every call has a stream of its own, in the order of the calls."""
-
-    def __init__(self, epoch: int) -> None:
-        super().__init__()
-        self._epoch, self._calls = epoch, 0
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func is not functional.dropout:
-            return func(*args, **kwargs)
-        bound = dict(zip(("input", "p", "training"), args)) | kwargs
-        x, p = bound["input"], bound.get("p", 0.5)
-        if not bound.get("training", True) or p == 0:
-            return x
-        stream, self._calls = self._calls, self._calls + 1
-        key = dropout_key(SEED, self._epoch, stream)
-        mask = keep_mask(key, torch.arange(len(x))[:, None], torch.arange(x.shape[1]), x.shape[1], p)
-        return x * mask.to(x.dtype) / (1 - p)
 
 
 @dataclass
@@ -87,21 +65,12 @@ class Outcome:
 
 def by_pyg(module: nn.Module, graph: Graph, epochs: int) -> Outcome:
     """Plain autograd in one process, in float64."""
-    module = deepcopy(module).double().train()
-    x = torch.from_numpy(dense_features(graph)).double()
-    edge_index, y = torch.from_numpy(graph.edge_index).long(), torch.from_numpy(graph.y)
-    mask, losses = torch.from_numpy(graph.train_mask), []
-    optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
-    for epoch in range(epochs):
-        optimizer.zero_grad()
-        with Dropped(epoch):
-            loss = loss_of(module(x, edge_index), y, mask)
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
+    training = TrainingSpec(optimizer="sgd", learning_rate=RATE, epochs=epochs, seed=SEED)
+    module, losses = train_module(module, graph, training, torch.float64)
     module.eval()
     with torch.no_grad():
-        right = module(x, edge_index).argmax(1) == y
+        x, edge_index = torch.from_numpy(dense_features(graph)).double(), torch.from_numpy(graph.edge_index).long()
+        right = module(x, edge_index).argmax(1) == torch.from_numpy(graph.y)
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     hits = [[float(right[torch.from_numpy(each)].sum()), float(each.sum())] for each in masks]
     return Outcome(losses, {name: each.detach().clone() for name, each in module.state_dict().items()}, hits)
