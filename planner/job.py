@@ -248,6 +248,10 @@ class TrainingSpec(Contract):
     """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
 
     Args:
+        optimizer: torch's `Adam`, `AdamW` or `SGD` with their defaults, but for what stands here.
+        momentum: of SGD.
+        schedule: what becomes of the learning rate: it stays, or falls to zero over all epochs, along a line or as half
+            a cosine (torch's `LinearLR` and `CosineAnnealingLR`, one step an epoch).
         weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
         traced_epochs: epochs whose tasks are measured one by one, spread over the run.
     """
@@ -255,10 +259,18 @@ class TrainingSpec(Contract):
     epochs: Epochs = 100
     learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.01
     weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     weather: ModelledWeather | None = None
     traced_epochs: Epochs = 10
+
+    @model_validator(mode="after")
+    def _only_sgd_has_momentum(self) -> Self:
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(f"momentum is of optimizer 'sgd', and the optimizer is {self.optimizer!r}; leave one out")
+        return self
 
 
 class MiniBatchSpec(Contract):
@@ -389,6 +401,8 @@ class Job(Document):
             raise ValueError(
                 "a module of one's own has neither mini-batches nor pin.partial_reduce yet; leave them out"
             )
+        if self.training.schedule != "constant" and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError("training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out")
         if self.mini_batch is None:
             return self
         if len(self.mini_batch.fan_outs) != self.model.num_layers:

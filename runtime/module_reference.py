@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import TrainingSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
-from gnnplan.runtime.reference import build_optimizer, dense_features, loss_of
+from gnnplan.runtime.reference import build_optimizer, build_schedule, dense_features, loss_of
 
 
 class SameDropout(TorchFunctionMode):
@@ -48,11 +48,13 @@ def train_module(
     y = y.to(dtype) if y.is_floating_point() else y
     edge_index, mask = torch.from_numpy(graph.edge_index).long(), torch.from_numpy(graph.train_mask)
     optimizer, losses = build_optimizer(module.parameters(), training), []
+    schedule = build_schedule(optimizer, training)
     for epoch in range(training.epochs):
         optimizer.zero_grad()
         with SameDropout(training.seed, epoch):
             loss = loss_of(module(x, edge_index), y, mask)
         loss.backward()
         optimizer.step()
+        schedule.step()
         losses.append(float(loss.detach()))
     return module, losses

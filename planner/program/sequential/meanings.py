@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gnnplan.planner.program.kinds.sparse import made_rows
+from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
@@ -278,12 +279,19 @@ def _unflatten(c: Context, op: Operator, flat: Tensor) -> tuple[Tensor, ...]:
 def _step(c: Context, op: Operator, *reads: Tensor) -> tuple[Tensor, ...]:
     attributes, count = op.attributes, len(op.attributes["parameters"])
     parameters, grads, cells = reads[:count], reads[count : 2 * count], reads[2 * count :]
-    rate, decay = attributes["learning_rate"], attributes["weight_decay"]
-    grads = tuple(grad + decay * weight for grad, weight in zip(grads, parameters, strict=True))
+    rate, decay = rate_in(attributes, c.epoch), attributes["weight_decay"]
+    if attributes["optimizer"] == "adamw":
+        for weight in parameters:
+            weight.mul_(1 - rate * decay)
+    else:
+        grads = tuple(grad + decay * weight for grad, weight in zip(grads, parameters, strict=True))
     if attributes["optimizer"] == "sgd":
-        for weight, grad in zip(parameters, grads, strict=True):
-            weight.sub_(rate * grad)
-        return parameters
+        moved = cells[1:] if cells else grads
+        for weight, grad, buffer in zip(parameters, grads, moved, strict=True):
+            if cells:
+                buffer.mul_(attributes["momentum"]).add_(grad)
+            weight.sub_(rate * buffer)
+        return (*parameters, *cells)
     steps, first, second = cells[0], cells[1 : count + 1], cells[count + 1 :]
     steps.add_(1)
     for k, (weight, grad, mean, square) in enumerate(zip(parameters, grads, first, second, strict=True)):

@@ -38,6 +38,7 @@ from tests.planner.program.cases import partition, small_graph, worst
 
 SEED, RATE = 3, 0.05
 NOTHING = 1e-9
+STEP = Optimizer("sgd", RATE)
 TECHNIQUES = ("halo_exchange", "replicas", "overlap", "joint_cache", "once", "feature_slices")
 
 
@@ -84,7 +85,14 @@ def forward_of(module: nn.Module, graph: Graph) -> Cycle:
     return module_cycle(module, task, matrix_of, seed=SEED)[0]
 
 
-def composed(module: nn.Module, graph: Graph, num_workers: int, technique: str, part: np.ndarray) -> Cycle:
+def composed(
+    module: nn.Module,
+    graph: Graph,
+    num_workers: int,
+    technique: str,
+    part: np.ndarray,
+    optimizer: Optimizer = STEP,
+) -> Cycle:
     """The cycle of a training, through the passes of one technique."""
     cycle = forward_of(module, graph)
     filters = [op.key for op in cycle.programs["train"] if op.kind == "filter"]
@@ -97,7 +105,7 @@ def composed(module: nn.Module, graph: Graph, num_workers: int, technique: str, 
         cycle = share_rows(cycle, Cutter(part, num_workers, _labels(cycle, num_workers, len(part), label)))
     cycle = split_placed(cycle)
     cycle = hoist_constants(cycle) if once else cycle
-    cycle = differentiate(cycle, Optimizer("sgd", RATE))
+    cycle = differentiate(cycle, optimizer)
     cycle = refresh_every(cycle, 1)
     cycle = reuse_storage(cycle)
     return overlap_exchanges(cycle) if technique == "overlap" else cycle

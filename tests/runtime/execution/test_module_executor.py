@@ -6,6 +6,7 @@ import pytest
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import SbmGraph
 from gnnplan.planner.models.module_state import matrices_of
+from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.readers.liveness import training_bytes
 from tests.planner.models import own_modules
@@ -39,6 +40,29 @@ def test_plays_as_the_sequential_executor(name, technique):
         for each, end in ends.items():
             right = want.stored[each][0]
             assert float((end.double() - right).norm()) <= 1e-5 * max(float(right.norm()), 1e-2), each
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Optimizer("sgd", 0.05, 0.1, momentum=0.9, schedule="linear", num_epochs=4),
+        Optimizer("adamw", 0.01, 0.1, schedule="cosine", num_epochs=4),
+    ],
+    ids=lambda each: each.kind,
+)
+def test_steps_are_the_sequential_executors(optimizer):
+    """Momentum, decoupled decay and schedules, by torch's fused kernels."""
+    graph, module = small_graph(), made(MODULES["gated"])
+    cycle = composed(module, graph, 2, "halo_exchange", partition(2), optimizer)
+    inputs, start = inputs_of(cycle, graph), matrices_of(module, cycle)
+    want = SequentialExecutor(cycle, inputs, start)
+    losses = [float(want.run("train", epoch)["total_loss"][0]) for epoch in range(4)]
+    for got in play_on_threads(cycle, inputs, start, lambda each, _: _losses(each)):
+        assert worst(np.array(got), np.array(losses)) < 1e-5
+
+
+def _losses(executor):
+    return [float(executor.run("train", epoch)["total_loss"]) for epoch in range(4)]
 
 
 LARGE = generate_sbm(SbmGraph(source="sbm", num_nodes=3000, average_degree=5, num_features=40, num_classes=20))
