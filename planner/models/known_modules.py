@@ -73,12 +73,10 @@ MODULES: dict[type, Callable[[Writer, Any, str, str], str]] = {
     nn.CELU: _activation("celu", "alpha"),
     nn.GELU: _activation("gelu", "approximate"),
     nn.SiLU: _activation("silu"),
-    nn.Mish: _activation("mish"),
     nn.Tanh: _activation("tanh"),
     nn.Sigmoid: _activation("sigmoid"),
     nn.Softplus: _activation("softplus", "beta", "threshold"),
     nn.Hardtanh: _activation("hardtanh", "min_val", "max_val"),
-    nn.Hardswish: _activation("hardswish"),
 }
 """Modules on rows alone. A class of one's own that inherits from one of these is not that one."""
 
@@ -121,12 +119,10 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     "celu": _celu,
     "gelu": lambda w, x, approximate="none": w.function(x, "gelu", approximate),
     "silu": _plain("silu"),
-    "mish": _plain("mish"),
     "tanh": _plain("tanh"),
     "sigmoid": _plain("sigmoid"),
     "softplus": _softplus,
     "hardtanh": _hardtanh,
-    "hardswish": _plain("hardswish"),
     "dropout": _dropout,
     "contiguous": lambda w, x: x,
 }

@@ -64,13 +64,5 @@ FUNCTIONS: Mapping[str, Function] = {
         lambda x, out, low, high: _aten.hardtanh.out(x, low, high, out=out),
         lambda grad, x, out, low, high: _aten.hardtanh_backward.grad_input(grad, x, low, high, grad_input=out),
     ),
-    "hardswish": Function(
-        lambda x, out: _aten.hardswish.out(x, out=out),
-        lambda grad, x, out: _aten.hardswish_backward.out(grad, x, out=out),
-    ),
-    "mish": Function(
-        lambda x, out: _aten.mish.out(x, out=out),
-        lambda grad, x, out: out.copy_(_aten.mish_backward(grad, x)),
-    ),
 }
-"""By torch's names."""
+"""By torch's names: those whose derivative torch can write where it is told to."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 OF_OUTPUT = frozenset({"relu", "tanh", "sigmoid"})
 """Functions whose slope follows from their result, so that their argument need not be kept."""
-FUNCTIONS = OF_OUTPUT | {"leaky_relu", "elu", "gelu", "silu", "softplus", "hardtanh", "hardswish", "mish"}
+FUNCTIONS = OF_OUTPUT | {"leaky_relu", "elu", "gelu", "silu", "softplus", "hardtanh"}
 """By torch's names; others are these with other `arguments` (`gnnplan.profiles.kernels.functions`)."""
 
 

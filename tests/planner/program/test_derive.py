@@ -48,7 +48,7 @@ HEADS = {"heads": 2}
 SLICES = ((0, 4), (4, 6))
 BLOCK, WHOLE = {"block": "A", **HEADS}, {"dropout": 0.0, "layer": 1}
 FUNCTIONS = [
-    *((name, ()) for name in ("relu", "tanh", "sigmoid", "silu", "hardswish", "mish")),
+    *((name, ()) for name in ("relu", "tanh", "sigmoid", "silu")),
     ("leaky_relu", (0.2,)),
     ("elu", (1.5, 1.1, 0.7)),
     ("gelu", ("none",)),
