@@ -169,7 +169,7 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
     forward = forward_cycle(job.model, task, seed=job.training.seed, dense_features=True)
     forward = replace(forward, results=forward.results | {logits_of(forward)})
     training = job.training
-    optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    optimizer = Optimizer.of(training)
     return compose(forward, choices_of(case, part, size), Situation(job.model, size, (0,) * size), optimizer)
 
 

@@ -1,15 +1,19 @@
-"""The aggregation matrix of each model: row i gathers the in-neighbours of vertex i, as PyG does."""
+"""The aggregation matrix of each kind of layer: row i gathers the in-neighbours of vertex i, as PyG does."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.job import ModelKind
+Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sum", "edges"]
 
 
-def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: ModelKind) -> sp.csr_matrix:
-    """CSR float32 [N, N] whose product with [N, F] rows is the model's aggregation.
+def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation) -> sp.csr_matrix:
+    """CSR float32 [N, N] whose product with [N, F] rows is the aggregation.
+
+    `sum` and `edges` are of layers without self loops and without weights.
 
     | model | matrix |
     |---|---|
@@ -18,6 +22,8 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: ModelKind) 
     | gin | A + I (Xu et al. 2019, eq. 4.1 with epsilon = 0) |
     | tagcn | D^-1/2 A D^-1/2, self loops of the data kept (Du et al. 2017) |
     | gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
+    | sum | A |
+    | edges | A, ones; repeated edges stay repeated |
 
     A repeated edge counts as often as it is listed, as in PyG.
     """
@@ -25,7 +31,7 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: ModelKind) 
     if kind in ("gcn", "gat"):
         source, target = _with_one_self_loop(num_nodes, source, target)
     matrix = _rows_by_target(num_nodes, source, target)
-    if kind == "gat":
+    if kind in ("gat", "edges"):
         return matrix
     in_degree = np.diff(matrix.indptr).astype(np.float32)
     if kind == "sage":

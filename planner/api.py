@@ -15,12 +15,14 @@ better = gnnplan.calibrate([(plan, measured)]).profiles
 table = gnnplan.choices(job, ["a.toml", "b.toml"])
 points = gnnplan.whatif(job, "sweep.toml").points
 by_batches = gnnplan.plan("mini_batch.toml")  # measured on this machine
+mine = gnnplan.train(model=my_module, graph=data, epochs=100).model  # a torch.nn.Module and PyG's Data, trained
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.checkpoints import DEFAULT_NUM_KEPT, CheckpointOptions
@@ -146,11 +148,13 @@ def _check_limits(hosts: Sequence[tuple[str, HostSpec]]) -> None:
 
 
 def plan(
-    job: GivenJob,
+    job: GivenJob | None = None,
     cluster: GivenCluster = None,
     path: str | Path | None = None,
     *,
     graph: GivenGraph | None = None,
+    model: Any = None,
+    epochs: int | None = None,
     on_step: OnStep = lambda _: None,
 ) -> Plan:
     """Makes the best plan that fits and writes it to `path`, its partition beside it.
@@ -162,13 +166,15 @@ def plan(
             or inside `gnnplan emulate` on the cluster.
         path: None: `out/NAME/plan.json`.
         graph: a `Graph` or a PyG `Data`, where it is in memory already; else the job's source is loaded.
+        model: a `torch.nn.Module` on (x, edge_index) that is to be trained, from the weights that it has.
+        epochs: of a job that is a dict or nothing.
         on_step: told in words what the planner does.
 
     Raises:
         UserError: what is given cannot be read, or the job cannot run there at all.
         NoPlanFitsError: no plan fits the memory.
     """
-    its_job = job_of(job, graph)
+    its_job = job_of(job, graph, model, epochs)
     path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
     return write_plan(its_job, _where(its_job, cluster), _graph_of(its_job, graph), path, on_step)
 
@@ -275,6 +281,7 @@ def run(
     folder: str | Path,
     *,
     graph: GivenGraph | None = None,
+    model: Any = None,
     timeout_s: float = 300.0,
     num_evaluations: int = 0,
     checkpoint_every: str | int | None = None,
@@ -291,11 +298,14 @@ def run(
         checkpoint_every: `"10s"`, a number of epochs, or `"never"` (None: every minute).
         keep: checkpoints that stay.
         resume: go on from the last checkpoint in the folder, where there is one.
+        model: the module that the plan was made for, where that has no file. It is left as it is: `model.pt` in the
+            folder is its `state_dict` after training.
     """
     return run_plan(
         plan_file(plan),
         Path(folder),
         graph=_graph_in_memory(plan, graph),
+        module=_module_in_memory(plan, model),
         timeout_s=timeout_s,
         num_evaluations=num_evaluations,
         checkpoints=CheckpointOptions.of(checkpoint_every, keep, resume),
@@ -303,9 +313,16 @@ def run(
     )
 
 
-def prepare_run(plan: GivenPlan, folder: str | Path, *, graph: GivenGraph | None = None) -> dict[str, Path]:
+def prepare_run(
+    plan: GivenPlan, folder: str | Path, *, graph: GivenGraph | None = None, model: Any = None
+) -> dict[str, Path]:
     """Writes what the plan's hosts need to run it, wherever they are; returns each one's script, by its name."""
-    return prepare_plan(plan_file(plan), Path(folder), graph=_graph_in_memory(plan, graph))
+    in_memory = {"graph": _graph_in_memory(plan, graph), "module": _module_in_memory(plan, model)}
+    return prepare_plan(plan_file(plan), Path(folder), **in_memory)
+
+
+def _module_in_memory(plan: GivenPlan, model: Any) -> Any:
+    return plan.job.model.held if model is None and isinstance(plan, Plan) else model
 
 
 def _graph_in_memory(plan: GivenPlan, graph: GivenGraph | None) -> Graph | None:
@@ -349,11 +366,13 @@ def report(source: GivenPlan, path: str | Path, *, on_step: OnStep = lambda _: N
 
 
 def train(
-    job: GivenJob,
+    job: GivenJob | None = None,
     cluster: GivenCluster = None,
     folder: str | Path | None = None,
     *,
     graph: GivenGraph | None = None,
+    model: Any = None,
+    epochs: int | None = None,
     on_step: OnStep = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     checkpoint_every: str | int | None = None,
@@ -364,7 +383,8 @@ def train(
     """Plans a job, runs the plan here, and lays what was measured over what was predicted.
 
     Args:
-        job, cluster, graph, on_step: as `plan` takes them.
+        job, cluster, graph, model, epochs, on_step: as `plan` takes them. A module that is given ends with the trained
+            weights.
         folder: receives every file (None: `out/NAME`).
         on_plan: told the plan before it runs.
         checkpoint_every, keep, on_event: as `run` takes them.
@@ -372,7 +392,7 @@ def train(
 
     Raises as `plan` and `run` do.
     """
-    its_job = job_of(job, graph)
+    its_job = job_of(job, graph, model, epochs)
     folder = Path(folder) if folder else output_folder(its_job, job)
     check_writable(folder / PLAN_FILE)
     return train_job(

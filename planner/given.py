@@ -30,16 +30,37 @@ GivenGraph: TypeAlias = Any
 """A `gnnplan.planner.graph.Graph` or a PyG `Data`."""
 
 
-def job_of(given: GivenJob, graph: GivenGraph | None = None) -> Job:
-    """The job; of a dict without a graph that of the `graph` given beside it."""
+def job_of(
+    given: GivenJob | None, graph: GivenGraph | None = None, model: Any = None, epochs: int | None = None
+) -> Job:
+    """The job; of a dict without a graph that of the `graph` given beside it, with the module and epochs given too.
+
+    Args:
+        given: None is a dict without keys.
+        model: a `torch.nn.Module` in memory.
+    """
     if isinstance(given, Job):
-        return given
+        return _with_module(given, model)
     if isinstance(given, str | Path):
-        return Job.load(given)
-    raw = {"schema_version": Job.VERSION, **given}
+        return _with_module(Job.load(given), model)
+    raw = {"schema_version": Job.VERSION, **(given or {})}
     if graph is not None:
         raw.setdefault("graph", {"source": "memory"})
-    return Job.parse(raw, where="job").with_paths_from(Path.cwd())
+    if model is not None:
+        raw.setdefault("model", {"kind": "module"})
+    if epochs is not None:
+        raw["epochs"] = epochs
+    return _with_module(Job.parse(raw, where="job").with_paths_from(Path.cwd()), model)
+
+
+def _with_module(job: Job, module: Any) -> Job:
+    if module is None:
+        return job
+    if job.model.kind != "module" or job.model.build:
+        raise UserError(
+            f"{job.name}: a module is given, and the job has model {job.model.words}; leave one of them out"
+        )
+    return job.model_copy(update={"model": job.model.model_copy().holding(module)})
 
 
 def graph_of(given: GivenGraph | None, job: Job) -> Graph:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, NonNegativeInt, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PrivateAttr, model_validator
 
 from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
 from gnnplan.planner.job_in_short import in_full
@@ -29,7 +30,7 @@ from gnnplan.profiles.limits import (
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch of each kind in turn
-ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn"]
+ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn", "module"]
 Partitioner = Literal["kaminpar", "metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
 Prune = Literal["none", "rapa"]
@@ -172,10 +173,22 @@ GraphSpec = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A module in memory, which says nothing of what a job is: jobs are equal whichever they hold."""
+
+    module: Any = field(default=None, compare=False)
+
+
 class ModelSpec(Contract):
     """A GNN as PyG's `BasicGNN` builds it: `num_layers` convolutions with ReLU and dropout between.
 
+    Or of kind `module` a `torch.nn.Module` of one's own: `build` names the file and the function that makes it, called
+    with the numbers of features and classes. Without `build` it is one that a Python program passes beside the job.
+
     Args:
+        build: `FILE.py:FUNCTION`, for kind `module` alone.
+        source_sha256: of that file, as a plan was made with it (empty: not told).
         hidden_channels: width between layers, over all heads for GAT.
         dropout: on every hidden activation.
         input_dropout: on the input features (rules out aggregating them once).
@@ -190,6 +203,50 @@ class ModelSpec(Contract):
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     heads: Width = 4
     num_hops: Levels = 3
+    build: str = ""
+    source_sha256: str = ""
+    _held: _Held = PrivateAttr(default_factory=_Held)
+
+    @property
+    def held(self) -> Any:
+        """The module that a Python program has passed (None: none)."""
+        return self._held.module
+
+    def holding(self, module: Any) -> Self:
+        """The same model, which has its module from now on."""
+        self._held = _Held(module)
+        return self
+
+    @property
+    def build_file(self) -> Path:
+        """The file of the function that makes the module."""
+        return Path(self.build.rpartition(":")[0])
+
+    @property
+    def build_function(self) -> str:
+        """That function's name."""
+        return self.build.rpartition(":")[2]
+
+    @property
+    def words(self) -> str:
+        """The model in a few words."""
+        if self.kind == "module":
+            return f"module of {self.build or 'a Python program'}"
+        return f"{self.kind}, {self.num_layers} layers, hidden {self.hidden_channels}"
+
+    @model_validator(mode="after")
+    def _is_a_module_or_none(self) -> Self:
+        if self.kind != "module":
+            if self.build or self.source_sha256:
+                raise ValueError(f"build is for kind 'module', and the kind is {self.kind!r}")
+            return self
+        own, fields = {"kind", "build", "source_sha256"}, type(self).model_fields
+        given = sorted(name for name in fields.keys() - own if getattr(self, name) != fields[name].default)
+        if given:
+            raise ValueError(f"a module says by itself what it is made of; leave out {', '.join(given)}")
+        if self.build and not (self.build_file.suffix == ".py" and self.build_function.isidentifier()):
+            raise ValueError(f"build is {self.build!r}; name a file and a function in it: my_model.py:build")
+        return self
 
     @model_validator(mode="after")
     def _is_built(self) -> Self:
@@ -204,6 +261,10 @@ class TrainingSpec(Contract):
     """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
 
     Args:
+        optimizer: torch's `Adam`, `AdamW` or `SGD` with their defaults, but for what stands here.
+        momentum: of SGD.
+        schedule: what becomes of the learning rate: it stays, or falls to zero over all epochs, along a line or as half
+            a cosine (torch's `LinearLR` and `CosineAnnealingLR`, one step an epoch).
         weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
         traced_epochs: epochs whose tasks are measured one by one, spread over the run.
     """
@@ -211,10 +272,18 @@ class TrainingSpec(Contract):
     epochs: Epochs = 100
     learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.01
     weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     weather: ModelledWeather | None = None
     traced_epochs: Epochs = 10
+
+    @model_validator(mode="after")
+    def _only_sgd_has_momentum(self) -> Self:
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(f"momentum is of optimizer 'sgd', and the optimizer is {self.optimizer!r}; leave one out")
+        return self
 
 
 class MiniBatchSpec(Contract):
@@ -351,6 +420,12 @@ class Job(Document):
 
     @model_validator(mode="after")
     def _batches_suit_the_model(self) -> Self:
+        if self.model.kind == "module" and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError(
+                "a module of one's own has neither mini-batches nor pin.partial_reduce yet; leave them out"
+            )
+        if self.training.schedule != "constant" and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError("training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out")
         if self.mini_batch is None:
             return self
         if len(self.mini_batch.fan_outs) != self.model.num_layers:
@@ -386,14 +461,17 @@ class Job(Document):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Reads the job; relative graph paths are taken from the job file's folder."""
+        """Reads the job; relative paths are taken from the job file's folder."""
         return super().load(path).with_paths_from(Path(path).resolve().parent)
 
     def with_paths_from(self, base: Path) -> Self:
-        """The job with the relative paths of its graph taken from a folder."""
+        """The job with the relative paths of its graph and its module taken from a folder."""
         moved = {
             key: base / value
             for key in ("path", "root", "features", "labels")
             if isinstance(value := getattr(self.graph, key, None), Path) and not value.is_absolute()
         }
-        return self.model_copy(update={"graph": self.graph.model_copy(update=moved)})
+        model = self.model
+        if model.build and not model.build_file.is_absolute():
+            model = model.model_copy(update={"build": str(base / model.build)})
+        return self.model_copy(update={"graph": self.graph.model_copy(update=moved), "model": model})

@@ -15,8 +15,9 @@ _EDGE_LISTS = (".txt", ".csv", ".tsv", ".el", ".edges", ".gz")
 def in_full(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The job as its contract reads it.
 
-    Four keys have a short form: `graph = "FILE"`, `model = "gcn"`, `objective = "money"` and, outside of `[training]`,
-    `epochs = 100`. A job that uses one of them may also leave out `schema_version`. All else stays as it is.
+    Four keys have a short form: `graph = "FILE"`, `model = "gcn"` or `model = "my_model.py:build"`,
+    `objective = "money"`, and outside of `[training]` `epochs = 100`. A job that uses one of them may also leave out
+    `schema_version`. All else stays as it is.
 
     Args:
         where: the job's file, for errors.
@@ -25,7 +26,8 @@ def in_full(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     if isinstance(full.get("graph"), str):
         full["graph"] = _graph(full["graph"], where)
     if isinstance(full.get("model"), str):
-        full["model"] = {"kind": full["model"]}
+        is_own = ".py:" in full["model"]
+        full["model"] = {"kind": "module", "build": full["model"]} if is_own else {"kind": full["model"]}
     if isinstance(full.get("objective"), str):
         full["objective"] = {"minimize": full["objective"]}
     if "epochs" in full:

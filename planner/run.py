@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gnnplan.planner.checkpoints import FOLDER, CheckpointOptions, checkpoints_in, clear_unfinished
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
-from gnnplan.planner.program_shard import cut_program_shard
+from gnnplan.planner.program_shard import FIRST_WEIGHTS, cut_program_shard
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.sound_plan import EDITED, load_plan
 from gnnplan.planner.start_scripts import write_start_scripts
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
+from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import NotFiniteError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
@@ -32,6 +35,7 @@ def run_plan(
     folder: Path,
     *,
     graph: Graph | None = None,
+    module: Any = None,
     timeout_s: float = 300.0,
     num_evaluations: int = 0,
     checkpoints: CheckpointOptions | None = None,
@@ -44,6 +48,7 @@ def run_plan(
         folder: receives `shards/`, `measured.json`, `model.pt` (PyG state_dict) and `workers.log`. A `model.pt` of an
             earlier run stays until this one has ended well.
         graph: where it is loaded already; else the job's source is loaded again.
+        module: the `torch.nn.Module` of a plan whose model is one in memory; it is left as it is.
         timeout_s: longest wait in one collective before the run fails.
         num_evaluations: how often accuracies are told on the way, in epochs spread over the run; that time is in no
             epoch's. Where workers may go on without each other they are told at the end alone.
@@ -60,7 +65,7 @@ def run_plan(
         RunFailedError: a worker failed; the message names it and the cause.
         StoppedError: SIGTERM or SIGINT ended it; the message says which epoch is kept.
     """
-    plan = load_plan(plan_path)
+    plan = _loaded(plan_path, module)
     _check_devices(plan)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
     given = _given(plan, plan_path, graph)
@@ -95,17 +100,24 @@ def _kept_words(folder: Path, plan: Plan, *, goes_on: bool = True) -> str:
     return f"; {epoch}" + (": the same command with --resume goes on from there" if goes_on else "")
 
 
-def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None) -> dict[str, Path]:
+def _loaded(plan_path: Path, module: Any) -> Plan:
+    plan = load_plan(plan_path)
+    if module is not None:
+        plan.job.model.holding(module)
+    return plan
+
+
+def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None, module: Any = None) -> dict[str, Path]:
     """Writes what the plan's hosts need to run it, wherever they are; returns each one's script, by its name.
 
     Args:
-        plan_path, graph: as in `run_plan`.
+        plan_path, graph, module: as in `run_plan`.
         folder: receives `shards/`, the plan with its partition, and `start_HOST.sh` for every host.
 
     Raises:
         UserError: the plan does not belong to this graph.
     """
-    plan = load_plan(plan_path)
+    plan = _loaded(plan_path, module)
     given = _given(plan, plan_path, graph)
     with holding(folder):
         _fill(folder, plan, *given)
@@ -126,7 +138,19 @@ def _fill(folder: Path, plan: Plan, graph: Graph | None, partition: Partition) -
     (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
     if graph is not None:
         write_shards(plan, graph, partition, make_inside(folder, "shards"))
+        if plan.job.model.kind == "module":
+            _write_weights(plan, folder / "shards" / FIRST_WEIGHTS)
     save_plan(plan, partition, folder / "plan.json")  # as they were checked, so that the folder can be run again
+
+
+def _write_weights(plan: Plan, path: Path) -> None:
+    """The weights that a module begins with, so that workers need nothing of its code."""
+    import torch
+
+    facts = plan.graph
+    module = module_of(plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed)
+    with replacing(path) as temporary:
+        torch.save({name: value.detach().cpu() for name, value in module.state_dict().items()}, temporary)
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:

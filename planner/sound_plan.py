@@ -68,6 +68,9 @@ def _told(cycle: Cycle) -> dict[str, Any]:
 
 def _told_by_job(plan: Plan) -> dict[str, Any]:
     of = plan.graph
+    if plan.job.model.kind == "module":  # only its own code tells its parameters, and reading a plan runs no code
+        parameters = dict(plan.cycle.parameters)
+        return {"parameters": parameters, "seed": plan.job.training.seed, "num_features": of.num_features}
     # Parameters have the same shapes on any graph, so one of a single vertex says which.
     task = Task(sp.csr_matrix((1, 1), dtype=np.float32), of.num_features, of.num_classes, (np.ones(1, bool),) * 3)
     forward = forward_cycle(plan.job.model, task, seed=plan.job.training.seed)

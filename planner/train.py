@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.compare import Comparison, compare
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan, load_partition, save_plan
 from gnnplan.planner.report.partition import write_partition_picture
@@ -34,6 +36,8 @@ class Trained:
 
     Args:
         files: by what they are.
+        model: the trained `torch.nn.Module`, of a job with one of one's own: the one that was given, else one that was
+            built.
     """
 
     plan: Plan
@@ -41,6 +45,7 @@ class Trained:
     measured: Trace
     comparison: Comparison
     files: dict[str, Path]
+    model: Any = None
 
     def __repr__(self) -> str:
         epoch = self.comparison.figure("epoch")
@@ -121,6 +126,7 @@ def train_job(
         files["plan"],
         folder,
         graph=graph,
+        module=job.model.held,
         num_evaluations=NUM_EVALUATIONS,
         checkpoints=checkpoints,
         on_event=on_event,
@@ -131,7 +137,19 @@ def train_job(
     write_picture(files["picture"], predicted, measured)
     if graph is not None:
         write_partition_picture(files["partition picture"], plan, load_partition(plan, files["plan"]), graph)
-    return Trained(plan, predicted, measured, comparison, files)
+    return Trained(plan, predicted, measured, comparison, files, _trained_module(plan, job, files["model"]))
+
+
+def _trained_module(plan: Plan, job: Job, path: Path) -> Any:
+    """A module of one's own with the weights of a file (None: the job has none)."""
+    if job.model.kind != "module":
+        return None
+    import torch
+
+    facts = plan.graph
+    module = module_of(job.model, facts.num_features, facts.num_classes, job.training.seed)
+    module.load_state_dict(torch.load(path, weights_only=True))
+    return module
 
 
 def _plan_at(path: Path, job: Job) -> Plan | None:

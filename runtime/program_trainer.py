@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import scipy.sparse as sp
@@ -24,6 +25,7 @@ from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import build_pyg_model
 
@@ -31,31 +33,35 @@ from gnnplan.runtime.reference import build_pyg_model
 class ProgramTrainer:
     """Trains one worker's part of a plan in step with the others.
 
-    The parameters are those of the PyG model, so what was trained loads there.
+    The parameters are those of the PyG model, or of the user's module, so what was trained loads there.
 
     Args:
         plan: with its cycle.
         shard: this worker's arrays and inputs.
         timeout_s: longest wait for another worker of the host.
+        weights: the file of a module's first weights, for a plan of one.
     """
 
     def __init__(
-        self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, timeout_s: float = 300.0
+        self,
+        plan: Plan,
+        shard: ProgramShard,
+        rank: int,
+        device: torch.device,
+        timeout_s: float = 300.0,
+        weights: Path | None = None,
     ) -> None:
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
         self.sleeps_s = planned_sleeps_s(plan, rank)
-        facts = plan.graph
-        self.net: BasicGNN = build_pyg_model(
-            plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed
-        ).to(device)
+        self.net = self._net(plan, device, weights)
         self.recorder, self.timeout_s = Recorder(device), timeout_s
         projection = attach(project(self.cycle, rank), shard.arrays)
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
             projection,
             {name: _on_device(value, device) for name, value in shard.inputs.items()},
-            _as_matrices(self.net),
+            self.net.matrices if isinstance(self.net, ModuleNet) else _as_matrices(self.net),
             self.recorder,
             self.peers,
         )
@@ -72,6 +78,13 @@ class ProgramTrainer:
         interval = len(self.cycle.order)
         self._refresh_until = 0 if has_kept else -(-epoch // interval) * interval
 
+    def _net(self, plan: Plan, device: torch.device, weights: Path | None) -> BasicGNN | ModuleNet:
+        if plan.job.model.kind == "module":
+            assert weights is not None
+            return ModuleNet.load(weights, self.cycle, device)
+        facts, seed = plan.graph, plan.job.training.seed
+        return build_pyg_model(plan.job.model, facts.num_features, facts.num_classes, seed).to(device)
+
     def _peers(self, projection: Projection) -> Workers:
         """The other workers; here they are always in step."""
         return Workers(self.recorder, self.timeout_s)
@@ -82,6 +95,8 @@ class ProgramTrainer:
         start_s = self.recorder.begin(traced)
         results = self.executor.run(name, epoch, self._sleeps(name, epoch))
         end_s = self.recorder.end()
+        if isinstance(self.net, ModuleNet):
+            self.net.epochs = epoch + 1
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
 

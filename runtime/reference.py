@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,6 +53,8 @@ def build_pyg_model(model: ModelSpec, num_features: int, num_classes: int, seed:
                 return GIN(**common)
             case "tagcn":
                 return TAGCN(**common, num_hops=model.num_hops)
+            case "module":
+                raise AssertionError("a user's own module is built by itself")
 
 
 def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout | None = None) -> Tensor:
@@ -79,8 +82,19 @@ def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice) -> Tensor:
 
 def build_optimizer(parameters, training: TrainingSpec, *, fused: bool = False) -> torch.optim.Optimizer:
     """The optimizer of a job: torch's default implementation, or its fused one, which the engine uses."""
-    kind = torch.optim.SGD if training.optimizer == "sgd" else torch.optim.Adam
-    return kind(parameters, lr=training.learning_rate, weight_decay=training.weight_decay, fused=fused)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay, "fused": fused}
+    if training.momentum:
+        options["momentum"] = training.momentum
+    return kinds[training.optimizer](parameters, **options)
+
+
+def build_schedule(optimizer: torch.optim.Optimizer, training: TrainingSpec) -> torch.optim.lr_scheduler.LRScheduler:
+    """What changes the learning rate after every epoch."""
+    schedules, epochs = torch.optim.lr_scheduler, training.epochs
+    if training.schedule == "cosine":
+        return schedules.CosineAnnealingLR(optimizer, T_max=epochs)
+    return schedules.LinearLR(optimizer, 1.0, 0.0 if training.schedule == "linear" else 1.0, total_iters=epochs)
 
 
 def dense_features(graph: Graph) -> np.ndarray:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.program_shard import ProgramShard
+from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
@@ -35,6 +35,7 @@ from gnnplan.runtime.gather import gather
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
 from gnnplan.runtime.mini_batch.trainer import BatchTrainer
+from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
@@ -136,7 +137,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
         _save_model(trainer.net, rank, folder)
 
 
-def _save_model(net: torch.nn.Module, rank: int, folder: Path) -> None:
+def _save_model(net: torch.nn.Module | ModuleNet, rank: int, folder: Path) -> None:
     """By the first worker."""
     if rank == 0:
         with replacing(folder / "model.pt") as temporary:
@@ -151,8 +152,9 @@ def _trainer_of(
     shard = ProgramShard.load(folder / f"worker_{rank}.npz")
     if shard.cut_for != plan.fingerprint():
         raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
-    kind = ProgramTrainer if plan.partial is None else PartialTrainer
-    return kind(plan, shard, rank, device, timeout_s=timeout_s)
+    if plan.partial is not None:
+        return PartialTrainer(plan, shard, rank, device, timeout_s=timeout_s)
+    return ProgramTrainer(plan, shard, rank, device, timeout_s, folder / FIRST_WEIGHTS)
 
 
 def _run_epochs(

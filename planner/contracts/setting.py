@@ -15,7 +15,6 @@ from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import OperatorCosts
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
-from gnnplan.planner.models.forward import num_levels
 from gnnplan.planner.program.cycle import Cycle
 
 T = TypeVar("T")
@@ -96,4 +95,4 @@ class Setting:
     @cached_property
     def num_levels(self) -> int:
         """Aggregations between the input features and the logits."""
-        return num_levels(self.job.model)
+        return max(space.level for space in self.forward.spaces.values() if space.level is not None)

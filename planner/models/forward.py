@@ -87,14 +87,24 @@ def _add_graph(emitter: Emitter, task: Task, levels: int, *, dense_features: boo
     for level in range(levels):
         block = Block(f"A@{level}", f"v@{level + 1}", f"v@{level}", (task.matrix.nnz,))
         emitter.add_block(block, [task.matrix])
-    for name, mask in zip(MASKS, task.masks, strict=True):
-        rows = np.flatnonzero(mask)
-        emitter.add_space(Space(name, (len(rows),)), [rows])
-        emitter.add_index(Index(name, f"v@{levels}", name), [rows])
+    add_features(emitter, task, dense_features=dense_features)
+    add_targets(emitter, task, levels)
+
+
+def add_features(emitter: Emitter, task: Task, *, dense_features: bool) -> None:
+    """The input rows, at level 0; `dense_features` as `forward_cycle` has it."""
     features = Value(FEATURES, "v@0", task.num_features, role="input")
     if task.feature_entries is not None and not dense_features:
         features = replace(features, layout="csr", num_entries=(int(task.feature_entries.sum()),))
     emitter.add_value(features)
+
+
+def add_targets(emitter: Emitter, task: Task, levels: int) -> None:
+    """Labels and splits, at the level of the logits."""
+    for name, mask in zip(MASKS, task.masks, strict=True):
+        rows = np.flatnonzero(mask)
+        emitter.add_space(Space(name, (len(rows),)), [rows])
+        emitter.add_index(Index(name, f"v@{levels}", name), [rows])
     labels = Value(LABELS, f"v@{levels}", 1, role="input", dtype="int64")
     if task.is_multilabel:
         labels = Value(LABELS, f"v@{levels}", task.num_classes, role="input")
@@ -110,10 +120,15 @@ def _add_model(emitter: Emitter, model: ModelSpec, task: Task, *, training: bool
         dropout = model.dropout if training and not is_last else 0.0
         at = layers.Layer(emitter, model, layer, in_width, out_width, dropout, is_last)
         h = layers.LAYERS[model.kind](at, h)
+    add_end(emitter, task, h, training=training)
+
+
+def add_end(emitter: Emitter, task: Task, logits: str, *, training: bool) -> None:
+    """What ends a program: the loss, or where it evaluates, how many are right."""
     if training:
         emitter.emit_all(
             "loss",
-            h,
+            logits,
             LABELS,
             key="loss",
             index=MASKS[0],
@@ -121,5 +136,5 @@ def _add_model(emitter: Emitter, model: ModelSpec, task: Task, *, training: bool
             multilabel=task.is_multilabel,
         )
         return
-    counted = emitter.emit("hits", h, LABELS, key="evaluate/count", indexes=MASKS, multilabel=task.is_multilabel)
+    counted = emitter.emit("hits", logits, LABELS, key="evaluate/count", indexes=MASKS, multilabel=task.is_multilabel)
     emitter.emit("all_reduce", counted, key="evaluate/reduce", writes=("hits",))

@@ -46,6 +46,15 @@ def constant_values(cycle: Cycle, program: Program) -> set[str]:
     return inputs | {name for number in _constants(cycle, program, set()) for name in program[number].writes}
 
 
+def aggregates_constants(cycle: Cycle) -> bool:
+    """Whether some sum over edges, or some filter, reads rows that are the same in every epoch."""
+    for name in cycle.order:
+        constant = constant_values(cycle, cycle.programs[name])
+        if any(op.kind in ("aggregate", "filter") and op.reads[0] in constant for op in cycle.programs[name]):
+            return True
+    return False
+
+
 def _constants(cycle: Cycle, program: Program, made: set[str]) -> set[int]:
     """Operators that read inputs, what was made of these, and nothing else."""
     known, found = set(made), set()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Value, parameter_space
+
+if TYPE_CHECKING:
+    from gnnplan.planner.job import TrainingSpec
 
 LOSS, TOTAL_LOSS = "loss", "total_loss"
 
@@ -15,14 +20,41 @@ LOSS, TOTAL_LOSS = "loss", "total_loss"
 class Optimizer:
     """An optimizer of torch, by what its step needs."""
 
-    kind: Literal["adam", "sgd"] = "adam"
+    kind: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 0.01
     weight_decay: float = 0.0
+    momentum: float = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    num_epochs: int = 1
+
+    @classmethod
+    def of(cls, training: TrainingSpec) -> Optimizer:
+        """That of a job."""
+        rates = training.learning_rate, training.weight_decay, training.momentum
+        return cls(training.optimizer, *rates, training.schedule, training.epochs)
 
     @property
     def moments(self) -> tuple[str, ...]:
         """Cells beside every parameter."""
-        return ("exp_avg", "exp_avg_sq") if self.kind == "adam" else ()
+        if self.kind == "sgd":
+            return ("momentum_buffer",) if self.momentum else ()
+        return ("exp_avg", "exp_avg_sq")
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """Attributes of a step that most steps have not."""
+        moved = {"momentum": self.momentum} if self.momentum else {}
+        is_scheduled = self.schedule != "constant"
+        return moved | ({"schedule": self.schedule, "num_epochs": self.num_epochs} if is_scheduled else {})
+
+
+def rate_in(attributes: Mapping[str, Any], epoch: int) -> float:
+    """The learning rate of a step in an epoch, counted from 0."""
+    rate, schedule = attributes["learning_rate"], attributes.get("schedule", "constant")
+    if schedule == "constant":
+        return rate
+    passed = min(1.0, epoch / attributes["num_epochs"])
+    return rate * ((1 - passed) if schedule == "linear" else (1 + math.cos(math.pi * passed)) / 2)
 
 
 def add_step(emitter: Emitter, parameters: tuple[str, ...], grads: tuple[str, ...], optimizer: Optimizer) -> set[str]:
@@ -52,6 +84,7 @@ def add_step(emitter: Emitter, parameters: tuple[str, ...], grads: tuple[str, ..
         optimizer=optimizer.kind,
         learning_rate=optimizer.learning_rate,
         weight_decay=optimizer.weight_decay,
+        **optimizer.extras,
     )
     return {total}
 

@@ -4,4 +4,11 @@ A kind of operator has one row in `COSTS`, or in `COLLECTIVES` where all workers
 kinds of its own registers their rows.
 """
 
-from gnnplan.planner.readers import cost_batch, cost_columns, cost_dense, cost_rows, cost_sparse  # noqa: F401  (register)
+from gnnplan.planner.readers import (  # noqa: F401  (register)
+    cost_batch,
+    cost_columns,
+    cost_dense,
+    cost_module,
+    cost_rows,
+    cost_sparse,
+)

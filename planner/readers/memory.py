@@ -14,7 +14,7 @@ from gnnplan.planner.readers.outliving import outliving_bytes
 from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
-COMPILED = frozenset({"softmax", "weigh"})
+COMPILED = frozenset({"softmax", "weigh", "dropout", "layer_norm", "moments", "batch_norm"})
 
 
 @dataclass(frozen=True)

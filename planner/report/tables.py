@@ -94,8 +94,7 @@ def plan_table(plan: Plan) -> RenderableType:
         f"{facts.name}: {facts.num_nodes:,} vertices, {facts.num_edges:,} edges, "
         f"{facts.num_features:,} features, {facts.num_classes} classes",
     )
-    model = plan.job.model
-    head.add_row("model", f"{model.kind}, {model.num_layers} layers, hidden {model.hidden_channels}")
+    head.add_row("model", plan.job.model.words)
     for row in _technique_rows(plan):
         head.add_row(*row)
     for row in _epoch_rows(plan):

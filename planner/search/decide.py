@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.adjacency import Aggregation, aggregation_matrix
 from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
@@ -17,7 +18,9 @@ from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.models.forward import Task, forward_cycle
+from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.search.certificate import searched_bound
@@ -78,18 +81,38 @@ def setting_of(job: Job, placement: Placement, graph: Graph, rates_s: Sequence[f
     Args:
         rates_s: of each worker (none given: all alike).
     """
-    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, job.model.kind)
-    forward = _forward(job, graph, matrix)
+    matrix, forward = forward_of(job, graph)
     rates_s = tuple(rates_s) or (1.0,) * len(placement.workers)
     return Setting(job, graph, matrix, forward, placement, rates_s, costs_of(placement), memo or Memo())
 
 
-def _forward(job: Job, graph: Graph, matrix: sp.csr_matrix):
+def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
+    """A model's aggregation, of several the one with most entries, and its forward programs.
+
+    Raises `UserError` where a module has parts that no operators are known for.
+    """
+    model, seed = job.model, job.training.seed
+
+    @cache
+    def matrix_of(kind: Aggregation) -> sp.csr_matrix:
+        return aggregation_matrix(graph.num_nodes, graph.edge_index, kind)
+
+    if model.kind != "module":
+        task = _task(job, graph, matrix_of(model.kind))
+        return task.matrix, forward_cycle(model, task, seed=seed, dense_features=True)
+    from gnnplan.planner.models.module_forward import module_cycle
+
+    task = _task(job, graph, sp.csr_matrix((graph.num_nodes, graph.num_nodes), dtype=np.float32))
+    module = module_of(model, graph.num_features, graph.num_classes, seed)
+    forward, used = module_cycle(module, task, matrix_of, seed=seed, dense_features=True)
+    return max(used.values(), key=lambda matrix: matrix.nnz, default=task.matrix), forward
+
+
+def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
     is_sparse = graph.has_sparse_features or bool(job.pin.sparse_features)
     entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    task = Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
-    return forward_cycle(job.model, task, seed=job.training.seed, dense_features=True)
+    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
 
 
 @dataclass

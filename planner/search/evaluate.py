@@ -70,6 +70,6 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
     choices = sorted(choices, key=lambda choice: order.index(choice.technique))
     training, place, memo = setting.job.training, setting.placement, setting.memo
     situation = Situation(setting.job.model, setting.num_workers, place.host_of, memo=memo)
-    optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    optimizer = Optimizer.of(training)
     cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.cut("digests", dict))
     return Candidate(setting, tuple(choices), with_entries(cycle, setting.graph, setting.matrix, memo))

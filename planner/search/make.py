@@ -11,6 +11,7 @@ from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.job import Job
+from gnnplan.planner.models.module_source import with_source
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan, Searched
@@ -34,7 +35,7 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     """
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan plan JOB")
-    placement = resolve(cluster)
+    placement, job = resolve(cluster), with_source(job)
     check_techniques(job)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
     found = decide(job, placement, graph, on_step)

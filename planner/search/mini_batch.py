@@ -136,7 +136,7 @@ def choice_of(decision: MiniBatchDecision) -> Choice:
 def cycle_of_choice(job: Job, choice: Choice, placement: Placement) -> Cycle:
     """The program that a choice makes. It needs neither graph nor model: these are in its stages."""
     training, size = job.training, len(placement.workers)
-    optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    optimizer = Optimizer.of(training)
     return compose(Cycle(size, seed=training.seed), [choice], Situation(job.model, size, placement.host_of), optimizer)
 
 

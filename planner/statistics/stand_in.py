@@ -30,6 +30,7 @@ from gnnplan.planner.search.evaluate import is_played
 from gnnplan.planner.search.pins import options_of
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.profiles.errors import UserError
 
 _ROWS, _DEGREE = 24, 12  # of every worker, and of every row: enough for halos between all workers
 
@@ -95,6 +96,10 @@ def _structures(setting: Setting, num_workers: int) -> tuple[Structure, ...]:
 
 def _setting(job: Job, shape: Shape, placement: Placement, size: int) -> Setting:
     """A job on a small graph of which every worker has some rows of each split, and halo rows of all others."""
+    if job.model.kind == "module":
+        raise UserError(
+            f"{job.name}: a module of one's own is not priced from statistics; plan it on a graph, or take a fixed kind"
+        )
     workers = (placement.workers * size)[:size]
     placement = placement.model_copy(update={"workers": workers})
     n, random = _ROWS * size, np.random.default_rng(0)

@@ -18,7 +18,16 @@ from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program.region import region_layout
-from gnnplan.runtime.execution import columns, dense, region, sparse, training, travel  # noqa: F401  (register)
+from gnnplan.runtime.execution import (  # noqa: F401  (register)
+    columns,
+    dense,
+    functions,
+    norms,
+    region,
+    sparse,
+    training,
+    travel,
+)
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.table import Execution, execution_of
@@ -50,7 +59,7 @@ class ProgramExecutor:
     Args:
         projection: with arrays.
         inputs: every input value on the device: tensors, or `SparseRows`.
-        parameters: every parameter as a matrix; it is trained in place.
+        parameters: every parameter as a matrix, and cells that do not start at zero; all are trained in place.
         peers: the other workers.
     """
 
@@ -66,6 +75,8 @@ class ProgramExecutor:
         self._context = Context(projection, recorder.device, peers, region=_region_of(projection, peers))
         self.stored: dict[str, Any] = {**inputs, **parameters}
         for name in starting_cells(self.cycle):
+            if name in parameters:
+                continue
             shape = (self.cycle.num_rows(name, 0), self.cycle.values[name].num_columns(0))
             self.stored[name] = torch.zeros(shape, device=recorder.device)
         self._bound: dict[str, list[Step]] = {}

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
+from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.loss import loss_and_grad
 from gnnplan.runtime.execution.context import Context
@@ -47,23 +48,23 @@ def _hits(c: Context, op: Operator) -> Execution:
 @executes("step")
 def _step(c: Context, op: Operator) -> Execution:
     attributes, count = op.attributes, len(op.attributes["parameters"])
-    rate, decay = attributes["learning_rate"], attributes["weight_decay"]
+    decay, momentum = attributes["weight_decay"], attributes.get("momentum", 0.0)
 
     def run_sgd(*reads: Tensor) -> tuple[Tensor, ...]:
-        parameters, grads = list(reads[:count]), list(reads[count : 2 * count])
+        parameters, grads, cells = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count :]
         sgd(
             parameters,
             grads,
-            [None] * count,
+            list(cells[1:]) if cells else [None] * count,  # buffers begin at zero, so the first step is the gradient's
             fused=True,
             weight_decay=decay,
-            momentum=0.0,
-            lr=rate,
+            momentum=momentum,
+            lr=rate_in(attributes, c.epoch),
             dampening=0.0,
             nesterov=False,
             maximize=False,
         )
-        return tuple(parameters)
+        return (*parameters, *cells)
 
     def run_adam(*reads: Tensor) -> tuple[Tensor, ...]:
         parameters, grads, steps = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count]
@@ -79,11 +80,12 @@ def _step(c: Context, op: Operator) -> Execution:
             amsgrad=False,
             beta1=0.9,
             beta2=0.999,
-            lr=rate,
+            lr=rate_in(attributes, c.epoch),
             weight_decay=decay,
+            decoupled_weight_decay=attributes["optimizer"] == "adamw",
             eps=1e-8,
             maximize=False,
         )
         return (*parameters, steps, *means, *squares)
 
-    return run_adam if attributes["optimizer"] == "adam" else run_sgd
+    return run_sgd if attributes["optimizer"] == "sgd" else run_adam

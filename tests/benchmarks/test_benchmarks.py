@@ -12,7 +12,7 @@ import torch
 import torch_geometric.typing as pyg_typing
 from emulating import needs_emulation
 
-from benchmarks import _common, exactness, one_device, paper_machines, routes
+from benchmarks import _common, exactness, models, one_device, paper_machines, routes
 from benchmarks.__main__ import main
 from benchmarks.sampling import uniformity
 from gnnplan.planner.techniques.registry import ours
@@ -343,3 +343,14 @@ def test_quick_faults_are_survived(benchmark):
     findings = [result[name] for name in ("hangs", "wrong_numbers", "unnamed", "left_behind", "not_resumed")]
     assert findings == [0] * 5
     assert result["worst_seconds_to_end"] < 35
+
+
+@pytest.mark.distributed
+def test_quick_models_are_exact(benchmark, monkeypatch):
+    """Tuned baselines and another module, planned and trained on two workers; six are refused with their lines."""
+    monkeypatch.setattr(models, "launch", warm.launch)
+    result = benchmark("models", "--quick")
+    assert result["configurations"] == 3 < result["traced"]
+    assert 0 < result["max_rel_l2"] <= 1e-5
+    assert result["median_workers_float32_rel_l2"] <= 1e-5
+    assert result["refused_clearly"] == len(result["refused"]) == 6

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "docs/tutorials/own_graph.md",
+    "docs/tutorials/own_model.md",
     "docs/tutorials/rent_or_buy.md",
     "docs/tutorials/mini_batches.md",
     "docs/tutorials/two_machines.md",

@@ -223,3 +223,36 @@ def test_fingerprint_follows_the_content(tmp_path):
     again = Job.load(write(tmp_path, TOML.replace("epochs = 4", "epochs=4 # four"), "again.toml"))
     other = Job.load(write(tmp_path, TOML.replace("epochs = 4", "epochs = 5"), "other.toml"))
     assert job.fingerprint() == again.fingerprint() != other.fingerprint()
+
+
+def test_a_module_names_its_file_and_function(tmp_path):
+    """From the job's folder, in short form too; it says by itself how many layers it has."""
+    job = Job.parse({"graph": "sbm", "model": "nets/mine.py:build"}, where="job").with_paths_from(tmp_path)
+    assert (job.model.kind, job.model.build_file, job.model.build_function) == (
+        "module",
+        tmp_path / "nets" / "mine.py",
+        "build",
+    )
+    assert Job.parse(job.model_dump(mode="json"), where="job") == job
+    for model, words in (
+        ({"kind": "module", "build": "mine.py:build", "heads": 2}, "leave out heads"),
+        ({"kind": "module", "build": "mine.txt:build"}, "name a file and a function in it: my_model.py:build"),
+        ({"kind": "gcn", "build": "mine.py:build"}, "build is for kind 'module'"),
+    ):
+        with pytest.raises(UserError, match=words):
+            Job.parse({"graph": "sbm", "model": model}, where="job")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mini_batch": {"fan_outs": [5, 5]}}, "neither mini-batches nor pin.partial_reduce"),
+        ({"pin": {"partial_reduce": {}}, "fidelity": "stale"}, "neither mini-batches nor pin.partial_reduce"),
+        ({"training": {"momentum": 0.9}}, "momentum is of optimizer 'sgd'"),
+        ({"training": {"schedule": "cosine"}, "model": "gcn", "mini_batch": {"fan_outs": [5, 5]}}, "training.schedule"),
+    ],
+)
+def test_what_modules_and_schedules_do_not_go_with(changes, words):
+    """Each is refused in a line."""
+    with pytest.raises(UserError, match=words):
+        Job.parse({"graph": "sbm", "model": "mine.py:build", **changes}, where="job")

@@ -11,7 +11,9 @@ JOB = {
 }
 
 
-def run_as_predicted(path, folder, *, graph=None, timeout_s=1.0, num_evaluations=0, checkpoints=None, on_event=None):
+def run_as_predicted(
+    path, folder, *, graph=None, module=None, timeout_s=1.0, num_evaluations=0, checkpoints=None, on_event=None
+):
     """In place of `run_plan`: tells one event, and leaves a trace and a model."""
     if on_event:
         on_event({"event": "epoch", "epoch": 2, "epochs": 3, "loss": 0.5, "epoch_s": 1e-3, "accuracy": {"val": 0.5}})

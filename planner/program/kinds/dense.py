@@ -21,8 +21,9 @@ def _multiply_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
 def _multiply_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
     (grad,), (x, weight) = grads, op.reads[:2]
     assert grad
-    d.add(weight, lambda: d.emit("gram", grad, x))
-    d.add(x, lambda: d.emit("multiply", grad, weight, back=True))
+    back = bool(op.attributes.get("back"))
+    d.add(weight, lambda: d.emit("gram", *((x, grad) if back else (grad, x))))
+    d.add(x, lambda: d.emit("multiply", grad, weight, **({} if back else {"back": True})))
     d.pass_base(op, grad)
 
 

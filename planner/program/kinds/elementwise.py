@@ -104,7 +104,15 @@ ADD = register(
         inplace=(0, 1),
     )
 )
-SCALE = register(Kind("scale", "w = factor r0", (Need.ROW,), like(), by_row=True, inplace=(0,)))
+
+
+def _scale_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
+    (grad,) = grads
+    assert grad
+    d.add(op.reads[0], lambda: d.emit("scale", grad, factor=op.attributes["factor"]))
+
+
+SCALE = register(Kind("scale", "w = factor r0", (Need.ROW,), like(), _scale_derive, by_row=True, inplace=(0,)))
 
 
 def _average_heads_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:

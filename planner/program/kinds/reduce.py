@@ -36,12 +36,21 @@ HITS = register(
         lambda cycle, op: (Value("", parameter_space(len(op.attributes["indexes"])), 2),),
     )
 )
+
+
+def _all_reduce_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
+    (grad,) = grads
+    assert grad
+    d.add(op.reads[0], lambda: d.emit("all_reduce", grad))
+
+
 ALL_REDUCE = register(
     Kind(
         "all_reduce",
         "w = r0 summed over all workers; with `group` over those that are ready, as it stands for all",
         (Need.WHOLE,),
         like(),
+        _all_reduce_derive,
         collective=True,
         inplace=(0,),
     )

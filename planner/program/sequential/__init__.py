@@ -3,7 +3,11 @@
 It says what each kind means in plain torch, in any precision, without a fast kernel, a device or a socket.
 """
 
-from gnnplan.planner.program.sequential import meanings_columns  # noqa: F401  (register)
+from gnnplan.planner.program.sequential import (  # noqa: F401  (register)
+    meanings_columns,
+    meanings_functions,
+    meanings_norms,
+)
 from gnnplan.planner.program.sequential.executor import SequentialExecutor
 
 __all__ = ["SequentialExecutor"]

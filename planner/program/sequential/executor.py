@@ -80,7 +80,8 @@ class SequentialExecutor:
     Args:
         cycle: with arrays.
         inputs: of every input value a tensor a worker.
-        parameters: of every parameter its matrix; each worker gets its own copy.
+        parameters: of every parameter its matrix, of which each worker gets a copy; also cells that do not start at
+            zero.
         dtype: of everything that is computed.
         policy: who goes on without whom, where the programs allow it.
     """
@@ -100,7 +101,7 @@ class SequentialExecutor:
         for name, value in cycle.values.items():
             if value.role == "input":
                 self.stored[name] = [_cast(each, dtype) for each in inputs[name]]
-            elif value.role == "parameter":
+            elif value.role == "parameter" or name in parameters:
                 self.stored[name] = [parameters[name].to(dtype).clone() for _ in cycle.workers]
             elif value.role == "cell":
                 shapes = [(cycle.num_rows(name, w), value.num_columns(w)) for w in cycle.workers]

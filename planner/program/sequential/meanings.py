@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.sparse import made_rows
+from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
@@ -47,7 +48,8 @@ def meaning_of(kind: str) -> Meaning:
     return MEANINGS[kind]
 
 
-def _plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:
+def plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:
+    """The result with its operator's base added to it, if there is one."""
     if not base:
         return result
     return base[0].add_(result) if op.inplace is not None else base[0] + result
@@ -56,7 +58,7 @@ def _plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:
 @meaning("multiply")
 def _multiply(c: Context, op: Operator, x: Tensor, weight: Tensor, *base: Tensor) -> Tensor:
     product = x @ (weight if op.attributes.get("back") else weight.t())
-    return _plus(op, product, base)
+    return plus(op, product, base)
 
 
 @meaning("gram")
@@ -135,7 +137,7 @@ def _aggregate(c: Context, op: Operator, x: Tensor, *base: Tensor) -> Tensor:
         matrix = matrix.t()
     if x.layout == torch.sparse_csr:
         return sum((each.to_dense() for each in base), matrix @ x.to_dense()).to_sparse_csr()
-    return _plus(op, matrix @ x, base)
+    return plus(op, matrix @ x, base)
 
 
 def _by_head(x: Tensor, op: Operator) -> Tensor:
@@ -151,7 +153,7 @@ def _dot(c: Context, op: Operator, x: Tensor, vector: Tensor) -> Tensor:
 @meaning("dot_grad")
 def _dot_grad(c: Context, op: Operator, grad: Tensor, vector: Tensor, *base: Tensor) -> Tensor:
     product = grad[:, :, None] * vector.view(1, op.attributes["heads"], -1)
-    return _plus(op, product.flatten(1), base)
+    return plus(op, product.flatten(1), base)
 
 
 @meaning("dot_gram")
@@ -208,7 +210,7 @@ def _weigh(c: Context, op: Operator, alpha: Tensor, x: Tensor, *base: Tensor) ->
     h = _by_head(x, op)
     out = h.new_zeros(c.num_rows(made_rows(c.cycle, op)), *h.shape[1:])
     out.index_add_(0, rows, alpha[:, :, None] * h[columns])
-    return _plus(op, out.flatten(1), base)
+    return plus(op, out.flatten(1), base)
 
 
 @meaning("weigh_grad")
@@ -232,7 +234,7 @@ def _take(c: Context, op: Operator, x: Tensor) -> Tensor:
 def _scatter_add(c: Context, op: Operator, x: Tensor, *base: Tensor) -> Tensor:
     index = op.attributes["index"]
     out = x.new_zeros(c.num_rows(c.cycle.indexes[index].source), x.shape[1])
-    return _plus(op, out.index_add_(0, c.rows(index), x), base)
+    return plus(op, out.index_add_(0, c.rows(index), x), base)
 
 
 @meaning("place")
@@ -286,12 +288,19 @@ def _unflatten(c: Context, op: Operator, flat: Tensor) -> tuple[Tensor, ...]:
 def _step(c: Context, op: Operator, *reads: Tensor) -> tuple[Tensor, ...]:
     attributes, count = op.attributes, len(op.attributes["parameters"])
     parameters, grads, cells = reads[:count], reads[count : 2 * count], reads[2 * count :]
-    rate, decay = attributes["learning_rate"], attributes["weight_decay"]
-    grads = tuple(grad + decay * weight for grad, weight in zip(grads, parameters, strict=True))
+    rate, decay = rate_in(attributes, c.epoch), attributes["weight_decay"]
+    if attributes["optimizer"] == "adamw":
+        for weight in parameters:
+            weight.mul_(1 - rate * decay)
+    else:
+        grads = tuple(grad + decay * weight for grad, weight in zip(grads, parameters, strict=True))
     if attributes["optimizer"] == "sgd":
-        for weight, grad in zip(parameters, grads, strict=True):
-            weight.sub_(rate * grad)
-        return parameters
+        moved = cells[1:] if cells else grads
+        for weight, grad, buffer in zip(parameters, grads, moved, strict=True):
+            if cells:
+                buffer.mul_(attributes["momentum"]).add_(grad)
+            weight.sub_(rate * buffer)
+        return (*parameters, *cells)
     steps, first, second = cells[0], cells[1 : count + 1], cells[count + 1 :]
     steps.add_(1)
     for k, (weight, grad, mean, square) in enumerate(zip(parameters, grads, first, second, strict=True)):

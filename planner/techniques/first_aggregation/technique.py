@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
-from gnnplan.planner.program.constant import hoist_constants
+from gnnplan.planner.program.constant import aggregates_constants, hoist_constants
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.profiles.contract import Contract
 
@@ -34,9 +34,14 @@ class FirstAggregation(Technique[Once]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
         pinned, once = setting.job.pin.precompute, Choice(self.name, Once())
-        if setting.job.model.input_dropout or pinned is False:
+        if pinned is False or not _has_some(setting):
             return (None,)
         return (once,) if pinned else (once, None)
+
+
+def _has_some(setting: Setting) -> bool:
+    model = setting.job.model
+    return aggregates_constants(setting.forward) if model.kind == "module" else not model.input_dropout
 
 
 def _hoist(cycle: Cycle, decision: Once, situation: Situation) -> Cycle:

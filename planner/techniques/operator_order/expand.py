@@ -45,7 +45,7 @@ def _multiplied_first(emitter: Emitter, op: Operator) -> None:
             *reads,
             key=_key(op, "aggregate", hops[-1] - hop, range(1, hops[-1] + 1)),
             writes=op.writes if hop == 0 else (),
-            block=f"A@{level}",
+            block=f"{_matrix(op)}@{level}",
             **({"base": True} if hop in products else {}),
         )
         level += 1
@@ -57,7 +57,7 @@ def _aggregated_first(emitter: Emitter, op: Operator) -> None:
     rows, level = {0: x}, _level(emitter, x)
     for hop in range(1, hops[-1] + 1):
         key = _key(op, "aggregate", hop, range(1, hops[-1] + 1))
-        rows[hop] = emitter.emit("aggregate", rows[hop - 1], key=key, block=f"A@{level + hop - 1}")
+        rows[hop] = emitter.emit("aggregate", rows[hop - 1], key=key, block=f"{_matrix(op)}@{level + hop - 1}")
     so_far: tuple[str, ...] = ()
     for hop, weight in zip(hops, weights, strict=True):
         so_far = emitter.emit_all(
@@ -69,6 +69,11 @@ def _aggregated_first(emitter: Emitter, op: Operator) -> None:
             writes=op.writes if hop == hops[-1] else (),
             **({"base": True} if so_far else {}),
         )
+
+
+def _matrix(op: Operator) -> str:
+    """The name of the blocks that a filter's powers are of."""
+    return op.attributes.get("matrix", "A")
 
 
 def _level(emitter: Emitter, name: str) -> int:

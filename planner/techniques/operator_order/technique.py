@@ -10,6 +10,7 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import OpOrder
+from gnnplan.planner.program.constant import constant_values
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.profiles.contract import Contract
@@ -43,21 +44,21 @@ class OperatorOrder(Technique[Orders]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice]:
         widths, pin = _widths(setting.forward), setting.job.pin
-        _check_pins(setting, bool(widths))
+        constant = _of_constants(setting.forward)
+        _check_pins(setting, bool(widths), bool(constant))
         first = {key: _narrower(*each) for key, each in widths.items()}
-        if widths and not setting.job.model.input_dropout:
-            first[next(iter(widths))] = "aggregate_first"  # of features that never change, so once may be enough
+        first |= dict.fromkeys(constant, "aggregate_first")  # of features that never change, so once may be enough
         if pin.op_order:
             first = dict.fromkeys(widths, pin.op_order)
         if pin.precompute:
-            first[next(iter(widths))] = "aggregate_first"
+            first |= dict.fromkeys(constant, "aggregate_first")
         yield Choice(self.name, Orders(of=first))
         if pin.op_order is None and not pin.precompute:
             yield Choice(self.name, Orders(of=dict.fromkeys(widths, "multiply_first")))
         chosen = so_far.choice(self.name) if so_far else None
         if chosen and isinstance(chosen.decision, Orders) and pin.op_order is None:
-            for number, (key, order) in enumerate(chosen.decision.of.items()):
-                if number or not pin.precompute:
+            for key, order in chosen.decision.of.items():
+                if key not in constant or not pin.precompute:
                     yield Choice(self.name, Orders(of={**chosen.decision.of, key: _OTHER[order]}))
 
 
@@ -76,10 +77,20 @@ def _narrower(in_width: int, out_width: int) -> OpOrder:
     return "aggregate_first" if in_width < out_width else "multiply_first"
 
 
-def _check_pins(setting: Setting, has_filters: bool) -> None:
+def _of_constants(forward: Cycle) -> list[str]:
+    """Keys of filters whose rows are the same in every epoch."""
+    found: dict[str, None] = {}
+    for name in forward.order:
+        program = forward.programs[name]
+        constant = constant_values(forward, program)
+        found |= {op.key: None for op in program if op.kind == "filter" and op.reads[0] in constant}
+    return list(found)
+
+
+def _check_pins(setting: Setting, has_filters: bool, has_constants: bool) -> None:
     """`UserError` where the job pins an order that no exact program of its model has."""
     pin, model = setting.job.pin, setting.job.model
-    is_impossible = bool(pin.precompute and (model.input_dropout or pin.op_order == "multiply_first"))
+    is_impossible = bool(pin.precompute and (not has_constants or pin.op_order == "multiply_first"))
     is_impossible |= not has_filters and bool(pin.precompute or pin.op_order == "aggregate_first")
     if is_impossible:
         raise UserError(

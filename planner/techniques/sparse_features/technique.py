@@ -8,6 +8,7 @@ from dataclasses import replace
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
+from gnnplan.planner.models.forward import FEATURES
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.profiles.contract import Contract
@@ -33,9 +34,32 @@ class SparseFeatures(Technique[AsCsr]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
         pinned, stored = setting.job.pin.sparse_features, Choice(self.name, AsCsr())
+        if pinned and not _may_be_sparse(setting.forward):
+            raise UserError(
+                f"{setting.job.name}: pin.sparse_features: this model does more with its features than {_ABLE}"
+            )
+        if not _may_be_sparse(setting.forward):
+            return (None,)
         if pinned is not None:
             return (stored,) if pinned else (None,)
         return (stored, None) if setting.graph.has_sparse_features else (None,)
+
+
+_ABLE = "multiply and aggregate them; leave it out"
+
+
+def _may_be_sparse(forward: Cycle) -> bool:
+    """Whether every operator that reads the features, or what is as sparse as they are, can read CSR."""
+    for program in forward.programs.values():
+        sparse = {FEATURES}
+        for op in program:
+            if sparse.isdisjoint(op.reads):
+                continue
+            if op.kind not in ("filter", "multiply", "aggregate", "dropout") or op.attributes.get("back"):
+                return False
+            if op.kind in ("aggregate", "dropout"):
+                sparse.update(op.writes)
+    return True
 
 
 def _store_as_csr(cycle: Cycle, decision: AsCsr, situation: Situation) -> Cycle:

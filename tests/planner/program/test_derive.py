@@ -47,6 +47,15 @@ class Variant:
 HEADS = {"heads": 2}
 SLICES = ((0, 4), (4, 6))
 BLOCK, WHOLE = {"block": "A", **HEADS}, {"dropout": 0.0, "layer": 1}
+FUNCTIONS = [
+    *((name, ()) for name in ("relu", "tanh", "sigmoid", "silu")),
+    ("leaky_relu", (0.2,)),
+    ("elu", (1.5, 1.1, 0.7)),
+    ("gelu", ("none",)),
+    ("gelu", ("tanh",)),
+    ("softplus", (2.0, 1.0)),
+    ("hardtanh", (-0.5, 0.7)),
+]
 VARIANTS = [
     Variant("multiply", (("rows", 3), ("r5", 3))),
     Variant("multiply", (("rows", 3), ("r5", 3), ("rows", 5)), {"base": True}),
@@ -56,6 +65,22 @@ VARIANTS = [
     Variant("dropout", (("rows", 4),), {"probability": 0.4, "layer": 2}),
     Variant("add", (("rows", 4), ("rows", 4)), {"factors": (1, 1)}),
     Variant("add", (("rows", 4), ("rows", 4)), {"factors": (0.3, 1)}),
+    Variant("scale", (("rows", 4),), {"factor": 0.3}),
+    Variant("multiply", (("rows", 3), ("r3", 5)), {"back": True}),
+    *(
+        Variant("elementwise", (("rows", 4),), {"function": name, "arguments": arguments}, f"{name} {arguments}")
+        for name, arguments in FUNCTIONS
+    ),
+    Variant("product", (("rows", 4), ("rows", 4))),
+    Variant("concat", (("rows", 4), ("rows", 2)), {"widths": (4, 2), "rows_of": 1}),
+    Variant("maximum", (("rows", 4), ("rows", 4)), {"rows_of": 0}),
+    Variant("layer_norm", (("rows", 4), ("r1", 4), ("r1", 4)), {"eps": 1e-5, "affine": True}),
+    Variant("layer_norm", (("rows", 4),), {"eps": 1e-5, "affine": False}, "without weight"),
+    Variant("moments", (("rows", 4),)),
+    Variant("statistics", (("r6", 4),)),
+    Variant("batch_norm", (("rows", 4), ("r2", 4), ("r1", 4), ("r1", 4)), {"eps": 3.0, "affine": True}),
+    Variant("batch_norm", (("rows", 4), ("r2", 4)), {"eps": 3.0, "affine": False}, "without weight"),
+    Variant("all_reduce", (("r2", 4),)),
     Variant("average_heads", (("rows", 6),), HEADS),
     Variant("dot", (("rows", 6), ("r1", 6)), HEADS),
     Variant("score", (("columns", 2), ("rows", 2)), BLOCK),

@@ -9,24 +9,31 @@ from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.optimizer import Optimizer, add_step
 from gnnplan.planner.program.parts import Value
 from gnnplan.planner.program.sequential import SequentialExecutor
-from gnnplan.runtime.reference import build_optimizer
+from gnnplan.runtime.reference import build_optimizer, build_schedule
 from tests.planner.program.cases import MODELS, PASSES, SEED, Case, worst
 
-SETTINGS = [("sgd", 0.0), ("sgd", 0.1), ("adam", 0.0), ("adam", 0.1)]
+EPOCHS = 4
+SETTINGS = [
+    *({"optimizer": kind, "weight_decay": decay} for kind in ("sgd", "adam", "adamw") for decay in (0.0, 0.1)),
+    {"optimizer": "sgd", "weight_decay": 0.1, "momentum": 0.9},
+    {"optimizer": "sgd", "momentum": 0.5, "schedule": "cosine"},
+    {"optimizer": "adam", "schedule": "linear"},
+    {"optimizer": "adamw", "weight_decay": 0.3, "schedule": "cosine"},
+]
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
-@pytest.mark.parametrize(("kind", "decay"), SETTINGS)
-def test_steps_are_torchs(kind, decay, num_workers):
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(map(str, each.values())))
+def test_steps_are_torchs(settings, num_workers):
     """Parameters after several steps along the sum of the workers' gradients."""
-    shapes = {"w": (4, 3), "b": (5,)}
+    shapes, spec = {"w": (4, 3), "b": (5,)}, TrainingSpec(learning_rate=0.05, epochs=EPOCHS, **settings)
     emitter = Emitter(Cycle(num_workers))
     for name, shape in shapes.items():
         emitter.add_parameter(name, *shape)
         like = emitter.cycle.values[name]
         emitter.add_value(Value(f"of {name}", like.space, like.width, role="input"))
     emitter.add_value(Value("loss", "r1", 1, role="input"))
-    results = add_step(emitter, ("w", "b"), ("of w", "of b"), Optimizer(kind, 0.05, decay))
+    results = add_step(emitter, ("w", "b"), ("of w", "of b"), Optimizer.of(spec))
     assert results == {"loss" if num_workers == 1 else "total_loss"}
 
     generator = torch.Generator().manual_seed(0)
@@ -40,13 +47,14 @@ def test_steps_are_torchs(kind, decay, num_workers):
     inputs["loss"] = [torch.full((1, 1), 2.0)] * num_workers
     executor = SequentialExecutor(emitter.cycle, inputs, {name: start[name].reshape(as_rows[name]) for name in shapes})
     torchs = {name: value.clone().requires_grad_() for name, value in start.items()}
-    spec = TrainingSpec(optimizer=kind, learning_rate=0.05, weight_decay=decay)
     optimizer = build_optimizer(torchs.values(), spec)
-    for _ in range(4):
+    schedule = build_schedule(optimizer, spec)
+    for epoch in range(EPOCHS):
         for name, value in torchs.items():
             value.grad = sum(grads[name])
         optimizer.step()
-        executor.play(tuple(emitter.operators))
+        schedule.step()
+        executor.play(tuple(emitter.operators), epoch)
     for name, value in torchs.items():
         assert all(worst(each.reshape(value.shape), value) < 1e-12 for each in executor.stored[name])
 

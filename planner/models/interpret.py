@@ -1,0 +1,184 @@
+"""From a module to a forward program: each traced call in the words of `gnnplan.planner.models.vocabulary`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch_geometric import nn as pyg
+from torch_geometric.nn import MessagePassing
+
+from gnnplan.planner.models import known_layers
+from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
+from gnnplan.planner.models.known_modules import FUNCTIONS, JOINS, MODULES, NAMED, Rows
+from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
+from gnnplan.planner.models.vocabulary import Writer
+from gnnplan.profiles.errors import UserError
+
+
+class _Edges:
+    """The graph's `edge_index`, of which every worker has its own part alone."""
+
+
+EDGES = _Edges()
+_ALL_ROWS = (
+    "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
+    "the graph) cannot be shared out, and a function of single elements can be asked for"
+)
+
+
+def write_module(w: Writer, module: nn.Module, x: str) -> str:
+    """Writes a module on (x, edge_index); returns its result, which has a row for every vertex.
+
+    Raises:
+        UserError: naming the line of a call that has no operators, and why.
+    """
+    return _Calls(w, module, "").run([Rows(x), EDGES]).name
+
+
+def _write_rows(w: Writer, module: nn.Module, path: str, x: str) -> str:
+    """Writes a module on rows alone."""
+    key = w.key
+    if type(module) in MODULES:
+        w.key = path.replace(".", "_")
+        made = MODULES[type(module)](w, module, path, x)
+    else:
+        made = _Calls(w, module, path).run([Rows(x)]).name
+    w.key = key
+    return made
+
+
+class _Calls:
+    """The traced calls of one module.
+
+    Args:
+        path: of the module within the user's.
+    """
+
+    def __init__(self, w: Writer, module: nn.Module, path: str) -> None:
+        self.w, self.module, self.path = w, module, path
+
+    def run(self, inputs: Sequence[Any]) -> Rows:
+        """Writes all calls; the result of the last one."""
+        given, known = list(inputs), dict[fx.Node, Any]()
+        for node in traced(self.module, len(inputs)).nodes:
+            if node.op == "placeholder":
+                known[node] = given.pop(0) if given else None
+            elif node.op == "output":
+                return self._result(node, known)
+            else:
+                known[node] = self._called(node, known)
+        raise AssertionError("a graph without an output")
+
+    def _result(self, node: fx.Node, known: Mapping[fx.Node, Any]) -> Rows:
+        (result,) = fx.map_arg(node.args, known.__getitem__)
+        if not isinstance(result, Rows):
+            name = type(self.module).__name__
+            raise UserError(f"{name}: forward must return one value, a row for every vertex, and returns another")
+        return result
+
+    def _called(self, node: fx.Node, known: Mapping[fx.Node, Any]) -> Any:
+        args: Any = fx.map_arg(node.args, known.__getitem__)
+        kwargs: Any = fx.map_arg(node.kwargs, known.__getitem__)
+        prefix = f"{self.path.replace('.', '_')}_" if self.path else ""
+        self.w.key = f"{prefix}{node.name}"
+        try:
+            return self._write(node, list(args), dict(kwargs))
+        except NotSupportedError as error:
+            raise UserError(f"{line_of(node, self.module)}: {self._words(node)}: {error}") from None
+
+    def _words(self, node: fx.Node) -> str:
+        if node.op == "call_module":
+            return f"{self._full(str(node.target))} ({type(self.module.get_submodule(str(node.target))).__name__})"
+        return getattr(node.target, "__name__", str(node.target))
+
+    def _full(self, target: str) -> str:
+        return f"{self.path}.{target}" if self.path else target
+
+    def _write(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if node.op == "get_attr":
+            return self._attribute(str(node.target))
+        if node.op == "call_module":
+            return self._layer(self.module.get_submodule(str(node.target)), self._full(str(node.target)), args, kwargs)
+        if node.target is fx._symbolic_trace._assert_is_none:
+            return None
+        everything = [*_flat(args), *_flat(kwargs.values())]
+        if any(each is EDGES for each in everything):
+            raise NotSupportedError(WHOLE_GRAPH)
+        if not any(isinstance(each, Rows) for each in everything):
+            return _constant(node, args, kwargs)
+        return self._function(node, args, kwargs)
+
+    def _attribute(self, target: str) -> torch.Tensor:
+        found: Any = self.module
+        for part in target.split("."):
+            found = getattr(found, part)
+        if isinstance(found, nn.Parameter) or not isinstance(found, torch.Tensor):
+            raise NotSupportedError("a parameter outside a layer has no operator; put it into a Linear or a norm")
+        return found
+
+    def _function(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        target = node.target
+        name = target if node.op == "call_method" else NAMED.get(target)
+        if target in (torch.log_softmax, torch.nn.functional.log_softmax, "log_softmax"):
+            return self._log_softmax(node, args, kwargs)
+        if target in JOINS:
+            return Rows(JOINS[target](self.w, *args, **kwargs))
+        if name in FUNCTIONS:
+            return Rows(FUNCTIONS[str(name)](self.w, args[0].name, *args[1:], **kwargs))
+        raise NotSupportedError(_ALL_ROWS)
+
+    def _log_softmax(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Rows:
+        """Cross-entropy takes it again, which changes nothing: the softmax of logarithms of a softmax is that one."""
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if self.path or dim not in (1, -1) or any(user.op != "output" for user in node.users):
+            raise NotSupportedError("only at the end of the model, over dim = 1, is it known")
+        return args[0]
+
+    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Rows:
+        rows, rest = args[0] if args else kwargs.pop("x", None), [*args[1:], *kwargs.values()]
+        if type(layer) is pyg.JumpingKnowledge:
+            return Rows(self._join(layer, rows))
+        if not isinstance(rows, Rows):
+            raise NotSupportedError("it must be given the rows of the vertices as one value")
+        given = [each for each in rest if each is not None]
+        if isinstance(layer, MessagePassing):
+            return Rows(self._message_passing(layer, path, rows, given))
+        if type(layer) not in MODULES:
+            raise NotSupportedError(_ALL_ROWS)
+        if given:
+            raise NotSupportedError("it must be given rows alone")
+        return Rows(MODULES[type(layer)](self.w, layer, path, rows.name))
+
+    def _join(self, layer: Any, values: Sequence[Rows]) -> str:
+        names = [each.name for each in values]
+        if layer.mode == "lstm":
+            raise NotSupportedError("mode = 'lstm' has no operators; take 'cat' or 'max'")
+        return self.w.concat(names) if layer.mode == "cat" else self.w.maximum(names)
+
+    def _message_passing(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str:
+        if type(layer) is pyg.GCN2Conv and len(given) == 2 and isinstance(given[0], Rows) and given[1] is EDGES:
+            return known_layers.gcn2(self.w, layer, path, rows.name, given[0].name)
+        if type(layer) not in LAYERS:
+            raise NotSupportedError("this layer is not known, and layers of one's own have no operators yet")
+        if len(given) != 1 or given[0] is not EDGES:
+            raise NotSupportedError("it must be given (x, edge_index), and no weights or attributes of edges")
+        rows_of = lambda module, at, x: _write_rows(self.w, module, at, x)  # noqa: E731
+        return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
+
+
+def _flat(values: Any) -> list[Any]:
+    found: list[Any] = []
+    for each in values:
+        found += _flat(each) if isinstance(each, list | tuple) else [each]
+    return found
+
+
+def _constant(node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call on numbers that are known before training."""
+    if node.op == "call_method":
+        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+    assert callable(node.target)
+    return node.target(*args, **kwargs)

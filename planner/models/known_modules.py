@@ -1,0 +1,204 @@
+"""Modules and functions of torch that work row by row, in the words of a forward program."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch_geometric import nn as pyg
+
+from gnnplan.planner.models.known_layers import NotSupportedError, only
+from gnnplan.planner.models.vocabulary import Writer
+
+_SELU = (1.6732632423543772, 1.0507009873554805, 1.0)  # Klambauer et al. 2017
+
+
+def _vectors(module: Any, path: str) -> tuple[str, ...]:
+    """Weight and bias of a norm."""
+    if (module.weight is None) != (module.bias is None):
+        raise NotSupportedError("a weight without a bias is not supported")
+    return () if module.weight is None else (f"{path}.weight", f"{path}.bias")
+
+
+def _linear(w: Writer, module: Any, path: str, x: str) -> str:
+    return w.linear(x, f"{path}.weight", None if module.bias is None else f"{path}.bias")
+
+
+def _batch_norm(w: Writer, module: Any, path: str, x: str) -> str:
+    if isinstance(module, pyg.BatchNorm):
+        only(module, allow_single_element=False)
+        module, path = module.module, f"{path}.module"
+    if module.track_running_stats and module.momentum is None:
+        raise NotSupportedError("momentum = None is not supported; give it a number")
+    momentum = module.momentum if module.track_running_stats else None
+    return w.batch_norm(x, _vectors(module, path), module.eps, path=path, momentum=momentum)
+
+
+def _layer_norm(w: Writer, module: Any, path: str, x: str) -> str:
+    if isinstance(module, pyg.LayerNorm):
+        if module.mode != "node":
+            raise NotSupportedError("mode = 'graph' normalizes over all rows together; take mode = 'node'")
+    elif tuple(module.normalized_shape) != (w.width(x),):
+        raise NotSupportedError(f"normalized_shape {tuple(module.normalized_shape)} is not the width {w.width(x)}")
+    return w.layer_norm(x, _vectors(module, path), module.eps)
+
+
+def _same(w: Writer, module: Any, path: str, x: str) -> str:
+    return x
+
+
+def _activation(name: str, *options: str) -> Callable[[Writer, Any, str, str], str]:
+    """An activation that is a module, and the options of it that are its function's arguments."""
+    return lambda w, module, path, x: FUNCTIONS[name](w, x, *(getattr(module, each) for each in options))
+
+
+MODULES: dict[type, Callable[[Writer, Any, str, str], str]] = {
+    nn.Linear: _linear,
+    pyg.Linear: _linear,
+    nn.BatchNorm1d: _batch_norm,
+    pyg.BatchNorm: _batch_norm,
+    nn.LayerNorm: _layer_norm,
+    pyg.LayerNorm: _layer_norm,
+    nn.Identity: _same,
+    nn.Dropout: lambda w, module, path, x: w.dropout(x, module.p),
+    nn.ReLU: _activation("relu"),
+    nn.ReLU6: _activation("relu6"),
+    nn.LeakyReLU: _activation("leaky_relu", "negative_slope"),
+    nn.ELU: _activation("elu", "alpha"),
+    nn.SELU: _activation("selu"),
+    nn.CELU: _activation("celu", "alpha"),
+    nn.GELU: _activation("gelu", "approximate"),
+    nn.SiLU: _activation("silu"),
+    nn.Tanh: _activation("tanh"),
+    nn.Sigmoid: _activation("sigmoid"),
+    nn.Softplus: _activation("softplus", "beta", "threshold"),
+    nn.Hardtanh: _activation("hardtanh", "min_val", "max_val"),
+}
+"""Modules on rows alone. A class of one's own that inherits from one of these is not that one."""
+
+
+def _elu(w: Writer, x: str, alpha: float = 1.0, inplace: bool = False) -> str:
+    return w.function(x, "elu", float(alpha), 1.0, 1.0)
+
+
+def _celu(w: Writer, x: str, alpha: float = 1.0, inplace: bool = False) -> str:
+    return w.function(x, "elu", float(alpha), 1.0, 1.0 / alpha)
+
+
+def _leaky_relu(w: Writer, x: str, negative_slope: float = 0.01, inplace: bool = False) -> str:
+    return w.function(x, "leaky_relu", float(negative_slope))
+
+
+def _softplus(w: Writer, x: str, beta: float = 1.0, threshold: float = 20.0) -> str:
+    return w.function(x, "softplus", float(beta), float(threshold))
+
+
+def _hardtanh(w: Writer, x: str, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> str:
+    return w.function(x, "hardtanh", float(min_val), float(max_val))
+
+
+def _dropout(w: Writer, x: str, p: float = 0.5, training: bool = True, inplace: bool = False) -> str:
+    return w.dropout(x, p if training else 0.0)
+
+
+def _plain(name: str) -> Callable[..., str]:
+    return lambda w, x, inplace=False: w.function(x, name)
+
+
+FUNCTIONS: dict[str, Callable[..., str]] = {
+    "relu": _plain("relu"),
+    "relu_": _plain("relu"),
+    "relu6": lambda w, x, inplace=False: w.function(x, "hardtanh", 0.0, 6.0),
+    "leaky_relu": _leaky_relu,
+    "elu": _elu,
+    "selu": lambda w, x, inplace=False: w.function(x, "elu", *_SELU),
+    "celu": _celu,
+    "gelu": lambda w, x, approximate="none": w.function(x, "gelu", approximate),
+    "silu": _plain("silu"),
+    "tanh": _plain("tanh"),
+    "sigmoid": _plain("sigmoid"),
+    "softplus": _softplus,
+    "hardtanh": _hardtanh,
+    "dropout": _dropout,
+    "contiguous": lambda w, x: x,
+}
+"""Functions and methods on rows alone, by torch's names, with torch's arguments."""
+
+
+def _checked(w: Writer, x: str, y: str) -> None:
+    if w.width(x) != w.width(y):
+        raise NotSupportedError(f"rows of widths {w.width(x)} and {w.width(y)} do not meet element by element")
+
+
+def _add(w: Writer, x: Any, y: Any, sign: float = 1) -> str:
+    if isinstance(x, Rows) and isinstance(y, Rows):
+        _checked(w, x.name, y.name)
+        return w.add(x.name, y.name, (1, sign))
+    if isinstance(x, Rows) and y == 0:
+        return x.name
+    if isinstance(y, Rows) and x == 0:
+        return w.scale(y.name, sign)
+    raise NotSupportedError("rows plus a number have no operator; add a bias in a Linear")
+
+
+def _multiply(w: Writer, x: Any, y: Any) -> str:
+    if isinstance(x, Rows) and isinstance(y, Rows):
+        _checked(w, x.name, y.name)
+        return w.product(x.name, y.name)
+    rows, factor = (x, y) if isinstance(x, Rows) else (y, x)
+    return w.scale(rows.name, number(factor))
+
+
+def _divide(w: Writer, x: Any, y: Any) -> str:
+    if not isinstance(x, Rows) or isinstance(y, Rows):
+        raise NotSupportedError("only rows over a number have an operator")
+    return w.scale(x.name, 1 / number(y))
+
+
+def _cat(w: Writer, tensors: Sequence[Any], dim: int = 0) -> str:
+    if dim not in (1, -1):
+        raise NotSupportedError(f"dim = {dim} puts rows below rows; only dim = 1 joins columns")
+    return w.concat([each.name for each in tensors])
+
+
+class Rows:
+    """A value of a program, as a traced call has it among its arguments."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def number(value: Any) -> float:
+    """A number that is known before training."""
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.requires_grad:
+        return float(value)
+    if isinstance(value, int | float):
+        return float(value)
+    raise NotSupportedError("only a number that is known before training has an operator here")
+
+
+JOINS: dict[Any, Callable[..., str]] = {
+    operator.add: _add,
+    operator.iadd: _add,
+    torch.add: _add,
+    "add": _add,
+    operator.sub: lambda w, x, y: _add(w, x, y, -1),
+    torch.sub: lambda w, x, y: _add(w, x, y, -1),
+    operator.mul: _multiply,
+    operator.imul: _multiply,
+    torch.mul: _multiply,
+    "mul": _multiply,
+    operator.truediv: _divide,
+    operator.neg: lambda w, x: w.scale(x.name, -1.0),
+    torch.cat: _cat,
+}
+"""Functions of several values."""
+
+NAMED: dict[Any, str] = {
+    function: name for name in FUNCTIONS for place in (F, torch) if (function := getattr(place, name, None)) is not None
+}
+"""The name of a function of one value, by the function."""

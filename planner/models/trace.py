@@ -1,0 +1,114 @@
+"""A module's forward as a list of calls, by torch.fx: layers stay whole, everything around them is taken apart."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.fx
+import torch_geometric
+from torch_geometric.nn import MessagePassing
+
+from gnnplan.profiles.errors import UserError
+
+_WHOLE = ("torch_geometric.nn.norm", "torch_geometric.nn.dense", "torch_geometric.nn.aggr", "torch_geometric.nn.pool")
+_JOINS = "torch_geometric.nn.models.jumping_knowledge"
+_LIBRARIES = tuple(f"{Path(each).parent}/" for each in (torch.__file__, torch_geometric.__file__, __file__))
+_LINE = "line"  # of a node's `meta`
+
+
+class Tracer(torch.fx.Tracer):
+    """Leaves layers, norms and joins whole, and knows where in the user's code each call stands."""
+
+    def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+        """Whether a module is one call."""
+        where = type(m).__module__
+        is_whole = isinstance(m, MessagePassing) or where.startswith(_WHOLE) or where == _JOINS
+        return is_whole or super().is_leaf_module(m, module_qualified_name)
+
+    def create_node(self, *args: Any, **kwargs: Any) -> torch.fx.Node:
+        """A call, with the user's line of it."""
+        node = super().create_node(*args, **kwargs)
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code is not traced.__code__:  # beyond it is who called gnnplan
+            if _is_users(frame.f_code.co_filename):
+                node.meta[_LINE] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                break
+            frame = frame.f_back
+        return node
+
+
+def traced(module: torch.nn.Module, num_inputs: int) -> torch.fx.Graph:
+    """The calls of a module's forward, in its present mode (training or evaluation).
+
+    Args:
+        num_inputs: leading arguments of forward that are given; all others stay at what they are by themselves.
+
+    Raises:
+        UserError: what it does next depends on numbers, or it takes another argument.
+    """
+    inputs = list(inspect.signature(module.forward).parameters.values())
+    name = type(module).__name__
+    if len(inputs) < num_inputs:
+        raise UserError(f"{line_of_class(module)}: forward of {name} must take {_WORDS[num_inputs]}")
+    for extra in inputs[num_inputs:]:
+        if extra.default is extra.empty:
+            raise UserError(
+                f"{line_of_class(module)}: forward of {name} also takes {extra.name!r}, and is given "
+                f"{_WORDS[num_inputs]} alone; give it a default, or leave it out"
+            )
+    tracer = Tracer()
+    try:
+        return tracer.trace(module, {extra.name: extra.default for extra in inputs[num_inputs:]})
+    except Exception as error:
+        _refuse_edges(tracer, module)
+        where = _where(traceback.extract_tb(error.__traceback__)) or line_of_class(module)
+        raise UserError(
+            f"{where}: {name} cannot be traced: {_first_line(error)}; forward must make the same calls whatever the "
+            f"numbers are"
+        ) from error
+
+
+def _refuse_edges(tracer: Tracer, module: torch.nn.Module) -> None:
+    """Where the tracing ended, it often did since something was computed from the edges."""
+    nodes = list(tracer.graph.nodes) if hasattr(tracer, "graph") else []
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    for node in nodes:
+        if len(inputs) > 1 and inputs[1] in node.all_input_nodes and node.op != "call_module":
+            name = getattr(node.target, "__name__", str(node.target))
+            raise UserError(f"{line_of(node, module)}: {name}: {WHOLE_GRAPH}")
+
+
+WHOLE_GRAPH = "it computes from the whole edge_index, and every worker has the edges of its own vertices alone"
+_WORDS = {1: "(x)", 2: "(x, edge_index)"}
+
+
+def line_of(node: torch.fx.Node, module: torch.nn.Module) -> str:
+    """`file:line` of a call in the user's code, of whom a library's module was called by."""
+    return node.meta.get(_LINE) or line_of_class(module)
+
+
+def _is_users(filename: str) -> bool:
+    return not filename.startswith((*_LIBRARIES, "<"))
+
+
+def line_of_class(module: torch.nn.Module) -> str:
+    """`file:line` at which a module's class begins."""
+    try:
+        return f"{inspect.getsourcefile(type(module))}:{inspect.getsourcelines(type(module))[1]}"
+    except (OSError, TypeError):
+        return type(module).__name__
+
+
+def _where(frames: traceback.StackSummary) -> str:
+    theirs = [frame for frame in frames if _is_users(frame.filename)]
+    return f"{theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+
+
+def _first_line(error: Any) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,0 +1,188 @@
+"""What cannot be shared out is refused with the line of the module and why; nothing is guessed."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.utils import degree
+
+from gnnplan.profiles.errors import UserError
+from tests.planner.models.own_modules import WIDTH, Plain
+from tests.planner.models.trained_modules import forward_of, made
+from tests.planner.program.cases import small_graph
+
+
+class Base(nn.Module):
+    """A layer, something, and a head."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.conv, self.head = pyg.GCNConv(num_features, WIDTH), nn.Linear(WIDTH, num_classes)
+        self.norm, self.weight = pyg.GraphNorm(WIDTH), nn.Parameter(torch.ones(WIDTH))
+
+
+class Pooling(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(x + pyg.global_mean_pool(x, None))  # here
+
+
+class Attention(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(torch.softmax(x @ x.t(), dim=1) @ x)  # here
+
+
+class Degrees(Base):
+    def forward(self, x, edge_index):
+        scale = degree(edge_index[0])  # here
+        return self.head(self.conv(x, edge_index) * scale)
+
+
+class WholeGraph(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(self.norm(x))  # here
+
+
+class Branching(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        if x.sum() > 0:  # here
+            x = -x
+        return self.head(x)
+
+
+class Loose(Base):
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index) * self.weight)  # here
+
+
+class Below(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(torch.cat([x, x], dim=0))  # here
+
+
+class Reversed(Base):
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index.flip(0)))  # here
+
+
+class Own(pyg.MessagePassing):
+    """A layer that nobody knows."""
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=x)
+
+
+class Strange(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.own = Own()
+
+    def forward(self, x, edge_index):
+        return self.head(self.own(self.conv(x, edge_index), edge_index))  # here
+
+
+LINES = {
+    Pooling: r"(dim|mean): it is no known function of rows by themselves; what mixes rows \(pooling",
+    Attention: r"t: it is no known function of rows by themselves",
+    Degrees: r"getitem: it computes from the whole edge_index",
+    WholeGraph: r"norm \(GraphNorm\): it is no known function of rows by themselves",
+    Branching: r"Branching cannot be traced: .*; forward must make the same calls whatever the numbers are",
+    Loose: r"weight: a parameter outside a layer has no operator; put it into a Linear or a norm",
+    Below: r"cat: dim = 0 puts rows below rows",
+    Reversed: r"flip: it computes from the whole edge_index",
+    Strange: r"own \(Own\): this layer is not known",
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_the_line_is_named(kind):
+    """In the user's file, not in a library's."""
+    with pytest.raises(UserError) as refused:
+        forward_of(made(kind), small_graph())
+    first, message = 1, str(refused.value)
+    lines = Path(__file__).read_text().splitlines()
+    start = next(number for number, line in enumerate(lines, first) if line.startswith(f"class {kind.__name__}("))
+    marked = next(number for number, line in enumerate(lines, first) if number > start and line.endswith("# here"))
+    assert re.match(rf"{re.escape(__file__)}:{marked}: {LINES[kind]}", message), message
+    assert "\n" not in message
+
+
+OPTIONS = {
+    "improved = True": lambda f, c: pyg.GCNConv(f, c, improved=True),
+    "aggr = 'max'": lambda f, c: pyg.SAGEConv(f, c, aggr="max"),
+    "normalize = True": lambda f, c: pyg.SAGEConv(f, c, normalize=True),
+    "edge_dim = 3": lambda f, c: pyg.GATConv(f, c, edge_dim=3),
+    "negative_slope = 0.1": lambda f, c: pyg.GATConv(f, c, negative_slope=0.1),
+    "dropout = 0.4": lambda f, c: pyg.GATConv(f, c, dropout=0.4),
+    "train_eps = True": lambda f, c: pyg.GINConv(nn.Linear(f, c), train_eps=True),
+    "flow = 'target_to_source'": lambda f, c: pyg.GCNConv(f, c, flow="target_to_source"),
+}
+
+
+@pytest.mark.parametrize("words", OPTIONS)
+def test_options_are_named(words):
+    """Of a known layer those that have no operators."""
+    with pytest.raises(UserError, match=rf"own_modules.py:\d+: convs\.0 \(\w+\): {re.escape(words)} is not supported"):
+        forward_of(made(lambda f, c: Plain([OPTIONS[words](f, c)])), small_graph())
+
+
+class GraphMode(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.norm = pyg.LayerNorm(WIDTH)
+
+    def forward(self, x, edge_index):
+        return self.head(self.norm(self.conv(x, edge_index)))
+
+
+def test_other_norms_are_named():
+    """And what to take instead, where there is something."""
+    with pytest.raises(UserError, match="mode = 'graph' normalizes over all rows together; take mode = 'node'"):
+        forward_of(made(GraphMode), small_graph())
+
+
+class Extra(Base):
+    def forward(self, x, edge_index, edge_attr):
+        return self.head(self.conv(x, edge_index))
+
+
+class Two(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(x), x
+
+
+def test_arguments_and_results_are_named():
+    """Forward takes (x, edge_index) and makes one value, as wide as there are classes."""
+    graph = small_graph()
+    with pytest.raises(UserError, match="forward of Extra also takes 'edge_attr'"):
+        forward_of(made(Extra), graph)
+    with pytest.raises(UserError, match="Two: forward must return one value"):
+        forward_of(made(Two), graph)
+    with pytest.raises(UserError, match="Plain makes 7 columns, and the graph has 3 classes"):
+        forward_of(made(lambda f, c: Plain([pyg.GCNConv(f, 7)])), graph)
+
+
+def test_parameters_are_there_and_trained():
+    """Lazy ones have no shape, and frozen ones would be trained."""
+    graph = small_graph()
+    with pytest.raises(UserError, match="has no shape yet"):
+        forward_of(made(lambda f, c: Plain([pyg.GCNConv(-1, c)])), graph)
+    module = made(lambda f, c: Plain([pyg.GCNConv(f, c)]))
+    module.convs[0].bias.requires_grad_(False)
+    with pytest.raises(UserError, match=r"convs\.0\.bias is frozen"):
+        forward_of(module, graph)
+
+
+def test_the_mode_is_left_as_it_was():
+    """Tracing looks at training and evaluation, and changes nothing."""
+    module = made(lambda f, c: Plain([pyg.GCNConv(f, c)])).eval()
+    forward_of(module, small_graph())
+    assert not any(each.training for each in module.modules())

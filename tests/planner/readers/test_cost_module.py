@@ -1,0 +1,54 @@
+"""What no profile times is priced by passes over its rows, and said to be a guess."""
+
+import pytest
+
+from gnnplan.planner.costs import OperatorCosts
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Operator, Space, Value
+from gnnplan.planner.readers.cost import COLLECTIVES, COSTS
+from gnnplan.planner.readers.cost_module import COPIES
+from gnnplan.profiles.catalog import catalog_profile
+
+T4 = OperatorCosts.of(catalog_profile("t4"))
+ROWS, WIDTH = 20_000, 64
+SPACES = {"own": Space("own", (ROWS,), (ROWS,), 0), **{f"r{n}": Space(f"r{n}", (n,)) for n in (1, 2, 3)}}
+VALUES = {
+    name: Value(name, space, WIDTH)
+    for name, space in (("x", "own"), ("y", "own"), ("moments", "r3"), ("statistics", "r2"), ("base", "own"))
+}
+CYCLE = Cycle(1, values=VALUES, spaces=SPACES)
+
+
+def seconds(kind, reads, writes=("y",), **attributes):
+    return COSTS[kind](CYCLE, Operator("op", kind, reads, writes, attributes), 0, T4)
+
+
+def test_every_kind_has_a_price():
+    """Once: an operator's own, or that of a collective."""
+    concrete = {name for name, kind in KINDS.items() if not kind.is_abstract}
+    assert COSTS.keys() | COLLECTIVES.keys() >= concrete
+
+
+@pytest.mark.parametrize("kind", [*COPIES, "elementwise", "elementwise_grad"])
+def test_it_is_a_guess(kind):
+    """Of seconds that grow with the rows."""
+    estimate = seconds(kind, ("x", "x", "x"))
+    assert estimate.unprofiled
+    assert 0.3 < estimate.seconds / T4.copy(ROWS * WIDTH).seconds < 5
+
+
+def test_moments_are_two_passes_that_read():
+    """As much as one that reads and writes; their gradient takes them again."""
+    moments = seconds("moments", ("x",), ("moments",)).seconds
+    assert moments == T4.copy(ROWS * WIDTH).seconds
+    assert seconds("moments_grad", ("moments", "x")).seconds > moments
+    assert seconds("statistics", ("moments",), ("statistics",)).seconds < moments
+
+
+def test_copies_are_profiled():
+    """Columns put side by side, and taken out again."""
+    for kind in ("concat", "columns"):
+        estimate = seconds(kind, ("x",), widths=(WIDTH,), start=0, stop=WIDTH)
+        assert not estimate.unprofiled
+        assert estimate.seconds == T4.copy(ROWS * WIDTH).seconds

@@ -1,0 +1,95 @@
+"""Modules of one's own on projected ranks: the sequential executor's numbers, and the bytes that liveness counts."""
+
+import numpy as np
+import pytest
+
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.models.module_state import matrices_of
+from gnnplan.planner.program.optimizer import Optimizer
+from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.readers.liveness import training_bytes
+from tests.planner.models import own_modules
+from tests.planner.models.own_modules import MODULES
+from tests.planner.models.trained_modules import composed, inputs_of, made
+from tests.planner.program.cases import partition, small_graph, worst
+from tests.planner.readers.test_liveness import Watched
+from tests.runtime.execution.threads import play_on_threads
+
+EPOCHS = 3
+
+
+@pytest.mark.parametrize("technique", ["halo_exchange", "replicas", "overlap", "feature_slices"])
+@pytest.mark.parametrize("name", MODULES)
+def test_plays_as_the_sequential_executor(name, technique):
+    """Losses, parameters and running statistics, in float32 against float64."""
+    graph, module = small_graph(), made(MODULES[name])
+    cycle = composed(module, graph, 2, technique, partition(2))
+    inputs, start = inputs_of(cycle, graph), matrices_of(module, cycle)
+    want = SequentialExecutor(cycle, inputs, start)
+    losses = [float(want.run("train", epoch)["total_loss"][0]) for epoch in range(EPOCHS)]
+    hits = want.run("evaluate")["hits"][0].tolist()
+
+    def train(executor, rank):
+        found = [float(executor.run("train", epoch)["total_loss"]) for epoch in range(EPOCHS)]
+        return found, executor.run("evaluate")["hits"].tolist(), {each: executor.stored[each] for each in start}
+
+    for got, counted, ends in play_on_threads(cycle, inputs, start, train):
+        assert worst(np.array(got), np.array(losses)) < 1e-5
+        assert counted == hits
+        for each, end in ends.items():
+            right = want.stored[each][0]
+            assert float((end.double() - right).norm()) <= 1e-5 * max(float(right.norm()), 1e-2), each
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Optimizer("sgd", 0.05, 0.1, momentum=0.9, schedule="linear", num_epochs=4),
+        Optimizer("adamw", 0.01, 0.1, schedule="cosine", num_epochs=4),
+    ],
+    ids=lambda each: each.kind,
+)
+def test_steps_are_the_sequential_executors(optimizer):
+    """Momentum, decoupled decay and schedules, by torch's fused kernels."""
+    graph, module = small_graph(), made(MODULES["gated"])
+    cycle = composed(module, graph, 2, "halo_exchange", partition(2), optimizer)
+    inputs, start = inputs_of(cycle, graph), matrices_of(module, cycle)
+    want = SequentialExecutor(cycle, inputs, start)
+    losses = [float(want.run("train", epoch)["total_loss"][0]) for epoch in range(4)]
+    for got in play_on_threads(cycle, inputs, start, lambda each, _: _losses(each)):
+        assert worst(np.array(got), np.array(losses)) < 1e-5
+
+
+def _losses(executor):
+    return [float(executor.run("train", epoch)["total_loss"]) for epoch in range(4)]
+
+
+LARGE = generate_sbm(SbmGraph(source="sbm", num_nodes=3000, average_degree=5, num_features=40, num_classes=20))
+
+
+@pytest.mark.parametrize("technique", ["halo_exchange", "replicas", "overlap", "feature_slices"])
+@pytest.mark.parametrize(
+    "name",
+    ["skips, sage, batch norm", "skips, gat, row norm of pyg", "gated", "gcnii", "pyg's gcn, jumping", "arxiv, gcn"],
+)
+def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):
+    """Of every size as many as the program says, for every worker."""
+    monkeypatch.setattr(own_modules, "WIDTH", 48)
+    module = made(MODULES[name], LARGE)
+    part = np.random.default_rng(0).integers(0, 2, LARGE.num_nodes)
+    cycle = composed(module, LARGE, 2, technique, part)
+    watched, start = Watched(monkeypatch), matrices_of(module, cycle)
+    filled = [name for name, value in cycle.values.items() if value.role == "cell" and name not in start]
+
+    def count(executor, rank):
+        watched.begin([executor.stored[each].nbytes for each in filled if each in executor.stored])
+        for epoch in range(3):
+            executor.run("train", epoch)
+        return watched.end()
+
+    found = play_on_threads(cycle, inputs_of(cycle, LARGE), start, count)
+    for worker in range(2):
+        said = training_bytes(cycle, worker).pooled
+        assert said == found[worker]
+        assert len(said) > 1, "a program that holds next to nothing tests nothing"
