@@ -14,7 +14,7 @@ _SCRIPT = """\
 # and run each host's own script there, all within a few minutes; {first} then has measured.json and model.pt.
 # MASTER_ADDR is the address of {first} that the others reach, and the only one it listens on; GLOO_SOCKET_IFNAME
 # the interface by which hosts reach one another (NCCL_SOCKET_IFNAME where workers have CUDA devices), PYTHON one that
-# has gnnplan.
+# has gnnplan. Options of checkpoints may follow: where a run was ended, all scripts go on with --resume.
 cd "$(dirname "$0")" || exit 1
 export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME:-eth0}}" PYTHONSAFEPATH=1
 export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}
