@@ -36,7 +36,7 @@ td .strip{margin-top:.4rem}
 padding:.5rem .8rem;margin:.6rem 0;border-radius:0 6px 6px 0}
 code{font-size:.88em}
 footer{margin-top:2.5rem;border-top:1px solid var(--line);padding-top:.8rem}
-@media (max-width:640px){
+@media screen and (max-width:640px){
 body{font-size:15px;padding:1rem .85rem 2rem}.facts{grid-template-columns:1fr 1fr}
 body{overflow-wrap:anywhere}
 .cards thead{display:none}.cards,.cards tbody,.cards tr,.cards td{display:block;width:100%}

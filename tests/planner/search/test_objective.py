@@ -7,6 +7,7 @@ from gnnplan.planner.job import Job, ModelSpec, TrainingSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.objective import Judge, epoch_of
+from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import Link
 from tests.planner.search.searched import GRAPHS, SBM
@@ -136,3 +137,20 @@ def test_by_any_statistic_nothing_is_below_the_bound():
         assert figures.statistic == statistic
         assert figures.least <= figures.seconds
         assert figures.gap >= 0
+
+
+def test_weather_counts():
+    """By the mean or the 95th percentile of epochs under it; half of them nobody simulates."""
+    weather = SleepWeather(probability=0.3, sleep_epochs=2.0)
+    job = Job(graph=SBM, model=ModelSpec(hidden_channels=64), training=TrainingSpec(epochs=30, weather=weather))
+    where = placement(("t4", CHEAP))
+
+    def seconds(**objective):
+        wanted = job.model_copy(update={"objective": ObjectiveSpec(minimize="time", **objective)})
+        return decide(wanted, where, GRAPHS["skewed"]).objective
+
+    mean, p95 = seconds(), seconds(statistic="p95")
+    assert (mean.statistic, p95.statistic) == ("mean", "p95")
+    assert found(where, minimize="time").objective.seconds / TRAINING.epochs < mean.seconds / 30 < p95.seconds / 30
+    with pytest.raises(UserError, match="under weather there are p95 and mean"):
+        seconds(statistic="p50")
