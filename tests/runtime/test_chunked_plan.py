@@ -90,6 +90,13 @@ def test_what_cannot_be_is_refused(tmp_path, fidelity, fields, match):
         api.plan(job_of(fidelity, decisions={"source_chunks": fields}), cluster_of(tmp_path), tmp_path / "plan.json")
 
 
+def test_attention_has_no_correction(tmp_path):
+    """It would be asked for in vain."""
+    asked = job_of("stale", "gat", decisions={"source_chunks": {"num_chunks": 4, "correction": True}})
+    with pytest.raises(UserError, match="attention has no correction"):
+        api.plan(asked, cluster_of(tmp_path), tmp_path / "plan.json")
+
+
 def test_a_refresh_of_rows_is_by_passes(tmp_path):
     """Rows that are kept for r epochs of the program are r passes old: that counts in steps."""
     asked = job_of("stale(12)", decisions={"source_chunks": {"num_chunks": 4}}, refresh_interval=3)

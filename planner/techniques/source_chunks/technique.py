@@ -13,6 +13,7 @@ from gnnplan.planner.techniques.source_chunks import kinds  # noqa: F401  (regis
 from gnnplan.planner.techniques.source_chunks.attention import keep_last
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
 from gnnplan.planner.techniques.source_chunks.move import move
+from gnnplan.profiles.errors import UserError
 
 COUNTS = (20, 10, 5, 2)
 """Chunks that are taken where a job asks for the technique and says no number: the most that its fidelity allows."""
@@ -58,7 +59,11 @@ class SourceChunks(Technique[Chunks]):
         most = setting.job.most
         allowed = (count for count in COUNTS if Fidelity("stale", count) <= most)
         fields = {"num_chunks": next(allowed, 1), "seed": setting.job.training.seed}
-        return (Choice(self.name, Chunks(**{**fields, **pin.decisions.get(self.name, {})})),)
+        decision = Chunks.model_validate({**fields, **pin.decisions.get(self.name, {})})
+        if decision.correction and setting.job.model.kind == "gat":
+            where = f"pin.decisions.{self.name}.correction"
+            raise UserError(f"{setting.job.name}: attention has no correction; leave {where} out")
+        return (Choice(self.name, decision),)
 
 
 def _move(cycle: Cycle, decision: Chunks, situation: Situation) -> Cycle:
