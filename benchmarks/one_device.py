@@ -11,7 +11,8 @@ import torch
 
 from benchmarks._common import OUT, this_machine
 from benchmarks._prediction_table import predict_and_run
-from gnnplan.planner.job import Job, ModelKind, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.job import Job, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.profiles.catalog import MEASURED_FOLDER
 from gnnplan.profiles.machine import MachineProfile
 

@@ -11,7 +11,8 @@ from rich.table import Table
 
 from benchmarks._common import OUT, median_and_spread, this_machine
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelKind, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import make_plan

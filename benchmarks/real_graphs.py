@@ -27,8 +27,9 @@ from benchmarks._common import OUT, dataset, median_and_spread, on_all, this_mac
 from benchmarks._pyg_paths import Peer, pyg_csr
 from gnnplan.planner import api
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelKind, ModelSpec, NpzGraph, TrainingSpec
+from gnnplan.planner.job import Job, ModelSpec, NpzGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.contract import replacing

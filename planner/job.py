@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, model_validator
 
 from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
 from gnnplan.planner.job_in_short import in_full
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.limits import (
     MAX_EPOCHS,
-    MAX_LEVELS,
     MAX_VERTICES,
     MAX_WIDTH,
     Edges,
     Epochs,
-    Levels,
     SomeBytes,
     Vertices,
     Width,
@@ -30,7 +28,6 @@ from gnnplan.profiles.limits import (
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RefreshInterval = Annotated[int, Field(ge=1, le=10_000)]  # a trace has an epoch of each kind in turn
-ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn", "module"]
 Partitioner = Literal["kaminpar", "metis", "ranges"]
 Balance = Literal["equal", "speed", "refined"]
 Prune = Literal["none", "rapa"]
@@ -171,90 +168,6 @@ GraphSpec = Annotated[
     SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph | StatisticsGraph,
     Field(discriminator="source"),
 ]
-
-
-@dataclass(frozen=True)
-class _Held:
-    """A module in memory, which says nothing of what a job is: jobs are equal whichever they hold."""
-
-    module: Any = field(default=None, compare=False)
-
-
-class ModelSpec(Contract):
-    """A GNN as PyG's `BasicGNN` builds it: `num_layers` convolutions with ReLU and dropout between.
-
-    Or of kind `module` a `torch.nn.Module` of one's own: `build` names the file and the function that makes it, called
-    with the numbers of features and classes. Without `build` it is one that a Python program passes beside the job.
-
-    Args:
-        build: `FILE.py:FUNCTION`, for kind `module` alone.
-        source_sha256: of that file, as a plan was made with it (empty: not told).
-        hidden_channels: width between layers, over all heads for GAT.
-        dropout: on every hidden activation.
-        input_dropout: on the input features (rules out aggregating them once).
-        heads: GAT attention heads; the last layer averages them.
-        num_hops: TAGCN's K.
-    """
-
-    kind: ModelKind = "gcn"
-    num_layers: Levels = 2
-    hidden_channels: Width = 128
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    heads: Width = 4
-    num_hops: Levels = 3
-    build: str = ""
-    source_sha256: str = ""
-    _held: _Held = PrivateAttr(default_factory=_Held)
-
-    @property
-    def held(self) -> Any:
-        """The module that a Python program has passed (None: none)."""
-        return self._held.module
-
-    def holding(self, module: Any) -> Self:
-        """The same model, which has its module from now on."""
-        self._held = _Held(module)
-        return self
-
-    @property
-    def build_file(self) -> Path:
-        """The file of the function that makes the module."""
-        return Path(self.build.rpartition(":")[0])
-
-    @property
-    def build_function(self) -> str:
-        """That function's name."""
-        return self.build.rpartition(":")[2]
-
-    @property
-    def words(self) -> str:
-        """The model in a few words."""
-        if self.kind == "module":
-            return f"module of {self.build or 'a Python program'}"
-        return f"{self.kind}, {self.num_layers} layers, hidden {self.hidden_channels}"
-
-    @model_validator(mode="after")
-    def _is_a_module_or_none(self) -> Self:
-        if self.kind != "module":
-            if self.build or self.source_sha256:
-                raise ValueError(f"build is for kind 'module', and the kind is {self.kind!r}")
-            return self
-        own, fields = {"kind", "build", "source_sha256"}, type(self).model_fields
-        given = sorted(name for name in fields.keys() - own if getattr(self, name) != fields[name].default)
-        if given:
-            raise ValueError(f"a module says by itself what it is made of; leave out {', '.join(given)}")
-        if self.build and not (self.build_file.suffix == ".py" and self.build_function.isidentifier()):
-            raise ValueError(f"build is {self.build!r}; name a file and a function in it: my_model.py:build")
-        return self
-
-    @model_validator(mode="after")
-    def _is_built(self) -> Self:
-        if self.kind == "gat" and self.hidden_channels % self.heads:
-            raise ValueError(f"hidden_channels {self.hidden_channels} must be a multiple of heads {self.heads}")
-        if self.kind == "tagcn" and self.num_layers * self.num_hops > MAX_LEVELS:
-            raise ValueError(f"{self.num_layers} layers of {self.num_hops} hops aggregate more than {MAX_LEVELS} times")
-        return self
 
 
 class TrainingSpec(Contract):

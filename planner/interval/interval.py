@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gnnplan.planner.interval.residuals import RESIDUALS, Residuals, deviates, quantile
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.limits import SomeSeconds
+from gnnplan.profiles.limits import MAX_SECONDS, SomeSeconds
 
 LEVEL = 0.9
 GUESS_FACTOR = 2.0  # a guess is taken to be off by this much at LEVEL: an assumption, for nothing measured says it
@@ -48,7 +48,7 @@ class Interval(Contract):
             level=level,
             low_s=middle_s / factor,
             middle_s=middle_s,
-            high_s=middle_s * factor,
+            high_s=min(middle_s * factor, MAX_SECONDS),
             residuals=residuals,
             deviation=deviation,
             guessed_share=guessed_share,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gnnplan.planner.job import ModelKind, ModelSpec
+from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.planner.program.emitter import Emitter
 
 

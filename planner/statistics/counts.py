@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gnnplan.planner.contracts.counts import Counts
-from gnnplan.planner.job import ModelKind
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.search.entries import hops_of
 from gnnplan.planner.statistics.contract import Statistics

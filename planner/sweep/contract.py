@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from gnnplan.planner.job import ModelKind
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.planner.statistics.price_batches import HostRates
 from gnnplan.profiles.catalog import catalog_names
 from gnnplan.profiles.contract import Contract, Document

@@ -25,7 +25,7 @@ SMALL = Job(
 def nothing_measured(monkeypatch):
     """A small job on a machine of the catalog, whose runs go exactly as predicted; nothing is drawn."""
 
-    def run(path, folder, *, graph, module, num_evaluations, on_event):
+    def run(path, folder, *, graph, module, num_evaluations, checkpoints, on_event):
         on_event({"event": "epoch", "epoch": 0, "epochs": 1})
         (folder / "model.pt").touch()
         trace = api.simulate(Plan.load(path)).model_copy(update={"origin": "measured"})
