@@ -50,8 +50,14 @@ def _locked(path: Path) -> int:
             os.close(lock)
             raise UserError(f"{path.parent}: held by {holder}; wait for it to end, or name another folder") from None
         if _is_at(lock, path):
-            os.ftruncate(lock, 0)
-            os.write(lock, f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}".encode())
+            try:
+                os.ftruncate(lock, 0)
+                who = f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%F %T')}"
+                os.write(lock, who.encode())
+            except OSError:  # a full disk
+                path.unlink(missing_ok=True)
+                os.close(lock)
+                raise
             return lock
         os.close(lock)  # whoever held it has ended in between, and taken the file away
 

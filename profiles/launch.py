@@ -196,8 +196,12 @@ def emulated_hosts() -> dict[str, HostEntry]:
 
 @contextmanager
 def _log(folder: Path) -> Iterator[TextIO]:
-    with open_new(folder / "workers.log") as sink:
-        yield sink
+    path = folder / "workers.log"
+    try:
+        with open_new(path) as sink:
+            yield sink
+    except OSError as error:  # a full disk does not say of which file
+        raise error if error.filename else OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _reports(folder: Path) -> list[Path]:

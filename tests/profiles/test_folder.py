@@ -1,5 +1,6 @@
 """A folder holds one run at a time, and what is written in it stays in it."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -89,3 +90,18 @@ def test_a_path_that_is_none_is_one_line(tmp_path):
     for folder in (tmp_path / "file", tmp_path / "a\0b"):
         with pytest.raises(UserError, match="cannot be written"), holding(folder):
             pass
+
+
+def test_a_lock_that_cannot_be_written_is_not_left(tmp_path, monkeypatch):
+    """As on a full disk: the next run finds a folder that nobody holds."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gnnplan.profiles.folder.os.write", full)
+        with pytest.raises(UserError, match="No space left on device"), holding(tmp_path):
+            pass
+    assert not list(tmp_path.iterdir())
+    with holding(tmp_path):
+        pass
