@@ -9,7 +9,8 @@ from pydantic import PositiveFloat
 from benchmarks._common import DATASETS
 from benchmarks._emulated import MBIT
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import GraphSpec, Job, ModelKind, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.model_spec import ModelKind
 from gnnplan.profiles.machine import Link
 
 EXACT = "exact"
@@ -87,7 +88,7 @@ def rows_of(quick: bool) -> list[Row]:
     if quick:
         return [Row("small", "gcn", 3, 60, hidden=32)]
     graphs = ("fb100_cornell5", "flickr7k", "facebook_page_page", "reddit-shaped")
-    shapes: list[tuple[ModelKind, int]] = [("gcn", 3), ("gcn", 4), ("gat", 3)]
+    shapes: list[tuple[int]] = [("gcn", 3), ("gcn", 4), ("gat", 3)]
     return [Row(graph, kind, layers, 300, mbit) for graph in graphs for kind, layers in shapes for mbit in (1000, 200)]
 
 

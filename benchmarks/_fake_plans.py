@@ -89,7 +89,8 @@ def planned(case: Case, size: int, device: str) -> Planned:
     job, placement = _job(case), resolve(_cluster(size, device))
     part = partition(graph.num_nodes, graph.edge_index, size, "metis")
     candidate = compose_candidate(setting_of(job, placement, graph), choices_of(case, part, size))
-    plan, _ = plan_of(job, graph, Found(candidate, [candidate], (), Bound(0.0, "nothing")))
+    nothing = Bound(0.0, "nothing")
+    plan, _ = plan_of(job, graph, Found(candidate, [candidate], (), nothing, nothing, num_sets=1, num_passed_over=0))
     shards = tuple(cut_program_shard(candidate.cycle, graph, rank) for rank in range(size))
     return Planned(case, plan, shards, candidate.memory)
 

@@ -10,7 +10,7 @@ import numpy as np
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, Placement, resolve
 from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelKind, ModelSpec, RmatGraph
+from gnnplan.planner.job import Job, ModelSpec, RmatGraph
 from gnnplan.planner.search.decide import decide
 from gnnplan.profiles.machine import Link
 
@@ -21,7 +21,7 @@ _CLUSTERS = {
     "host": [("rtx-3090", 4)],
 }
 _RATES = (1e8, 1e9, 1e10)
-_KINDS: tuple[ModelKind, ...] = ("gcn", "sage", "gat")
+_KINDS: tuple[...] = ("gcn", "sage", "gat")
 _GAPS = ("any_plan", "searched", "own_work")
 
 
@@ -36,7 +36,7 @@ def main(quick: bool) -> dict:
     return {**found, "rows": rows}
 
 
-def _rows(graph: Graph, rates: tuple[float, ...], kinds: tuple[ModelKind, ...]) -> Iterator[dict]:
+def _rows(graph: Graph, rates: tuple[float, ...], kinds: tuple[...]) -> Iterator[dict]:
     for rate, cluster, kind in product(rates, _CLUSTERS, kinds):
         result = decide(
             Job(graph=GRAPH, model=ModelSpec(kind=kind, hidden_channels=64)), _placement(cluster, rate), graph

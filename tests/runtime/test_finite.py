@@ -46,6 +46,11 @@ def test_a_watched_training_is_the_same_training():
     assert losses[0] == losses[1]
 
 
+def made_in(words):
+    """The operator that a message names."""
+    return words.split(" in ")[1].split(" ")[0].rstrip(";")
+
+
 @pytest.mark.parametrize("passes", [("split", "storage"), ("split", "storage", "overlap")])
 def test_the_first_operator_is_named_by_its_worker(passes, monkeypatch):
     """A feature of one worker becomes infinite: that worker finds it where it is read, the others where it comes."""
@@ -64,12 +69,12 @@ def test_the_first_operator_is_named_by_its_worker(passes, monkeypatch):
         return str(error.value)
 
     words = play_on_threads(cycle, inputs_of(run), weights_of(case), poisoned)
-    first = words[1].split(" in ")[1].split(" ")[0]
+    first = made_in(words[1])
     op = next(op for op in cycle.programs["train"] if op.key == first)
     earlier = cycle.programs["train"][: cycle.programs["train"].index(op)]
     makes = {name for each in earlier for name in each.writes if each.kind == "take"} | {"x"}
     assert makes.intersection(op.reads), words[1]
-    others = [each.split(" in ")[1].split(" ")[0] for each in (words[0], words[2])]
+    others = [made_in(each) for each in (words[0], words[2])]
     keys = [each.key for each in cycle.programs["train"]]
     assert all(keys.index(other) >= keys.index(first) for other in others)
 
