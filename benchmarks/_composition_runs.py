@@ -63,26 +63,21 @@ def sides_of(row: Row, profiled: Path, folder: Path) -> list[Side]:
     """The composition, the fastest single techniques by prediction, one host alone, and the first edition's plan."""
     kept = folder / "sides.json"
     if not kept.exists():
-        first = _planned(row, 2, profiled, folder / "first")
-        slowest_s = max(side.predicted_s for side in first)
-        epochs = int(np.clip(RUN_S / slowest_s, MIN_EPOCHS, MAX_EPOCHS))
-        sides = _planned(row, epochs, profiled, folder, [side.name for side in first])
+        sides = _planned(row, profiled, folder)
         kept.write_text(json.dumps([asdict(side) | {"path": str(side.path)} for side in sides], indent=1))
     return [Side(**{**each, "path": Path(each["path"])}) for each in json.loads(kept.read_text())]
 
 
-def _planned(row: Row, epochs: int, profiled: Path, folder: Path, names: Sequence[str] = ()) -> list[Side]:
-    """Plans of all that is named (nothing named: of all that there is, of single techniques the best)."""
+def _planned(row: Row, profiled: Path, folder: Path) -> list[Side]:
+    """Plans of all sides, for as many epochs as the slowest of them needs to fill a run."""
     cluster, graph = Cluster.load(profiled / "cluster.json"), loaded(row.graph)
     found: dict[str, Side] = {}
     plans: dict[str, Plan] = {}
     for name, job in row.jobs.items():
         path = folder / name.replace(": ", "_").replace(" ", "_") / "plan.json"
-        if names and name not in names:
-            continue
         begin_s = time.perf_counter()
         try:
-            plans[name] = api.plan(_for(job, epochs), cluster, path, graph=graph)
+            plans[name] = api.plan(job, cluster, path, graph=graph)
         except UserError as error:
             print(f"{row.name}: {name}: {error}", flush=True)
             continue
@@ -90,9 +85,12 @@ def _planned(row: Row, epochs: int, profiled: Path, folder: Path, names: Sequenc
         found[name] = Side(name, path, plans[name].prediction.epoch_s, spent_s, _words(plans[name]))
     singles = sorted((name for name in found if name.startswith(SINGLE)), key=lambda name: found[name].predicted_s)
     sides = [found[name] for name in (COMPOSITION, ONE_HOST, *singles[:NUM_SINGLES])]
-    sides = _joined(sides, plans)
-    before = _before(row.jobs[COMPOSITION], epochs, profiled, folder)
-    return [*sides, before] if before else sides
+    epochs = int(np.clip(RUN_S / max(side.predicted_s for side in sides), MIN_EPOCHS, MAX_EPOCHS))
+    for side in sides:
+        plan = plans[side.name]
+        plan.model_copy(update={"job": _for(plan.job, epochs)}).save(side.path)  # beside its arrays
+    before = _before(_for(row.jobs[COMPOSITION], epochs), profiled, folder)
+    return [*_joined(sides, plans), *([before] if before else [])]
 
 
 def _joined(sides: Sequence[Side], plans: Mapping[str, Plan]) -> list[Side]:
@@ -121,14 +119,14 @@ def _words(plan: Plan) -> str:
     return f"{plan.num_workers} of the hosts; {names}"
 
 
-def _before(job: Job, epochs: int, profiled: Path, folder: Path) -> Side | None:
+def _before(job: Job, profiled: Path, folder: Path) -> Side | None:
     if _first_edition.checkout() is None:
         return None
     cluster = _first_edition.with_old_profiles(profiled, profiled.parent / "profile_before")
     found = []
     for name, pins in _BEFORE_PINS.items():
         path = folder / f"before_{name}" / "plan.json"
-        made = _first_edition.plan(_for(job, epochs), pins, cluster, path)
+        made = _first_edition.plan(job, pins, cluster, path)
         found.append(Side(BEFORE, path, made["epoch_s"], made["planning_s"], name))
     return min(found, key=lambda side: side.predicted_s)
 

@@ -14,8 +14,8 @@ from gnnplan.profiles.machine import Link
 
 _CLUSTERS: dict[str, list[tuple[float, float]]] = {  # of every host: cores, Mbit/s
     "even": [(0.4, 1000)] * 4,
-    "uneven": [(0.8, 1000), (0.4, 1000), (0.4, 200), (0.2, 200)],
     "narrow": [(0.55, 100)] * 3,
+    "uneven": [(0.8, 1000), (0.4, 1000), (0.4, 200), (0.2, 200)],
 }
 _MODELS: dict[str, tuple[str, ModelSpec]] = {  # by row: graph, model
     "gcn sbm": ("sbm", ModelSpec(kind="gcn", num_layers=3, hidden_channels=128)),
