@@ -80,11 +80,10 @@ def with_old_profiles(folder: Path, to: Path) -> Path:
 
 def plan(job: Job, pins: dict, cluster: Path, path: Path) -> dict[str, float]:
     """Plans a job there, under the first edition's own pins; gives `epoch_s` as predicted, and `planning_s`."""
-    document = job.model_dump(mode="json", exclude_none=True, exclude={"pin", "fidelity"})
-    document["training"].pop("weather", None)
+    document = job.model_dump(mode="json", exclude_defaults=True, exclude={"pin", "fidelity"})  # keys that it knows
     job_path = path.with_name("job.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    job_path.write_text(json.dumps(document | {"pin": pins}))
+    job_path.write_text(json.dumps({"schema_version": 1, **document, "pin": pins}))
     return _last(_python(_PLAN, [str(job_path), str(cluster), str(path)]))
 
 
