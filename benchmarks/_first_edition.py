@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks._common import OUT, ROOT
 from gnnplan.planner.cluster import CLUSTER_FILE
@@ -21,10 +22,11 @@ from gnnplan.profiles.contract import read_mapping
 
 COMMIT = "f9d6fbe8"  # the last before the second edition
 _TIMEOUT_S = 1800.0
-_NEWER = ("others_share", "anchors")  # of a profile: what the first edition does not know
+_NEWER = ("others_share", "anchors", "calibrated_on", "as_one")  # what the first edition does not know
 _PLAN = """
 import json, sys, time
 from pathlib import Path
+from typing import Any
 from planner import api
 from planner.cluster import Cluster
 from planner.job import Job
@@ -38,6 +40,7 @@ print(json.dumps({"epoch_s": plan.prediction.epoch_s, "planning_s": time.perf_co
 _RUN = """
 import json, sys
 from pathlib import Path
+from typing import Any
 from planner import api
 plan_path, folder = map(Path, sys.argv[1:])
 say = lambda event: print(json.dumps(event), flush=True)
@@ -71,11 +74,15 @@ def with_old_profiles(folder: Path, to: Path) -> Path:
     """The cluster file of `folder` with its profiles as the first edition reads them."""
     to.mkdir(parents=True, exist_ok=True)
     for path in folder.glob("*.json"):
-        document = {key: value for key, value in read_mapping(path).items() if key not in _NEWER}
-        if path.name == CLUSTER_FILE:
-            document = {key: value for key, value in document.items() if value is not None}
-        (to / path.name).write_text(json.dumps(document))
+        (to / path.name).write_text(json.dumps(_known(read_mapping(path))))
     return to / CLUSTER_FILE
+
+
+def _known(document: Any) -> Any:
+    """A document without keys of today, and without those that have no value."""
+    if isinstance(document, dict):
+        return {key: _known(value) for key, value in document.items() if key not in _NEWER and value is not None}
+    return [_known(each) for each in document] if isinstance(document, list) else document
 
 
 def plan(job: Job, pins: dict, cluster: Path, path: Path) -> dict[str, float]:
