@@ -28,7 +28,7 @@ SINGLES = ("first_aggregation", "feature_cache", "replicas", "overlap")
 """Exact techniques, of which a single one is chosen beside a layout. The order of operators and the format of features
 are free in all plans, which makes the rivals stronger."""
 COMPOSITION, ONE_HOST, SINGLE = "composition", "one host", "single: "
-NUM_ROUNDS = 3
+NUM_ROUNDS = 2
 RUN_S = 4.0  # of training in a run
 MIN_EPOCHS, MAX_EPOCHS = 7, 60
 NUM_SINGLES = 2  # of single techniques so many are measured, those predicted to be fastest

@@ -41,14 +41,30 @@ class Descent:
     def run(self, start: Sequence[Choice] = (), to_beat_s: float = math.inf) -> Candidate:
         """The best candidate found.
 
+        Every layout has a descent of its own: what is worth choosing under one says nothing of another.
+
         Args:
             start: choices to begin with beside a layout; of techniques that are not among them what they propose first.
             to_beat_s: an epoch, of another setting. Where a round ends far behind it, there is no other.
+
+        Raises `UserError` where no proposals can be composed, which only pins bring about.
         """
-        best = self._first(start)
+        best: Candidate | None = None
+        for layout in self._layouts:
+            found = self._under(layout, start, min(to_beat_s, best.epoch_s if best and best.fits else math.inf))
+            best = found if found and is_better(found, best) else best
+        if best is None:
+            raise UserError(no_plan_under(self.setting.job))
+        return self.evaluator.whole(best)
+
+    def _under(self, layout: AnyTechnique, start: Sequence[Choice], to_beat_s: float) -> Candidate | None:
+        """The best candidate found with a layout; None where it takes no part."""
+        best = self._first(layout, start)
+        if best is None:
+            return None
         for _ in range(_MOST_ROUNDS):
             before = best
-            best = self._each(best, self._layouts)
+            best = self._each(best, [layout])
             best = self._each(best, self._others)
             if best.fits and best.epoch_s > _FAR_BEHIND * to_beat_s:
                 return best
@@ -67,22 +83,19 @@ class Descent:
                     best = candidate
         return best
 
-    def _first(self, start: Sequence[Choice]) -> Candidate:
-        """Every layout with what the others propose first; where that is nothing, with what one of them proposes next.
-
-        Raises `UserError` where no proposals can be composed, which only pins bring about.
-        """
+    def _first(self, layout: AnyTechnique, start: Sequence[Choice]) -> Candidate | None:
+        """A layout with what the others propose first; where that is nothing, with what one of them proposes next."""
+        laid_out = self._proposed(layout)
         known = {choice.technique: choice for choice in start if not choice.arrays}
         plain = [choice for each in self._others if (choice := self._begun(each, known.get(each.name)))]
         others = (_with(plain, each.name, option) for each in self._others for option in self._proposed(each))
-        for choices in (plain, *others):
-            laid_out = (self._candidate([o, *choices]) for each in self._layouts for o in self._proposed(each))
+        for choices in (plain, *others) if laid_out else ():
             found: Candidate | None = None
-            for candidate in laid_out:
+            for candidate in (self._candidate([option, *choices]) for option in laid_out):
                 found = candidate if candidate and is_better(candidate, found) else found
             if found:
                 return found
-        raise UserError(no_plan_under(self.setting.job))
+        return None
 
     def _proposed(self, of: AnyTechnique) -> list[Choice | None]:
         return options_of(of, self.setting, None)

@@ -56,11 +56,14 @@ def test_pins_that_contradict_each_other_are_refused():
         found(num_workers=3, techniques=SLICES, partitioner="metis")
 
 
-def test_the_faster_layout_is_chosen():
-    """Of the layouts' best plans, each of which the search finds by itself where it is pinned."""
-    pins = {"num_workers": 3, "on": {"bytes_per_s": 1e9}}
-    both, *each = (found(techniques=layout, **pins).best.epoch_s for layout in ({}, SLICES, ROWS))
-    assert both <= min(each) * 1.02
+@pytest.mark.parametrize("graph", ["sbm", "skewed", "dense"])
+@pytest.mark.parametrize("bytes_per_s", [1e8, 1e9])
+def test_the_faster_layout_is_chosen(graph, bytes_per_s):
+    """Of the layouts' best plans: also where one begins slower, and replicas, say, make it faster in the end."""
+    pins = {"num_workers": 4, "on": {"bytes_per_s": bytes_per_s}, "model": DEEP}
+    graph = DENSE if graph == "dense" else graph
+    both, *each = (found(graph, "host", techniques=layout, **pins).best.epoch_s for layout in ({}, SLICES, ROWS))
+    assert both <= min(each) * 1.0001
 
 
 def test_each_layout_wins_somewhere():
