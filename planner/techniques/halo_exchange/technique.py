@@ -21,6 +21,8 @@ from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.profiles.contract import Contract
 
+_MOST_EDGES = 4_000_000  # for METIS: beyond it takes longer than all the rest of a search
+
 
 class Sharing(Contract):
     """Beside the array `part`: int32 [N], the owner of every vertex.
@@ -61,7 +63,7 @@ class HaloExchange(Technique[Sharing]):
         return f"{decision.partitioner}, {shares}" if len(decision.shares) > 1 else ""
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice]:
-        methods = _methods(setting)
+        methods = _methods(setting, so_far)
         balance, shares = first_shares(setting)
         for method in methods:
             yield _cut(setting, Sharing(partitioner=method, balance=balance, shares=shares))
@@ -83,10 +85,14 @@ class HaloExchange(Technique[Sharing]):
         return None
 
 
-def _methods(setting: Setting) -> Sequence[Partitioner]:
+def _methods(setting: Setting, so_far: Candidate | None) -> Sequence[Partitioner]:
+    """The slower METIS only where other choices are made: its parts have fewer halo rows on some graphs."""
     if setting.job.pin.partitioner:
         return (setting.job.pin.partitioner,)
-    return ("kaminpar", "ranges") if setting.num_workers > 1 else ("ranges",)
+    if setting.num_workers == 1:
+        return ("ranges",)
+    methods: tuple[Partitioner, ...] = ("kaminpar", "ranges")
+    return (*methods, "metis") if so_far and setting.graph.num_edges <= _MOST_EDGES else methods
 
 
 def _cut(setting: Setting, decision: Sharing) -> Choice:
