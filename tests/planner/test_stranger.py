@@ -50,7 +50,7 @@ def planned(folder, num_workers):
         graph=GRAPH,
         model=ModelSpec(kind="gcn", num_layers=2, hidden_channels=8),
         training=TrainingSpec(epochs=4),
-        pin=PinnedDecisions(num_workers=num_workers),
+        pin=PinnedDecisions(num_workers=num_workers, dependencies="communicate"),  # no replicas of ours
     )
     return api.plan(job, cluster, folder / f"plan{num_workers}.json")
 

@@ -126,7 +126,11 @@ def test_attention_overlaps_its_exchanges_where_that_is_pinned(cluster, tmp_path
     traces = []
     for overlap in (False, True):
         job = job_of("gat")
-        job = job.model_copy(update={"pin": job.pin.model_copy(update={"overlap": overlap})})
+        job = job.model_copy(
+            update={
+                "pin": job.pin.model_copy(update={"overlap": overlap, "partitioner": "kaminpar", "balance": "speed"})
+            }
+        )
         plan = api.plan(job, cluster, tmp_path / "plan.json")
         assert ("overlap" in {chosen.technique for chosen in plan.choices}) == overlap
         with warm.runs():

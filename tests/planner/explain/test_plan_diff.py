@@ -16,10 +16,11 @@ from tests.planner.search.searched import GRAPHS, job_of, placement_of
 
 FAST = {"bytes_per_s": 1e9}
 ALL = {"num_workers": 3, "dependencies": "communicate", "overlap": False}
+SHARED = {"partitioner": "kaminpar", "balance": "speed"}  # the same shares for both
 # name: cluster, its arguments, width, fidelity, pins
 PLANS = {
-    "plain": ("mixed", FAST, 32, "exact", ALL),
-    "overlapped": ("mixed", FAST, 32, "exact", {**ALL, "overlap": True}),
+    "plain": ("mixed", FAST, 32, "exact", {**ALL, **SHARED}),
+    "overlapped": ("mixed", FAST, 32, "exact", {**ALL, **SHARED, "overlap": True}),
     "slow and overlapped": ("mixed", {"bytes_per_s": 1e8}, 32, "exact", {**ALL, "overlap": True}),
     "wider": ("mixed", FAST, 64, "exact", ALL),
     "equal shares": ("mixed", FAST, 32, "exact", {**ALL, "balance": "equal", "partitioner": "ranges"}),
