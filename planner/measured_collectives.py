@@ -4,11 +4,14 @@ Rows of an all-to-all pass *lanes*: between two hosts, through a host's port (al
 and within a host. Lanes are profiled one at a time. An exchange takes at least as long as its slowest lane. It takes
 longer where other lanes are busy meanwhile and share something with it, such as a core or a switch. How much longer was
 measured once: by an exchange in which all workers send equally much.
+
+Where only some of the hosts that were profiled take part, their exchanges pass lanes that were measured all the same. A
+sum over them was not measured; it is computed from the one over all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -18,7 +21,7 @@ import numpy as np
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import ZERO
 from gnnplan.planner.session import session_places
-from gnnplan.profiles.curves import Curve, Estimate, collective_curve
+from gnnplan.profiles.curves import Curve, Estimate, collective_curve, collective_processor
 
 _ALIKE = 1.01  # of two tables of a port that say as much as the same, the one that was measured there counts
 
@@ -50,24 +53,50 @@ class MeasuredCollectives:
 
     Args:
         places: of every host by its index, its place among the profiled ones.
+        num_profiled: workers that were profiled side by side, these among them.
     """
 
     placement: Placement
     places: Mapping[int, int]
+    num_profiled: int
 
     @staticmethod
     def of(placement: Placement) -> MeasuredCollectives | None:
-        """None where not all profiles hold collectives among exactly these workers."""
+        """None where not all profiles hold collectives among these workers, or these and more."""
         places = session_places(placement)
         if places is None:
             return None
-        made = MeasuredCollectives(placement, places)
+        members = placement.profile_of(0).members
+        num_profiled = sum(member.num_workers for member in members) or len(placement.workers)
+        made = MeasuredCollectives(placement, places, num_profiled)
         needed = [(host, name) for host in places for name in ("all_reduce", "all_to_all")]
         return made if all(made._curve(host, name) for host, name in needed) else None
 
     def all_reduce(self, num_bytes: float) -> Estimate:
-        """A sum over all workers of `num_bytes` each."""
-        return self._among_all("all_reduce", num_bytes)
+        """A sum over all workers of `num_bytes` each; a guess where more were profiled.
+
+        A ring of W workers takes 2 (W - 1) steps of `num_bytes` / W each. So a ring of fewer is looked up where a step
+        of all has as many bytes, and takes fewer of them. A step waits for the slowest of its links.
+        """
+        if self.num_workers == self.num_profiled:
+            return self._among_all("all_reduce", num_bytes)
+        step_bytes = num_bytes / self.num_workers
+        of_all = self._among_all("all_reduce", step_bytes * self.num_profiled)
+        share = (self.num_workers - 1) / (self.num_profiled - 1) * self._pace(step_bytes)
+        return replace(of_all.times(share), spread_s=of_all.spread_s * share, unprofiled=True)
+
+    def processor(self, rank: int, collective: str, num_bytes: float) -> Estimate:
+        """Processor seconds of a worker in a collective in which it handles `num_bytes`.
+
+        It has a message for each of the others, which cost what they did among all that were profiled.
+        """
+        num_others, num_profiled = self.num_workers - 1, self.num_profiled - 1
+        profile = self.placement.profile_of(rank)
+        if num_others == num_profiled:
+            return collective_processor(profile, collective, self.num_profiled, num_bytes)
+        messages = self.num_workers / self.num_profiled if collective == "all_reduce" else num_others / num_profiled
+        whole = collective_processor(profile, collective, self.num_profiled, num_bytes / messages)
+        return whole.times(num_others / num_profiled)
 
     def all_to_all(self, sent_bytes: np.ndarray) -> Estimate:
         """An uneven all-to-all; `sent_bytes[p, q]` go from worker p to q.
@@ -88,7 +117,7 @@ class MeasuredCollectives:
     def pair_s(self, first: int, second: int, num_bytes: float) -> float:
         """Seconds in which two workers send each other `num_bytes`, if nobody else sends anything."""
         hosts = self.placement.host_of[first], self.placement.host_of[second]
-        if self._num_workers == 2:
+        if self.num_profiled == 2:
             return self._among_all("all_to_all", num_bytes).seconds
         if self._has_pairs:
             return self._pair(*hosts, num_bytes).seconds
@@ -102,14 +131,15 @@ class MeasuredCollectives:
             staying_bytes: of its rows, those to and from workers of its own host.
         """
         host = self.placement.host_of[rank]
-        if self._num_workers == 2:
+        if self.num_profiled == 2:
             return self._among_all("all_to_all", num_bytes).seconds
         if not self._has_pairs:
             return self._old_port_s(host, num_bytes)
         return max(self._port(host, crossing_bytes).seconds, self._pair(host, host, staying_bytes).seconds)
 
     @property
-    def _num_workers(self) -> int:
+    def num_workers(self) -> int:
+        """Of the placement."""
         return len(self.placement.workers)
 
     @cached_property
@@ -129,21 +159,28 @@ class MeasuredCollectives:
     def _curves(self) -> dict[tuple[int, str, int | None], Curve | None]:
         return {}
 
-    def _curve(self, host: int, collective: str, peer: int | None = None) -> Curve | None:
-        """That of a host's profile, if it has one; `peer` is a host too."""
-        key = host, collective, peer
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        """By place, the workers of every host that was profiled."""
+        members = self.placement.profile_of(0).members
+        if members:
+            return {place: member.num_workers for place, member in enumerate(members)}
+        return {self.places[host]: int(here.sum()) for host, here in zip(self._hosts, self._is_on)}
+
+    def _curve(self, host: int, collective: str, place: int | None = None) -> Curve | None:
+        """That of a host's profile, if it has one; of a pair with the host at a place."""
+        key = host, collective, place
         if key not in self._curves:
             profile = self.placement.profile_of(self.placement.host_of.index(host))
-            place = None if peer is None else self.places[peer]
-            self._curves[key] = collective_curve(profile, collective, self._num_workers, place)
+            self._curves[key] = collective_curve(profile, collective, self.num_profiled, place)
         return self._curves[key]
 
     def _among_all(self, collective: str, num_bytes: float) -> Estimate:
         return self._seconds(self._hosts[0], collective, num_bytes)
 
-    def _seconds(self, host: int, collective: str, num_bytes: float, peer: int | None = None) -> Estimate:
-        curve = self._curve(host, collective, peer)
-        assert curve is not None, (host, collective, peer)
+    def _seconds(self, host: int, collective: str, num_bytes: float, place: int | None = None) -> Estimate:
+        curve = self._curve(host, collective, place)
+        assert curve is not None, (host, collective, place)
         found = curve.seconds((num_bytes,))
         return replace(found, parts=((collective, found.seconds),))
 
@@ -152,13 +189,15 @@ class MeasuredCollectives:
         """Whether every two hosts, and every host with several workers, were profiled as pairs."""
         several = [host for host, here in zip(self._hosts, self._is_on) if here.sum() > 1]
         pairs = [*combinations(self._hosts, 2), *((host, host) for host in several)]
-        return all(self._curve(host, "all_to_all_pair", peer) for host, peer in pairs)
+        return all(self._curve(host, "all_to_all_pair", self.places[peer]) for host, peer in pairs)
 
     def _pair(self, host: int, peer: int, num_bytes: float) -> Estimate:
         """A worker of each of two hosts, or two workers of one, send each other `num_bytes`, and nobody else does."""
-        if num_bytes <= 0:
-            return ZERO
-        return self._seconds(min(host, peer), "all_to_all_pair", num_bytes, max(host, peer))
+        return self._pair_at(min(host, peer), self.places[max(host, peer)], num_bytes)
+
+    def _pair_at(self, host: int, place: int, num_bytes: float) -> Estimate:
+        """The same with the host at a place, which need not take part."""
+        return self._seconds(host, "all_to_all_pair", num_bytes, place) if num_bytes > 0 else ZERO
 
     def _port(self, host: int, num_bytes: float) -> Estimate:
         """`num_bytes` leave a host and as many come: the fastest that was seen, with one other host or with all.
@@ -170,8 +209,8 @@ class MeasuredCollectives:
             return ZERO
         seen = [self._pair(host, other, num_bytes) for other in self._hosts if other != host]
         if self._curve(host, "all_to_all_port"):
-            num_others = self._num_workers - int((self._host_of == host).sum())
-            in_all = num_bytes * (self._num_workers - 1) / num_others  # a part of which stays on the host
+            num_others = self.num_profiled - int((self._host_of == host).sum())
+            in_all = num_bytes * (self.num_profiled - 1) / num_others  # a part of which stays on the host
             seen.append(self._seconds(host, "all_to_all_port", in_all))
         fastest_s = min(estimate.seconds for estimate in seen)
         alike = [estimate for estimate in seen if estimate.seconds <= _ALIKE * fastest_s]
@@ -179,7 +218,7 @@ class MeasuredCollectives:
 
     def _lanes(self, sent_bytes: np.ndarray) -> _Lanes | None:
         """None where the profiles hold no lanes at all, or no more than two workers, which are one lane."""
-        if self._num_workers == 2:
+        if self.num_profiled == 2:
             return None
         if not self._has_pairs:
             return self._old_lanes(sent_bytes)
@@ -193,7 +232,7 @@ class MeasuredCollectives:
         host_of = self.placement.host_of
         within = [
             self._pair(host_of[one], host_of[one], float(busiest[one, other]))
-            for one, other in combinations(range(self._num_workers), 2)
+            for one, other in combinations(range(self.num_workers), 2)
             if host_of[one] == host_of[other]
         ]
         crossing = np.maximum(between.sum(0), between.sum(1))
@@ -216,7 +255,7 @@ class MeasuredCollectives:
         ]
         busy_s = sum(port.seconds for port in ports)
         for host, here in zip(self._hosts, self._is_on):
-            if 1 < here.sum() < self._num_workers:
+            if 1 < here.sum() < self.num_profiled:
                 crossing = max(sent_bytes[here][:, ~here].sum(), sent_bytes[~here][:, here].sum())
                 ports.append(self._seconds(host, "all_to_all_port", float(crossing)))
         return _Lanes(tuple(ports), busy_s)
@@ -228,16 +267,15 @@ class MeasuredCollectives:
     def _contention(self, lanes: _Lanes, num_bytes: float) -> tuple[float, bool]:
         """How many times as long as its slowest lane an exchange takes, and whether that is a guess.
 
-        That of an even exchange of `num_bytes` a worker, where as much is on the way beside the slowest lane; less
-        where less is. Of more than was timed it is that of the most: two lines that go on differ by all their noise.
+        That of an even exchange among all that were profiled, in which every worker sends `num_bytes`, where as much is
+        on the way beside the slowest lane; less where less is. Of more than was timed it is that of the most: two lines
+        that go on differ by all their noise.
         """
         curve = self._curve(self._hosts[0], "all_to_all")
         assert curve is not None
         timed_bytes = min(num_bytes, curve.axes[0][-1])
-        share = timed_bytes / (self._num_workers - 1)
-        even = self._lanes(share * (1 - np.eye(self._num_workers)))
+        even = self._even_lanes(timed_bytes / (self.num_profiled - 1))
         together = self._among_all("all_to_all", timed_bytes)
-        assert even is not None
         is_guess = together.unprofiled or even.is_guess or timed_bytes < num_bytes
         even_s = even.slowest.seconds
         if even_s == 0:
@@ -245,3 +283,51 @@ class MeasuredCollectives:
         whole, now = even.beside_s / even_s, lanes.beside_s / lanes.slowest.seconds
         as_busy = min(now / whole, 1.0) if whole > 0 else 1.0
         return 1 + as_busy * (together.seconds / even_s - 1), is_guess
+
+    def _even_lanes(self, share_bytes: float) -> _Lanes:
+        """Those of an exchange in which everyone that was profiled sends `share_bytes` to everyone else.
+
+        Of hosts that do not take part only the lanes to those that do are known; the others' are taken to be as busy.
+        """
+        if self.num_workers == self.num_profiled:
+            lanes = self._lanes(share_bytes * (1 - np.eye(self.num_workers)))
+            assert lanes is not None
+            return lanes
+        if not self._has_pairs:
+            ports = [self._seconds(h, "all_to_all_port", share_bytes * (self.num_profiled - 1)) for h in self._hosts]
+            return _Lanes(tuple(ports), sum(port.seconds for port in ports) * len(self._sizes) / len(ports))
+        sizes, own = self._sizes, [self.places[host] for host in self._hosts]
+        links = [
+            self._pair_at(host, place, share_bytes * sizes[self.places[host]] * sizes[place])
+            for host, place in self._links
+        ]
+        ports = [
+            self._port(host, share_bytes * sizes[place] * (self.num_profiled - sizes[place]))
+            for host, place in zip(self._hosts, own)
+        ]
+        lanes = _Lanes((*links, *ports), 0.0)
+        num_links = len(sizes) * (len(sizes) - 1) // 2
+        traffic_s = sum(link.seconds for link in links) * num_links / len(links)
+        return replace(lanes, beside_s=max(traffic_s - lanes.slowest.seconds, 0.0))
+
+    @cached_property
+    def _links(self) -> list[tuple[int, int]]:
+        """A host that takes part and the place of another that was profiled, every two once."""
+        own = [self.places[host] for host in self._hosts]
+        return [
+            (host, place)
+            for host, here in zip(self._hosts, own)
+            for place in self._sizes
+            if place not in own or here < place
+        ]
+
+    def _pace(self, num_bytes: float) -> float:
+        """Of the slowest link between hosts that take part, its seconds over those of the slowest that was profiled."""
+        own = {self.places[host] for host in self._hosts}
+        inner = [link for link in self._links if link[1] in own]
+        if not inner or not self._has_pairs or num_bytes <= 0:
+            return 1.0
+        return self._slowest_link_s(num_bytes, inner) / self._slowest_link_s(num_bytes, self._links)
+
+    def _slowest_link_s(self, num_bytes: float, links: Sequence[tuple[int, int]]) -> float:
+        return max(self._pair_at(*link, num_bytes).seconds for link in links)

@@ -11,7 +11,7 @@ import numpy as np
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import FLOAT_BYTES, ZERO
 from gnnplan.planner.measured_collectives import MeasuredCollectives
-from gnnplan.profiles.curves import Estimate, collective_processor
+from gnnplan.profiles.curves import Estimate
 from gnnplan.profiles.machine import Link
 
 
@@ -100,7 +100,7 @@ class Network:
     def _processor(self, rank: int, collective: str, num_bytes: float) -> Estimate:
         if not self._measured:
             return ZERO
-        return collective_processor(self.placement.profile_of(rank), collective, self.num_workers, num_bytes)
+        return self._measured.processor(rank, collective, num_bytes)
 
     def all_reduce(self, num_bytes: float) -> Estimate:
         """A sum over all workers of `num_bytes` each."""

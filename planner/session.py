@@ -1,4 +1,4 @@
-"""Whether a placement is the one whose workers were profiled side by side, and what has changed since."""
+"""Whether a placement's workers were profiled side by side, alone or with more, and what has changed since."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _MBIT = 125e3  # bytes a second
 
 
 def session_places(placement: Placement) -> dict[int, int] | None:
-    """The place of every host, by its index, among those of its profiles' session; None where it is not they.
+    """The place of every host, by its index, among those of its profiles' session; None where it is not of one.
 
-    Collectives are among all workers of a session. So all its hosts must be here, each once, with its own profile, as
-    many workers, and the link and cores it was measured under. Profiles that do not tell are taken by their session
-    alone, one a host.
+    The hosts may be some of the session's. Each must be here once, with its own profile, with as many workers, and with
+    the link and cores it was measured under. Profiles that do not tell are taken by their session alone, one a host;
+    then all hosts must be here.
     """
     workers = _by_host(placement)
     profiles = {host: placement.profiles[its[0].profile] for host, its in workers.items()}
@@ -27,7 +27,8 @@ def session_places(placement: Placement) -> dict[int, int] | None:
     if not first.members:
         return _places_by_session(workers, profiles)
     names = [member.name for member in first.members]
-    if sorted(profile.host for profile in profiles.values()) != sorted(names):
+    here = [profile.host for profile in profiles.values()]
+    if len(set(here)) < len(here) or not set(here) <= set(names):
         return None
     places = {host: names.index(profile.host) for host, profile in profiles.items()}
     as_measured = all(_is_as_measured(workers[host], first.members[place], places) for host, place in places.items())

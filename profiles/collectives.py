@@ -7,7 +7,7 @@ one does with all others, and `all_to_all`, where everyone does.
 
 from __future__ import annotations
 
-import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from gnnplan.profiles.clocks import to_first_clock_s
 from gnnplan.profiles.exchange import all_to_all
 from gnnplan.profiles.machine import CpuQuota
 from gnnplan.profiles.measure import SWEPT_ELEMENTS, Timing, clocked
@@ -23,9 +24,11 @@ from gnnplan.profiles.measure import SWEPT_ELEMENTS, Timing, clocked
 Collective = Literal["all_reduce", "all_to_all", "all_to_all_port", "all_to_all_pair"]
 _MIN_CALLS, _MAX_CALLS = 5, 40
 _GROUPS = 5
+_MOST_S = 3.0  # of a point's calls with what is computed before them
 _COMPUTED_S = 5e-3  # longer than a tick of usual kernels, 4 ms
-_COMPUTED_SHARE = 0.3  # of the processor time of a quota's period at most
-_USED_SHARE = 0.7  # of a quota
+_COMPUTED_PERIODS = 2
+_LATE_SHARE = 0.1
+_CLOCK_S = 1e-9  # what no clock resolves
 _MATRIX_SIZE = 192
 
 
@@ -37,7 +40,7 @@ class Pattern(NamedTuple):
 
 
 class CollectiveTiming(NamedTuple):
-    """Of one call: its seconds at the worker that took longest, and this worker's processor seconds.
+    """Of one call: its seconds, and this worker's processor seconds.
 
     The latter are a mean, without spread: what the backend's own threads do for a call may come after it.
     """
@@ -51,11 +54,15 @@ def time_collective(
 ) -> CollectiveTiming:
     """Times one collective among all workers; every worker must call this with the same arguments.
 
-    Each call begins together and is timed at the worker that ends last. On a CPU a worker computes before it, as in
-    training: then the rows to send have left the caches, and where other workers keep the cores busy a thread of the
-    backend may wait for one until a tick of the kernel. Some calls wait and some do not, and an epoch has several, so
-    the mean counts; the spread is of single calls (`benchmarks/in_training.py`). Under a quota a worker computes for
-    less and rests before it, so that no call stands still for want of processor time: that is simulated.
+    A call is timed as training meets it. On a CPU a worker computes before it: then the rows to send have left the
+    caches, and where other workers keep the cores busy a thread of the backend may wait for one until a tick of the
+    kernel. Under a quota it computes until the quota has held it up, as it has in an epoch. A kernel notices at its
+    ticks that a quota is used up, and takes what was used too much from later periods. So a call right after computing
+    may stand still at once, and its members end it at different times (`benchmarks/in_training.py`).
+
+    A call lasts from the last worker's coming to its end, in the mean of those whose rows travel: who ends it early
+    computes on. Some calls wait and some do not, and an epoch has several, so the mean counts; the spread is of single
+    calls.
 
     Args:
         num_bytes: of the buffer reduced, or of the rows that every worker (`all_to_all`) or those of the
@@ -66,12 +73,13 @@ def time_collective(
     call = make(pattern, num_bytes, device)
     compute = _computing(quota) if device.type == "cpu" else lambda: None
     call()
-    first_s, _ = _clocked_together(call, compute, device, 1)
+    begun_s = time.monotonic()
+    first_s, _ = _clocked_together(pattern, call, compute, device, 1)
     # All workers must make the same number of calls, so the count is agreed on, not timed out.
-    wanted = torch.tensor([min(float(_MAX_CALLS), max(float(_MIN_CALLS), budget_s / max(first_s[0], 1e-6)))])
-    wanted = wanted.to(device)
+    count = min(float(_MAX_CALLS), budget_s / max(first_s[0], 1e-6), _MOST_S / (time.monotonic() - begun_s))
+    wanted = torch.tensor([max(float(_MIN_CALLS), count)]).to(device)
     dist.all_reduce(wanted, op=dist.ReduceOp.MIN)
-    samples, processor_s = _clocked_together(call, compute, device, int(wanted))
+    samples, processor_s = _clocked_together(pattern, call, compute, device, int(wanted))
     low, high = np.percentile(samples, [25, 75])
     elapsed = Timing(_middle_s(samples), float(high - low), len(samples))
     return CollectiveTiming(elapsed, Timing(processor_s, 0.0, len(samples)))
@@ -83,58 +91,74 @@ def _middle_s(samples: Sequence[float]) -> float:
 
 
 def _computing(quota: CpuQuota | None) -> Callable[[], None]:
-    """Products that stay in the caches for a while, then a sweep through memory; under a quota a rest before."""
+    """Products that stay in the caches for a while, then a sweep through memory.
+
+    Under a quota for two periods of it, half a period more or less, so that a call comes in any part of a period.
+    Before one call all compute for as long, but for a tenth.
+    """
     matrix = torch.full((_MATRIX_SIZE, _MATRIX_SIZE), 1 / _MATRIX_SIZE)
     swept = torch.zeros(SWEPT_ELEMENTS)
-    num_cores = quota.share * torch.get_num_threads() if quota else math.inf
-    computed_s = min(_COMPUTED_S, _COMPUTED_SHARE * num_cores * quota.period_s) if quota else _COMPUTED_S
-    rest = _resting(_USED_SHARE * num_cores)
+    of_call, own = random.Random(0), random.Random(1 + dist.get_rank())
+    clock = time.thread_time if quota else time.monotonic
+    period_s = quota.share * quota.period_s if quota else 0.0  # of processor time
 
     def compute() -> None:
-        rest()
-        until_s = time.monotonic() + computed_s
-        while time.monotonic() < until_s:
+        computed_s = period_s * (_COMPUTED_PERIODS + of_call.random() - 0.5) if quota else _COMPUTED_S
+        until_s = clock() + computed_s * (1 + _LATE_SHARE * own.random())
+        while clock() < until_s:
             torch.mm(matrix, matrix)
         swept.add_(1)
 
     return compute
 
 
-def _resting(num_cores: float) -> Callable[[], None]:
-    """Sleeps until this process has used no more than `num_cores` since it last did."""
-    since_s, used_s = time.monotonic(), time.process_time()
-
-    def rest() -> None:
-        nonlocal since_s, used_s
-        left_s = (time.process_time() - used_s) / num_cores - (time.monotonic() - since_s)
-        if left_s > 0:
-            time.sleep(left_s)
-        since_s, used_s = time.monotonic(), time.process_time()
-
-    return rest
-
-
 def _clocked_together(
-    call: Callable[[], object], compute: Callable[[], None], device: torch.device, count: int
+    pattern: Pattern, call: Callable[[], object], compute: Callable[[], None], device: torch.device, count: int
 ) -> tuple[list[float], float]:
-    """Of `count` calls the seconds of each at the worker that took longest, and this one's mean processor seconds."""
-    samples, computed_s = [], 0.0
+    """Of `count` calls the seconds of each, and this worker's mean processor seconds."""
+    times, computed_s, offset_s = [], 0.0, to_first_clock_s()
+    apart = pattern.name == "all_to_all_pair"  # else the call itself holds all workers together
+    dist.barrier()
     begun_s = time.process_time()
     for _ in range(count):
+        if apart:
+            dist.barrier()
         compute_s = time.thread_time()
         compute()
         computed_s += time.thread_time() - compute_s
-        dist.barrier()
-        samples.append(clocked(call, device, 1))
+        came_s = time.monotonic()
+        times.append((came_s + offset_s, came_s + offset_s + clocked(call, device, 1)))
     dist.barrier()
     calls_s = time.process_time() - begun_s - computed_s
     begun_s = time.process_time()
-    for _ in range(count + 1):
+    num_barriers = count + 1 if apart else 1
+    for _ in range(num_barriers):
         dist.barrier()
     barriers_s = time.process_time() - begun_s
-    slowest = torch.tensor(samples, dtype=torch.float64, device=device)
-    dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
-    return slowest.tolist(), max(calls_s - barriers_s, 0.0) / count
+    return lasting_s(pattern, _of_all(times, device)), max(calls_s - barriers_s, 0.0) / count
+
+
+def _of_all(times: Sequence[tuple[float, float]], device: torch.device) -> np.ndarray:
+    """float64 [W, N, 2]: when every worker came to each of N calls, and ended it."""
+    own = torch.tensor(times, dtype=torch.float64, device=device)
+    every = [torch.zeros_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, own)
+    return torch.stack(every).cpu().numpy()
+
+
+def lasting_s(pattern: Pattern, times: np.ndarray) -> list[float]:
+    """Of N calls the seconds from the last worker's coming to the end, in the mean of those whose rows travel.
+
+    Args:
+        times: [W, N, 2], as of `_of_all`. Of a pair nobody else takes part.
+    """
+    came_s, ended_s = np.moveaxis(times, 2, 0)
+    its = sorted(set(pattern.ranks))
+    if its:
+        ended_s = ended_s[its]
+    if pattern.name == "all_to_all_pair":
+        came_s = came_s[its]
+    return np.maximum(ended_s.mean(0) - came_s.max(0), _CLOCK_S).tolist()
 
 
 def _all_reduce(_: Pattern, num_bytes: float, device: torch.device) -> Callable[[], object]:

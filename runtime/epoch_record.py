@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from gnnplan.planner.schedule import Category
 
 
 @dataclass
 class EpochRecord:
-    """One measured epoch of one worker, seconds on its clock.
+    """One measured epoch of one worker, seconds on its clock until it is `shifted`.
 
     Args:
         epoch: whose step it took part in.
@@ -29,3 +30,8 @@ class EpochRecord:
     num_members: int = 0
     oldest: int = 0
     paused_s: float = 0.0
+
+    def shifted(self, clock: Callable[[float], float]) -> EpochRecord:
+        """The same by another clock."""
+        spans = [(key, category, clock(start_s), clock(end_s)) for key, category, start_s, end_s in self.spans]
+        return replace(self, start_s=clock(self.start_s), end_s=clock(self.end_s), spans=spans)

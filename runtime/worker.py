@@ -16,6 +16,7 @@ import torch.distributed as dist
 from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
+from gnnplan.profiles.clocks import ClockReading, on_first_clock
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels import pool
@@ -116,14 +117,15 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
-        watch, load = StealWatch.begin(), LoadWatch.begin()
+        watch, load, begin = StealWatch.begin(), LoadWatch.begin(), ClockReading.now()
         records = _run_epochs(trainer, keeper, traced, rank, evaluations)
         stolen_share, machine_load, peak_bytes = watch.share(), load.end(), evaluations.peak_bytes()
         if plan.mini_batch is not None:  # evaluation may take more memory than training did
             _save_model(trainer.net, rank, folder)
+        clock = on_first_clock(begin, ClockReading.now())
         gathered = gather(
             {
-                "records": [asdict(r) for r in records],
+                "records": [asdict(record.shifted(clock)) for record in records],
                 "peak_bytes": peak_bytes,
                 "setup_s": setup_s,
                 "stolen_share": stolen_share,

@@ -140,7 +140,7 @@ def _sample(task: Task, measured_s: float, epoch_s: float, pace: float, now_s: f
 
 
 def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
-    """Seconds from the last member's coming to the last one's end, when nobody waits any more: mean over epochs.
+    """Seconds from the last member's coming to the mean member's end, as it was profiled: mean over epochs.
 
     Some exchanges wait for a core and some do not (`gnnplan.profiles.collectives`); an epoch has several, so their mean
     counts. The shortest and the longest are left out where there are enough: of one epoch that went wrong nothing is
@@ -148,7 +148,8 @@ def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
     """
     members = [edges[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))
-    taken_s = sorted(max(m[e][1] for m in members) - max(m[e][0] for m in members) for e in whole)
+    ended_s = {epoch: float(np.mean([member[epoch][1] for member in members])) for epoch in whole}
+    taken_s = sorted(max(ended_s[epoch] - max(member[epoch][0] for member in members), 0.0) for epoch in whole)
     kept = taken_s[1:-1] if len(taken_s) >= _FEWEST_TO_TRIM else taken_s
     return float(np.mean(kept)) if kept else 0.0
 

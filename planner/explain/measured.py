@@ -42,8 +42,8 @@ def _passed(table: CollectiveTable, own: WorkerPlace, at_place: dict[int, Worker
         return [own]
     if table.collective == "all_to_all_pair":
         assert table.peer is not None
-        peer = at_place[table.peer]
-        return [own, peer] if peer is not own else []
+        peer = at_place.get(table.peer)  # None: it was profiled, and takes no part
+        return [] if peer is own else [own, *([peer] if peer else [])]
     return list(at_place.values())
 
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from gnnplan.planner.cluster import resolve
 from gnnplan.planner.network import Network
 from gnnplan.profiles.machine import MachineProfile
 from tests.planner.link_model import KIB, MBIT, MIB, LinkModel
@@ -72,6 +73,40 @@ def test_an_exchange_takes_what_its_own_links_need(model, amounts, tmp_path):
     estimate = network.all_to_all(sent)
     assert estimate.seconds == pytest.approx(model.seconds(sent), rel=0.05)
     assert not estimate.unprofiled
+
+
+@pytest.mark.parametrize("model", [SLOW_THIRD, SLOW_FOURTH, FAST_FIRST, TWO_EACH, UNEVEN_HOSTS, ONE_CORE])
+@pytest.mark.parametrize("amounts", [{"w0_1": MIB}, {"w0_1": MIB / 4}])
+def test_some_of_the_hosts_exchange_as_they_do_where_the_others_send_nothing(model, amounts, tmp_path):
+    """In any order."""
+    cluster = model.cluster(tmp_path)
+    for left_out in range(2, len(model.workers)):
+        hosts = [host for index, host in enumerate(cluster.hosts) if index != left_out]
+        here = np.flatnonzero(model.host_of != left_out)
+        network = Network(resolve(cluster.model_copy(update={"hosts": tuple(hosts)})))
+        sent = model.sent(**amounts)
+        estimate = network.all_to_all(sent[np.ix_(here, here)])
+        assert estimate.seconds == pytest.approx(model.seconds(sent), rel=0.05)
+        assert not estimate.unprofiled
+
+
+def test_some_of_the_hosts_share_what_all_do(tmp_path):
+    """Two of three that a core copies for: half as many links are busy, so they wait for each other less."""
+    cluster = ONE_CORE.cluster(tmp_path)
+    two = Network(resolve(cluster.model_copy(update={"hosts": cluster.hosts[:2]})))
+    sent = np.array([[0, MIB], [MIB, 0]])
+    assert two.all_to_all(sent).seconds == pytest.approx(ONE_CORE.seconds(ONE_CORE.sent(w0_1=MIB)), rel=0.05)
+
+
+def test_a_sum_over_some_of_the_hosts_is_a_smaller_ring_over_their_links(tmp_path):
+    """Where the slow one takes no part it holds up nobody; a quarter of the steps is left out."""
+    cluster = SLOW_FOURTH.cluster(tmp_path)
+    whole = Network(resolve(cluster))
+    three = {at: Network(resolve(cluster.model_copy(update={"hosts": cluster.hosts[at : at + 3]}))) for at in (0, 1)}
+    assert three[1].all_reduce(3 * MIB).seconds == pytest.approx(2 / 3 * whole.all_reduce(4 * MIB).seconds)
+    assert three[0].all_reduce(3 * MIB).seconds == pytest.approx(three[1].all_reduce(3 * MIB).seconds / 10, rel=0.05)
+    used = [each[0].seconds for each in (three[0].all_reduce_processor(3 * MIB), whole.all_reduce_processor(4 * MIB))]
+    assert used[0] == pytest.approx(2 / 3 * used[1])
 
 
 def test_rows_one_way_take_no_longer_than_both_ways(tmp_path):

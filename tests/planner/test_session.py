@@ -22,11 +22,16 @@ def edited(cluster, index, **changes):
 
 def is_a_guess(cluster):
     """Whether its collectives are; all are or none is."""
+    guesses = guesses_of(cluster)
+    assert len(set(guesses)) == 1
+    return guesses[0]
+
+
+def guesses_of(cluster):
+    """Whether its sums are, and its exchanges."""
     network = Network(resolve(cluster))
     sent = THREE.sent(w0_1=MIB)[: network.num_workers, : network.num_workers]
-    guesses = {network.all_reduce(MIB).unprofiled, network.all_to_all(sent).unprofiled}
-    assert len(guesses) == 1
-    return guesses.pop()
+    return network.all_reduce(MIB).unprofiled, network.all_to_all(sent).unprofiled
 
 
 def test_the_hosts_that_were_profiled_are_not_a_guess(tmp_path):
@@ -64,19 +69,27 @@ def test_hosts_with_other_limits_are_a_guess(changes, tmp_path):
 
 @pytest.mark.parametrize("version", ["members", "session alone"])
 def test_other_hosts_with_the_same_profiles_are_a_guess(version, tmp_path):
-    """One profile for two hosts, several workers where one was profiled, and some of the hosts without the others."""
+    """One profile for two hosts, and several workers where one was profiled."""
     profiles = THREE.profiles()
     if version == "session alone":
         profiles = [profile.model_copy(update={"members": (), "host": ""}) for profile in profiles]
     three = THREE.cluster(tmp_path, profiles)
     assert not is_a_guess(three)
     assert is_a_guess(edited(three, 1, devices=three.hosts[0].devices))
-    assert is_a_guess(three.model_copy(update={"hosts": three.hosts[:2]}))
     for count, num_hosts in ((2, 2), (3, 1)):
         several = edited(three, 0, devices=(DeviceSpec(profile=tmp_path / "h0.json", count=count),))
         assert is_a_guess(several.model_copy(update={"hosts": several.hosts[:num_hosts]}))
     mixed = (DeviceSpec(catalog="t4"),)
     assert is_a_guess(edited(three, 2, devices=mixed))
+
+
+def test_some_of_the_hosts_exchange_over_what_was_measured(tmp_path):
+    """A sum over them alone was not; profiles that do not tell who was there say nothing of some."""
+    three = THREE.cluster(tmp_path)
+    assert guesses_of(three.model_copy(update={"hosts": three.hosts[:2]})) == (True, False)
+    profiles = [profile.model_copy(update={"members": (), "host": ""}) for profile in THREE.profiles()]
+    old = THREE.cluster(tmp_path, profiles)
+    assert guesses_of(old.model_copy(update={"hosts": old.hosts[:2]})) == (True, True)
 
 
 def test_hosts_of_two_sessions_are_a_guess(tmp_path):
