@@ -7,22 +7,25 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from gnnplan.planner.cluster import Placement, WorkerPlace
+from gnnplan.planner.cluster import Placement
 
 _MOST_SUBSETS = 64  # more of them than this are not all looked at, only those of the fastest workers
+_NEARLY = 1.03  # times as long, and as much memory: less is what two profiles of one machine differ by
 
 
 def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = False) -> list[tuple[int, ...]]:
     """Ranks that could train together, no two subsets alike; the whole comes first, single workers last.
 
-    Workers are alike that are of one profile, on hosts with equal links, memory and price. Of devices that are alike on
-    one host the first ones are taken, and of hosts that are alike the first ones too.
+    Workers are alike that are of one profile, on hosts with equal links, memory and price. So are those of profiles
+    that were measured on devices of one name, and nearly as fast. Of devices that are alike on one host the first ones
+    are taken, and of hosts that are alike the fastest ones, then the first.
 
     Args:
         rates_s: seconds in which each worker alone would work through a whole epoch.
         by_price: whether, where they are too many, those of the workers that cost least for their speed are there too.
     """
-    groups = _groups(placement)
+    kinds = _kinds(placement, rates_s)
+    groups = _groups(placement, rates_s, kinds)
     if prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
         found = _of_fastest(groups, rates_s)
         cheap = _of_fastest(groups, _epoch_prices(placement, rates_s)) if by_price else []
@@ -30,16 +33,15 @@ def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = 
     in_order = sorted(_counted(groups), key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks))
     distinct: dict[frozenset, tuple[int, ...]] = {}
     for ranks in in_order:
-        distinct.setdefault(_shape(placement, ranks), ranks)
+        distinct.setdefault(_shape(placement, kinds, ranks), ranks)
     return list(distinct.values())
 
 
-def _shape(placement: Placement, ranks: Sequence[int]) -> frozenset:
+def _shape(placement: Placement, kinds: Sequence[tuple], ranks: Sequence[int]) -> frozenset:
     """Equal for workers that are alike, host by host: how many hosts have how many of each kind."""
     of_host: dict[int, Counter] = defaultdict(Counter)
     for rank in ranks:
-        worker = placement.workers[rank]
-        of_host[worker.host_index][_kind(worker)] += 1
+        of_host[placement.host_of[rank]][kinds[rank]] += 1
     return frozenset(Counter(frozenset(kinds.items()) for kinds in of_host.values()).items())
 
 
@@ -50,20 +52,44 @@ def _counted(groups: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
             yield tuple(sorted(rank for ranks, count in zip(groups, counts, strict=True) for rank in ranks[:count]))
 
 
-def _groups(placement: Placement) -> list[list[int]]:
+def _groups(placement: Placement, rates_s: Sequence[float], kinds: Sequence[tuple]) -> list[list[int]]:
     """Ranks of workers that are alike, in the order in which they are taken."""
-    alone = Counter(worker.host_index for worker in placement.workers)
+    alone = Counter(placement.host_of)
     found: dict[tuple, list[int]] = {}
-    for rank, worker in enumerate(placement.workers):
+    for rank, kind in enumerate(kinds):
         # Where a host has several workers, which of them share its link matters: it is a group of its own.
-        host = worker.host_index if alone[worker.host_index] > 1 else -1
-        found.setdefault((host, *_kind(worker)), []).append(rank)
-    return list(found.values())
+        host = placement.host_of[rank] if alone[placement.host_of[rank]] > 1 else -1
+        found.setdefault((host, *kind), []).append(rank)
+    return [sorted(ranks, key=lambda rank: (rates_s[rank], rank)) for ranks in found.values()]
 
 
-def _kind(worker: WorkerPlace) -> tuple:
+def _kinds(placement: Placement, rates_s: Sequence[float]) -> list[tuple]:
+    """Of every worker what is equal for those that are alike: its host's limits, and the fastest that it is like."""
+    found: list[tuple] = [()] * len(rates_s)
+    classes: dict[tuple, list[int]] = defaultdict(list)  # the fastest of each, ascending
+    for rank in sorted(range(len(rates_s)), key=lambda rank: (rates_s[rank], rank)):
+        limits = _limits(placement, rank)
+        like = next((other for other in classes[limits] if _are_alike(placement, rates_s, other, rank)), None)
+        if like is None:
+            classes[limits].append(rank)
+        found[rank] = (rank if like is None else like, *limits)
+    return found
+
+
+def _limits(placement: Placement, rank: int) -> tuple:
+    worker, profile = placement.workers[rank], placement.profile_of(rank)
     link, of_host = worker.link, (worker.cpu_cores, worker.region_bytes, worker.price_per_hour)
-    return worker.profile, worker.memory_bytes, *of_host, link.bytes_per_s, link.latency_s
+    device = profile.device_kind, profile.device_name, profile.num_threads
+    return *device, *of_host, link.bytes_per_s, link.latency_s
+
+
+def _are_alike(placement: Placement, rates_s: Sequence[float], faster: int, slower: int) -> bool:
+    one, other = placement.workers[faster], placement.workers[slower]
+    if one.profile == other.profile and one.memory_bytes == other.memory_bytes:
+        return True
+    least, most = sorted((one.memory_bytes, other.memory_bytes))
+    are_measured = all(placement.profile_of(rank).own_host is not None for rank in (faster, slower))
+    return are_measured and rates_s[slower] <= _NEARLY * rates_s[faster] and most <= _NEARLY * least
 
 
 def _epoch_prices(placement: Placement, rates_s: Sequence[float]) -> list[float]:

@@ -6,7 +6,7 @@ import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.search.workers import subsets
-from gnnplan.profiles.machine import Link
+from gnnplan.profiles.machine import Link, MeasuredHost
 
 
 def placement_of(*hosts):
@@ -56,3 +56,32 @@ def test_many_different_workers_are_taken_by_speed(count):
     assert found[0] == tuple(range(count))
     assert (0,) in found
     assert tuple(range((count + 1) // 2)) in found
+
+
+def measured(placement):
+    """As if every host had been profiled where it is, all on devices of one name."""
+    profiles = {}
+    for rank, worker in enumerate(placement.workers):
+        host = MeasuredHost(name=f"h{rank}", num_workers=1, link=worker.link)
+        found = placement.profile_of(rank).model_copy(
+            update={"name": f"p{rank}", "members": (host,), "host": f"h{rank}"}
+        )
+        profiles[f"p{rank}"] = found
+    workers = tuple(each.model_copy(update={"profile": f"p{rank}"}) for rank, each in enumerate(placement.workers))
+    return placement.model_copy(update={"workers": workers, "profiles": profiles})
+
+
+def test_hosts_that_were_measured_are_alike_where_they_are_nearly_as_fast():
+    """The fastest ones are taken. Three per cent more or less is what profiles of one machine differ by."""
+    placement = measured(placement_of(*[("t4", 1, 1e9)] * 4))
+    assert subsets(placement, [1.02, 1.01, 1.0, 1.02]) == [(0, 1, 2, 3), (0, 1, 2), (1, 2), (2,)]
+    apart = subsets(placement, [1.0, 1.0, 1.2, 1.2])
+    assert apart == [(0, 1, 2, 3), (0, 1, 2), (0, 2, 3), (0, 1), (0, 2), (2, 3), (0,), (2,)]
+    assert len(subsets(placement, [1.0, 1.1, 1.2, 1.3])) == 15
+    assert len(subsets(measured(placement_of(*[("t4", 1, 1e9 + rank) for rank in range(4)])), [1.0] * 4)) == 15
+
+
+def test_published_devices_of_other_names_are_not_alike():
+    """However fast they are."""
+    placement = placement_of(("t4", 1, 1e9), ("v100", 1, 1e9))
+    assert len(subsets(placement, [1.0, 1.0])) == 3
