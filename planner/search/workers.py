@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import prod
 
 from gnnplan.planner.cluster import Placement
 
 _MOST_SUBSETS = 64  # more of them than this are not all looked at, only those of the fastest workers
-_NEARLY = 1.03  # times as long, and as much memory: less is what two profiles of one machine differ by
+_NEARLY = 1.03  # times as much memory: hosts of one kind differ by less
 
 
 def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = False) -> list[tuple[int, ...]]:
     """Ranks that could train together, no two subsets alike; the whole comes first, single workers last.
 
-    Workers are alike that are of one profile, on hosts with equal links, memory and price. So are those of profiles
-    that were measured on devices of one name, and nearly as fast. Of devices that are alike on one host the first ones
-    are taken, and of hosts that are alike the fastest ones, then the first.
+    Workers are alike that are of one profile, on hosts with equal links, memory and price. Where every host was
+    profiled by itself, those are that have devices of one name: as many slower ones are no better. Of devices that are
+    alike on one host the first ones are taken, and of hosts that are alike the fastest ones, then the first.
 
     Args:
         rates_s: seconds in which each worker alone would work through a whole epoch.
         by_price: whether, where they are too many, those of the workers that cost least for their speed are there too.
     """
-    kinds = _kinds(placement, rates_s)
+    kinds = [_kind(placement, rank) for rank in range(len(rates_s))]
     groups = _groups(placement, rates_s, kinds)
-    if prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
+    if math.prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
         found = _of_fastest(groups, rates_s)
         cheap = _of_fastest(groups, _epoch_prices(placement, rates_s)) if by_price else []
         return list(dict.fromkeys([*found, *cheap]))
@@ -63,33 +63,15 @@ def _groups(placement: Placement, rates_s: Sequence[float], kinds: Sequence[tupl
     return [sorted(ranks, key=lambda rank: (rates_s[rank], rank)) for ranks in found.values()]
 
 
-def _kinds(placement: Placement, rates_s: Sequence[float]) -> list[tuple]:
-    """Of every worker what is equal for those that are alike: its host's limits, and the fastest that it is like."""
-    found: list[tuple] = [()] * len(rates_s)
-    classes: dict[tuple, list[int]] = defaultdict(list)  # the fastest of each, ascending
-    for rank in sorted(range(len(rates_s)), key=lambda rank: (rates_s[rank], rank)):
-        limits = _limits(placement, rank)
-        like = next((other for other in classes[limits] if _are_alike(placement, rates_s, other, rank)), None)
-        if like is None:
-            classes[limits].append(rank)
-        found[rank] = (rank if like is None else like, *limits)
-    return found
-
-
-def _limits(placement: Placement, rank: int) -> tuple:
+def _kind(placement: Placement, rank: int) -> tuple:
+    """What is equal for workers that are alike."""
     worker, profile = placement.workers[rank], placement.profile_of(rank)
     link, of_host = worker.link, (worker.cpu_cores, worker.region_bytes, worker.price_per_hour)
-    device = profile.device_kind, profile.device_name, profile.num_threads
-    return *device, *of_host, link.bytes_per_s, link.latency_s
-
-
-def _are_alike(placement: Placement, rates_s: Sequence[float], faster: int, slower: int) -> bool:
-    one, other = placement.workers[faster], placement.workers[slower]
-    if one.profile == other.profile and one.memory_bytes == other.memory_bytes:
-        return True
-    least, most = sorted((one.memory_bytes, other.memory_bytes))
-    are_measured = all(placement.profile_of(rank).own_host is not None for rank in (faster, slower))
-    return are_measured and rates_s[slower] <= _NEARLY * rates_s[faster] and most <= _NEARLY * least
+    limits = *of_host, link.bytes_per_s, link.latency_s
+    if profile.own_host is None:
+        return worker.profile, worker.memory_bytes, *limits
+    about_bytes = round(math.log(worker.memory_bytes, _NEARLY))
+    return profile.device_kind, profile.device_name, profile.num_threads, about_bytes, *limits
 
 
 def _epoch_prices(placement: Placement, rates_s: Sequence[float]) -> list[float]:

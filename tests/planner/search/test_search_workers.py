@@ -71,13 +71,10 @@ def measured(placement):
     return placement.model_copy(update={"workers": workers, "profiles": profiles})
 
 
-def test_hosts_that_were_measured_are_alike_where_they_are_nearly_as_fast():
-    """The fastest ones are taken. Three per cent more or less is what profiles of one machine differ by."""
+def test_of_hosts_that_were_measured_the_fastest_are_taken():
+    """Of devices of one name as many slower ones are no better; under other limits they may be."""
     placement = measured(placement_of(*[("t4", 1, 1e9)] * 4))
-    assert subsets(placement, [1.02, 1.01, 1.0, 1.02]) == [(0, 1, 2, 3), (0, 1, 2), (1, 2), (2,)]
-    apart = subsets(placement, [1.0, 1.0, 1.2, 1.2])
-    assert apart == [(0, 1, 2, 3), (0, 1, 2), (0, 2, 3), (0, 1), (0, 2), (2, 3), (0,), (2,)]
-    assert len(subsets(placement, [1.0, 1.1, 1.2, 1.3])) == 15
+    assert subsets(placement, [1.02, 1.01, 1.0, 1.2]) == [(0, 1, 2, 3), (0, 1, 2), (1, 2), (2,)]
     assert len(subsets(measured(placement_of(*[("t4", 1, 1e9 + rank) for rank in range(4)])), [1.0] * 4)) == 15
 
 
