@@ -230,10 +230,12 @@ def resolve(cluster: Cluster) -> Placement:
     for host_index, (name, host) in enumerate(expand_hosts(cluster)):
         index = 0
         for device in host.devices:
-            place = partial(_place, cluster, name, host, host_index, device, profiles)
-            profile = device_profile(device)
-            workers += [place(profile, index + number) for number in range(device.count)]
-            as_one += [place(MachineProfile.load(device.as_one), index)] if device.as_one else []
+            place = partial(_place, cluster, name, host, host_index, device)
+            key = _joined(profiles, device_profile(device))
+            workers += [place(profiles[key], key, index + number) for number in range(device.count)]
+            if device.as_one:
+                key = _joined(profiles, MachineProfile.load(device.as_one))
+                as_one.append(place(profiles[key], key, index))
             index += device.count
     return Placement(
         workers=tuple(workers),
@@ -244,19 +246,25 @@ def resolve(cluster: Cluster) -> Placement:
     )
 
 
+def _joined(profiles: dict[str, MachineProfile], profile: MachineProfile) -> str:
+    """Its key among `profiles`, which it joins; a thousand hosts of one device are fingerprinted once."""
+    known = next((key for key, other in profiles.items() if other is profile), None)
+    key = known or f"{profile.name}@{profile.fingerprint()}"
+    profiles[key] = profile
+    return key
+
+
 def _place(
     cluster: Cluster,
     name: str,
     host: HostSpec,
     host_index: int,
     device: DeviceSpec,
-    profiles: dict[str, MachineProfile],
     profile: MachineProfile,
+    key: str,
     device_index: int,
 ) -> WorkerPlace:
-    """A worker of a device; its profile joins `profiles`."""
-    key = f"{profile.name}@{profile.fingerprint()}"
-    profiles[key] = profile
+    """A worker of a device."""
     return WorkerPlace(
         host=name,
         host_index=host_index,
