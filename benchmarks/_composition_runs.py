@@ -26,8 +26,10 @@ from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.search import simulate_plan
 from gnnplan.profiles.errors import UserError
 
+_NUM_REPLICAS = 400  # epochs that are played
 BEFORE = "first edition"
 _BEFORE_PINS: dict[str, dict] = {"communicate": {}, "hybrid": {"dependencies": "hybrid"}}
 """The first edition chose replicas only where it was told to: both are planned, and the better prediction is run."""
@@ -84,13 +86,18 @@ def _planned(row: Row, profiled: Path, folder: Path) -> list[Side]:
         spent_s = time.perf_counter() - begin_s
         found[name] = Side(name, path, plans[name].prediction.epoch_s, spent_s, _words(plans[name]))
     singles = sorted((name for name in found if name.startswith(SINGLE)), key=lambda name: found[name].predicted_s)
-    sides = [found[name] for name in (COMPOSITION, ONE_HOST, *singles[:NUM_SINGLES])]
+    sides = [_expected(found[name], plans[name]) for name in (COMPOSITION, ONE_HOST, *singles[:NUM_SINGLES])]
     epochs = int(np.clip(RUN_S / max(side.predicted_s for side in sides), MIN_EPOCHS, MAX_EPOCHS))
     for side in sides:
         plan = plans[side.name]
         plan.model_copy(update={"job": _for(plan.job, epochs)}).save(side.path)  # beside its arrays
     before = _before(_for(row.jobs[COMPOSITION], epochs), profiled, folder)
     return [*_joined(sides, plans), *([before] if before else [])]
+
+
+def _expected(side: Side, plan: Plan) -> Side:
+    """The side with the median of epochs whose tasks vary as they were profiled to, as `gnnplan simulate` says it."""
+    return replace(side, predicted_s=simulate_plan(plan, _NUM_REPLICAS).expected_epoch_s)
 
 
 def _joined(sides: Sequence[Side], plans: Mapping[str, Plan]) -> list[Side]:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks._common import on_all
-from benchmarks._emulated import MAX_TRIES, inside, undisturbed
+from benchmarks._emulated import MAX_TRIES, Emulation, inside, loaded, started_fast, undisturbed
 from benchmarks._prediction_settings import MAX_EPOCHS, MIN_EPOCHS, NUM_ROUNDS, TRAINING_S, Group
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import Job
-from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 
@@ -36,7 +35,7 @@ def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: b
     rounds = range(1 if quick else NUM_ROUNDS)
     jobs = [(group, job, _folder(folder, group, job.name)) for group in groups for job in group.jobs]
     if not all((_round(at, number) / "measured.json").exists() for _, _, at in jobs for number in rounds):
-        with inside(cluster):
+        with inside(cluster) as emulation:
             if not profiled.exists():
                 print(f"{cluster.name}: profiling every host where it runs", flush=True)
                 api.profile_cluster(cluster, profiled.parent, quick=quick)
@@ -44,7 +43,7 @@ def run_cluster(cluster: Cluster, groups: list[Group], folder: Path, *, quick: b
                 _plan(group, job, Cluster.load(profiled), at)
             for number in rounds:
                 for group, job, at in jobs:
-                    _run(group, job.name, at, number, 1 if quick else MAX_TRIES)
+                    _run(group, job, at, number, emulation, 1 if quick else MAX_TRIES)
     return [
         Run(
             group,
@@ -65,24 +64,33 @@ def _round(at: Path, number: int) -> Path:
 
 
 def _plan(group: Group, job: Job, cluster: Cluster, at: Path) -> None:
+    """A plan for as many epochs as fill a round."""
     path = at / "plan.json"
     if path.exists():
         return
-    graph, job = load_graph(job.graph), on_all(job, cluster)
-    predicted_s = api.plan(job, cluster, at / "first" / "plan.json", graph=graph).prediction.epoch_s
-    epochs = int(min(max(TRAINING_S / predicted_s, MIN_EPOCHS), MAX_EPOCHS))
+    plan = api.plan(on_all(job, cluster), cluster, at / "first" / "plan.json", graph=loaded(job.graph))
+    epochs = int(min(max(TRAINING_S / plan.prediction.epoch_s, MIN_EPOCHS), MAX_EPOCHS))
     training = job.training.model_copy(update={"epochs": epochs})
-    api.plan(job.model_copy(update={"training": training}), cluster, path, graph=graph)
+    longer = plan.model_copy(update={"job": plan.job.model_copy(update={"training": training})})
+    for beside in (at / "first").glob("plan.*.npz"):
+        (at / beside.name).write_bytes(beside.read_bytes())
+    longer.save(path)
 
 
-def _run(group: Group, job_name: str, at: Path, number: int, tries: int) -> None:
+def _run(group: Group, job: Job, at: Path, number: int, emulation: Emulation, tries: int) -> None:
     if (_round(at, number) / "measured.json").exists():
         return
     predicted_s = Plan.load(at / "plan.json").prediction.epoch_s
-    measured = undisturbed(lambda: api.run(at / "plan.json", _round(at, number) / "try"), tries)
+
+    def run() -> Trace:
+        with started_fast(*emulation) as on_event:
+            folder = _round(at, number) / "try"
+            return api.run(at / "plan.json", folder, graph=loaded(job.graph), timeout_s=600.0, on_event=on_event)
+
+    measured = undisturbed(run, tries)
     measured.save(_round(at, number) / "measured.json")
     print(
-        f"{group.cluster}: {group.name}, {job_name}, round {number}: predicted {predicted_s * 1e3:.0f} ms, "
+        f"{group.cluster}: {group.name}, {job.name}, round {number}: predicted {predicted_s * 1e3:.0f} ms, "
         f"measured {measured.median_epoch_s * 1e3:.0f} ms "
         f"(spread {measured.epoch_spread_s / measured.median_epoch_s:.0%}, stolen {measured.stolen_share:.1%})",
         flush=True,
