@@ -28,6 +28,7 @@ EXACT = (
     "feature_cache",
     "replicas",
     "host_region",
+    "direct_sum",
     "overlap",
     "partial_reduce",
 )
@@ -43,7 +44,7 @@ _DECISIONS: dict[str, dict] = {
     "source_chunks": {"num_chunks": 4, "seed": 1},
     "boundary_sampling": {"probability": 0.5, "num_draws": 3},
 }
-_PACED = ("host_region", "partial_reduce")  # of which a plan has one
+_APART = (("host_region", "direct_sum"), ("partial_reduce",))  # without one or the other all go together
 _ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
 
 
@@ -129,7 +130,7 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
 def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
-    together = [_together([name for name in names if name not in ("feature_cache", other)], layout) for other in _PACED]
+    together = [_together([name for name in names if name not in ("feature_cache", *out)], layout) for out in _APART]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
         if not is_allowed((layout, *group)):
             continue

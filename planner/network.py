@@ -108,6 +108,11 @@ class Network:
             return self._measured.all_reduce(num_bytes)
         return Estimate(ring_s(self.num_workers, num_bytes, self._links()), 0.0, True)
 
+    def least_sum_s(self, num_bytes: float) -> float:
+        """No sum over all workers of `num_bytes` each takes less: neither a ring nor one where everyone sends all."""
+        direct = num_bytes * (1 - np.eye(self.num_workers))
+        return min(self.all_reduce(num_bytes).seconds, self.all_to_all(direct).seconds)
+
     def all_reduce_processor(self, num_bytes: float) -> list[Estimate]:
         """Processor seconds of each worker."""
         return [self._processor(rank, "all_reduce", num_bytes) for rank in range(self.num_workers)]

@@ -55,7 +55,7 @@ class Least:
     def _sum_s(self, ranks: Sequence[int]) -> float:
         if len(ranks) == 1:
             return 0.0
-        return Network(self.placement.of(ranks)).all_reduce(float(self.gradient_bytes)).seconds
+        return Network(self.placement.of(ranks)).least_sum_s(float(self.gradient_bytes))
 
     def bound(self, sets: Iterable[Sequence[int]]) -> Bound:
         """No plan of any of these sets of workers has shorter epochs."""

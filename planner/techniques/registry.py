@@ -28,6 +28,7 @@ OURS = (
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
     "first_aggregation.technique:FirstAggregation",
+    "direct_sum.technique:DirectSum",
     "overlap.technique:Overlap",
     "partial_reduce.technique:PartialReduce",
     "pruning.technique:Pruning",  # last: the search prunes what all others leave uneven

@@ -16,7 +16,7 @@ from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
-from gnnplan.planner.program.sequential.meanings import COLLECTIVES, as_tensor, meaning_of
+from gnnplan.planner.program.sequential.meanings import as_tensor, meaning_of
 
 Inputs = Mapping[str, Sequence[Tensor]]
 
@@ -137,7 +137,7 @@ class SequentialExecutor:
         if self._going_on.waits_for_few(op):
             return [(out,) for out in self._going_on.collective(context, op, [each[0] for each in reads])]
         if KINDS[op.kind].collective:
-            return [(out,) for out in COLLECTIVES[op.kind](context, op, [each[0] for each in reads])]
+            return [(out,) for out in meaning_of(op.kind)(context, op, [each[0] for each in reads])]
         written: list[tuple] = []
         for context.worker in self.cycle.workers:
             out = meaning_of(op.kind)(context, op, *reads[context.worker]) if here[context.worker] else None

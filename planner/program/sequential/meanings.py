@@ -42,10 +42,11 @@ def meaning(kind: str, table: dict[str, Meaning] = MEANINGS) -> Callable[[Meanin
 
 
 def meaning_of(kind: str) -> Meaning:
-    """What a kind means on one worker; the module of a technique that brings it is imported."""
-    if kind not in MEANINGS and KINDS[kind].meant_in:
+    """What a kind means: of a collective, on all workers. A technique's own kinds are imported here."""
+    table = COLLECTIVES if KINDS[kind].collective else MEANINGS
+    if kind not in table and KINDS[kind].meant_in:
         import_module(KINDS[kind].meant_in)
-    return MEANINGS[kind]
+    return table[kind]
 
 
 def plus(op: Operator, result: Tensor, base: tuple[Tensor, ...]) -> Tensor:

@@ -1,0 +1,1 @@
+"""Small sums over all workers in one message each."""
