@@ -38,7 +38,7 @@ class DirectSum(Technique[Direct]):
 
     name = "direct_sum"
     Decision = Direct
-    claims = frozenset({"step rule"})
+    claims = frozenset({"sums"})
 
     def hooks(self) -> Mapping[Stage, Hook[Direct]]:
         return {Stage.SCHEDULE: _direct}

@@ -30,7 +30,7 @@ class PartialReduce(Technique[PartialReduceDecision]):
 
     name = "partial_reduce"
     Decision = PartialReduceDecision
-    claims = frozenset({"step rule", "pace"})
+    claims = frozenset({"step rule", "pace", "sums"})
     needs = frozenset({"halo rows"})
     costs = "stale(K + 1)"
 
