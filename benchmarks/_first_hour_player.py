@@ -59,7 +59,7 @@ def play(task: Task, folder: Path, typed: Callable[[str, Path], str]) -> str:
     return task.answer(folder, printed)
 
 
-def in_a_shell(command: str, folder: Path, timeout_s: float = 900.0) -> str:
+def in_a_shell(command: str, folder: Path, timeout_s: float = 1800.0) -> str:
     """What a command prints to standard output; `python` and `gnnplan` are those that run this."""
     here = Path(sys.executable).parent
     beside = {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
