@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,12 +63,18 @@ def fingerprint_of(settings: object) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def this_machine(num_workers: int, *, quick: bool, folder: Path) -> Cluster:
-    """A cluster of this machine as `num_workers` workers, by a profile kept in `folder`."""
+def this_machine(
+    num_workers: int, *, quick: bool, folder: Path, on_progress: Callable[[int, int], None] | None = None
+) -> Cluster:
+    """A cluster of this machine as `num_workers` workers, by a profile kept in `folder`.
+
+    Args:
+        on_progress: told of points measured, where it is taken now.
+    """
     path = folder / f"profile_{num_workers}{'_quick' if quick else ''}.json"
     if not path.exists():
         print(f"profiling this machine as {num_workers} worker(s)", flush=True)
-        profile_machine(num_workers=num_workers, quick=quick).save(path)
+        profile_machine(num_workers=num_workers, quick=quick, on_progress=on_progress).save(path)
     MachineProfile.load(path)
     device = DeviceSpec(profile=path, count=num_workers)
     return Cluster(schema_version=1, name="this machine", hosts=(HostSpec(name="here", devices=(device,)),))

@@ -88,4 +88,6 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    """The verbs and contracts, and the three packages below; none of what this file imports."""
+    dunders = {name for name in globals() if name.startswith("__")}
+    return sorted({*__all__, *dunders, "__version__", "planner", "profiles", "runtime"})

@@ -39,6 +39,10 @@ class Calibration:
     profiles: dict[str, MachineProfile]
     residuals: dict[str, dict[str, tuple[float, ...]]]
 
+    def __repr__(self) -> str:
+        tasks = {name: sum(map(len, of.values())) for name, of in self.residuals.items()}
+        return f"Calibration({', '.join(f'{name}: by {tasks.get(name, 0)} measured tasks' for name in self.profiles)})"
+
 
 def load_run(folder: Path) -> tuple[Plan, Trace]:
     """The plan and the measured trace that `gnnplan run` left in a folder.

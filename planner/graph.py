@@ -38,6 +38,10 @@ class Graph:
     num_classes: int
     name: str
 
+    def __repr__(self) -> str:
+        sizes = f"{self.num_nodes:,} vertices, {self.num_edges:,} edges"
+        return f"Graph({self.name!r}: {sizes}, {self.num_features} features, {self.num_classes} classes)"
+
     @property
     def num_edges(self) -> int:
         """Number of directed edges E."""

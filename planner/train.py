@@ -47,6 +47,10 @@ class Trained:
     files: dict[str, Path]
     model: Any = None
 
+    def _repr_html_(self) -> str | None:
+        """The comparison, in a notebook."""
+        return self.comparison._repr_html_()
+
     def __repr__(self) -> str:
         epoch = self.comparison.figure("epoch")
         reached = ", ".join(f"{name} {value:.2%}" for name, value in self.measured.accuracy.items())

@@ -19,7 +19,7 @@ from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import MAX_DOCUMENT_BYTES, MAX_TOML_BYTES
 
 _SHOWN_CHARACTERS = 120
-_Kind = TypeVar("_Kind", bound="Document")
+_Kind = TypeVar("_Kind", bound="Shown")
 
 
 class _Short:
@@ -39,7 +39,21 @@ class Contract(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Document(Contract):
+class Shown(Contract):
+    """A contract that people look at: its repr is short, and notebooks show tables."""
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows, where somebody said how (`show_as_html`); else its repr."""
+        shown = _AS_HTML.get(type(self))
+        return shown(self) if shown else None
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What a repr shows: of long values only what they are."""
+        for name, value in super().__repr_args__():
+            yield name, value if len(repr(value)) <= _SHOWN_CHARACTERS else _Short(value)
+
+
+class Document(Shown):
     """A contract that lives in a file of its own, with `kind` and `schema_version`.
 
     `kind` and `schema_version` are checked before anything else, so that the wrong file or a
@@ -55,16 +69,6 @@ class Document(Contract):
 
     def model_post_init(self, _context: Any) -> None:
         object.__setattr__(self, "kind", self.KIND)
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows, where somebody said how (`show_as_html`); else its repr."""
-        shown = _AS_HTML.get(type(self))
-        return shown(self) if shown else None
-
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What a repr shows: of long values only what they are."""
-        for name, value in super().__repr_args__():
-            yield name, value if len(repr(value)) <= _SHOWN_CHARACTERS else _Short(value)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -181,5 +185,5 @@ _AS_HTML: dict[type, Callable[[Any], str]] = {}
 
 
 def show_as_html(kind: type[_Kind], shown: Callable[[_Kind], str]) -> None:
-    """Documents of a kind are shown so in notebooks; tables are made on a floor above this one."""
+    """Contracts of a kind are shown so in notebooks; tables are made on a floor above this one."""
     _AS_HTML[kind] = shown

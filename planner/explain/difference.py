@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.contract import Contract, Shown
 
 
 class Change(Contract):
@@ -37,7 +37,7 @@ class Step(Contract):
     epoch_s: float = Field(gt=0)
 
 
-class Difference(Contract):
+class Difference(Shown):
     """The steps from one plan to another. What they move adds up to the difference of the epochs."""
 
     before_s: float = Field(gt=0)

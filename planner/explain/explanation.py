@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gnnplan.planner.plan import Rejected
-from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.contract import Contract, Shown
 
 Binds = Literal["compute", "port", "wait", "idle"]
 
@@ -85,7 +85,7 @@ class Memory(Contract):
     moved_s: float = 0.0
 
 
-class Explanation(Contract):
+class Explanation(Shown):
     """Why a plan takes what it takes.
 
     Args:

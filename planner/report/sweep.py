@@ -50,7 +50,7 @@ def _columns(points: Sequence[Point]) -> dict[str, Callable[[Point], str]]:
         columns["dollars"] = lambda p: "-" if p.dollars is None or not p.fits else dollars(p.dollars)
     if any(point.kilowatt_hours is not None for point in points):
         columns["kWh"] = lambda p: "-" if p.kilowatt_hours is None or not p.fits else f"{p.kilowatt_hours:.3g}"
-    columns |= {"memory left": lambda p: f"{p.headroom:.0%}", "binds": lambda p: p.binds, "layout": _layout}
+    columns |= {"memory\nleft": lambda p: f"{p.headroom:.0%}", "binds": lambda p: p.binds, "layout": _layout}
     return columns
 
 

@@ -42,15 +42,17 @@ class Sample:
         n_id: int64 [n], the vertices; the seeds first.
         edge_index: int64 [2, e], local ids; row 0 the neighbour, row 1 the target that drew it.
         e_id: int64 [e], ids of the edges in the original list.
-        num_nodes: new vertices a hop, the seeds first: one more than hops.
-        num_edges: edges a hop.
+        num_nodes: new vertices a hop, the seeds first: one more than hops; None where hops say nothing of the edges.
+        num_edges: edges a hop, or None.
+        tree: int64 [n], the seed that each vertex was found from, by its place; None where seeds share vertices.
     """
 
     n_id: Tensor
     edge_index: Tensor
     e_id: Tensor
-    num_nodes: list[int]
-    num_edges: list[int]
+    num_nodes: list[int] | None
+    num_edges: list[int] | None
+    tree: Tensor | None = None
 
 
 class NeighbourSampler:

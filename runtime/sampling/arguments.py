@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import index
+from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from gnnplan.profiles.errors import UserError
-from gnnplan.profiles.kernels.csc import MAX_VERTICES
+from gnnplan.profiles.kernels.csc import MAX_VERTICES, Csc
+from gnnplan.profiles.kernels.sampling_variants import SubgraphType, Variant
 
-# Of PyG's loader: what changes no batch, and what asks for nothing.
-_WITHOUT_EFFECT = ("persistent_workers", "filter_per_worker", "is_sorted")
-_ASKING_NOTHING = {"replace": False, "subgraph_type": "directional", "disjoint": False, "directed": True}
-
-
-def check_others(keywords: Mapping[str, object]) -> None:
-    """PyG's other keywords: refused, but for those that change no batch and values that ask for nothing."""
-    for name, value in keywords.items():
-        asks_nothing = value is None or (name in _ASKING_NOTHING and value == _ASKING_NOTHING[name])
-        if name not in _WITHOUT_EFFECT and not asks_nothing:
-            raise UserError(f"NeighborLoader does not support the keyword {name}; leave it out")
+_SUBGRAPH_TYPES = ("directional", "bidirectional", "induced")
 
 
 def check_fan_outs(num_neighbors: Sequence[int]) -> list[int]:
@@ -62,10 +55,53 @@ def check_seconds(name: str, value: float) -> float:
     return float(value)
 
 
+def variant_of(
+    data: Data, graph: Csc, *, replace: bool, disjoint: bool, subgraph_type: object, weight_attr: str | None
+) -> Variant:
+    """How a loader's neighbours are drawn, by PyG's keywords."""
+    name = str(getattr(subgraph_type, "value", subgraph_type))
+    if name not in _SUBGRAPH_TYPES:
+        raise UserError(f"subgraph_type is {name!r}; give one of {', '.join(_SUBGRAPH_TYPES)}")
+    weights = None if weight_attr is None else _weights(data, graph, weight_attr)
+    return Variant(bool(replace), weights, bool(disjoint), cast(SubgraphType, name))
+
+
+def _weights(data: Data, graph: Csc, name: str) -> np.ndarray:
+    """float64 [E] by position, where they are numbers from 0 on and no vertex with neighbours has only zeros."""
+    given = data._store.get(name)
+    if given is None:
+        raise UserError(f"weight_attr is {name!r}, and the graph has no such attribute; name one with an entry an edge")
+    weights = torch.as_tensor(given).detach().cpu().to(torch.float64).numpy()
+    if weights.shape != (len(graph.indices),):
+        raise UserError(f"{name} must hold one weight an edge, [{len(graph.indices)}], found {list(weights.shape)}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise UserError(f"{name} holds a weight that is negative or not finite")
+    weights = weights if graph.edge_ids is None else weights[graph.edge_ids]
+    sums = np.concatenate([[0.0], np.cumsum(weights > 0)])
+    empty = (np.diff(graph.indptr) > 0) & (np.diff(sums[graph.indptr]) == 0)
+    if empty.any():
+        raise UserError(f"{name}: all edges into vertex {int(empty.argmax())} have weight 0; give one of them more")
+    return weights
+
+
+def seeds_beside(seeds: tuple[Tensor, Tensor], input_id: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The seeds with the names that are given for them, where they are."""
+    if input_id is None:
+        return seeds
+    names = torch.as_tensor(input_id).cpu().to(torch.int64)
+    if names.shape != seeds[0].shape:
+        raise UserError(f"input_id must name each of the {len(seeds[0])} seeds, found {list(names.shape)}")
+    return seeds[0], names
+
+
 def check_edges(data: Data) -> Tensor:
     """The graph's `edge_index`, integer [2, E] with vertices in 0..N - 1, in host memory."""
     if not isinstance(data, Data):
-        raise UserError(f"NeighborLoader samples one homogeneous torch_geometric Data, not a {type(data).__name__}")
+        several = " (several kinds of vertices or edges)" if isinstance(data, HeteroData) else ""
+        raise UserError(
+            f"NeighborLoader samples one homogeneous torch_geometric Data, not a {type(data).__name__}{several}; "
+            f"keep PyG's loader for it"
+        )
     edge_index = data._store.get("edge_index")
     if edge_index is None:
         raise UserError("the graph has no edge_index; sampling needs it as integers [2, E]")

@@ -51,9 +51,21 @@ class BatchMaker:
         )
         return of_vertex, of_edge
 
-    def make(self, source: Source, seeds: Tensor, input_id: Tensor, epoch: int, batch: int) -> Data:
-        """One batch from `seeds` int64 [B], with their names `input_id` [B], made by `source`."""
-        keys = [hop_key(self._seed, epoch, batch, hop) for hop in range(len(self._fan_outs))]
+    def holds(self, data: Data) -> bool:
+        """Whether the attributes are those of `data` as it is now: none was added, exchanged or deleted."""
+        mine, its = self._rest._store, data._store
+        return mine.keys() == its.keys() and all(mine[key] is value for key, value in its.items())
+
+    def make(
+        self, source: Source, seeds: Tensor, input_id: Tensor, epoch: int, batch: int, seed: int | None = None
+    ) -> Data:
+        """One batch from `seeds` int64 [B], with their names `input_id` [B], made by `source`.
+
+        Args:
+            seed: of its draws, in place of the maker's.
+        """
+        seed = self._seed if seed is None else seed
+        keys = [hop_key(seed, epoch, batch, hop) for hop in range(len(self._fan_outs))]
         sample = source.sample(seeds, self._fan_outs, keys)
         out = copy.copy(self._rest)
         store = out._store
@@ -67,6 +79,8 @@ class BatchMaker:
             if key not in self._rest:
                 store[key] = value
         store["num_sampled_nodes"], store["num_sampled_edges"] = sample.num_nodes, sample.num_edges
+        if sample.tree is not None:
+            store["batch"] = sample.tree
         store["input_id"], store["batch_size"] = input_id, len(seeds)
         return out
 

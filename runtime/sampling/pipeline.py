@@ -78,6 +78,7 @@ class OrderedPipeline(Iterator[T]):
         num_threads: at least 1.
         max_in_flight: items that are being made or wait, at least 1.
         timeout_s: longest wait for an item; a thread that makes one for so long is left behind.
+        begin: called in each thread with its number, before it makes anything.
     """
 
     def __init__(
@@ -88,13 +89,16 @@ class OrderedPipeline(Iterator[T]):
         num_threads: int,
         max_in_flight: int,
         timeout_s: float = math.inf,
+        begin: Callable[[int], object] | None = None,
     ) -> None:
         self._shared: _Shared[T] = _Shared(count, max_in_flight)
         self._index, self._timeout_s = 0, timeout_s
         # A finalizer may run anywhere, also under the lock: it only sets the flag.
         weakref.finalize(self, self._shared.stopped.set)
         self._threads = [
-            threading.Thread(target=_work, args=(self._shared, make), name=f"gnnplan-sampling-{i}", daemon=True)
+            threading.Thread(
+                target=_work, args=(self._shared, _begun(make, begin, i)), name=f"gnnplan-sampling-{i}", daemon=True
+            )
             for i in range(min(num_threads, count))
         ]
         for thread in self._threads:
@@ -141,6 +145,20 @@ def _end_all() -> None:
         shared.stopped.set()
     for thread in list(_running):
         thread.join(_JOIN_S)
+
+
+def _begun(make: Callable[[int], T], begin: Callable[[int], object] | None, number: int) -> Callable[[int], T]:
+    """Makes items of one thread, and calls `begin` before the first; what that raises ends the first item."""
+    if begin is None:
+        return make
+    left = [begin]
+
+    def begun(index: int) -> T:
+        while left:
+            left.pop()(number)
+        return make(index)
+
+    return begun
 
 
 def _work(shared: _Shared[T], make: Callable[[int], T]) -> None:

@@ -12,6 +12,7 @@ from torch_geometric.loader.utils import index_select
 from gnnplan.profiles.kernels.csc import Csc
 from gnnplan.profiles.kernels.gather import can_gather, copy_rows
 from gnnplan.profiles.kernels.sampling import NeighbourSampler, Sample
+from gnnplan.profiles.kernels.sampling_variants import Variant, VariantSampler
 from gnnplan.runtime.sampling.blocks import BatchBlocks
 
 
@@ -38,25 +39,30 @@ class HostSource:
         graph: sampled from.
         blocks: memory for what is returned.
         alone: only one thread makes batches, so torch may use all cores to pick rows.
+        variant: how neighbours are drawn; None: without replacement, all alike.
     """
 
     is_resident = False
 
-    def __init__(self, graph: Csc, blocks: BatchBlocks, *, alone: bool) -> None:
-        self._graph, self._empty, self._alone = graph, blocks.empty, alone
+    def __init__(self, graph: Csc, blocks: BatchBlocks, *, alone: bool, variant: Variant | None = None) -> None:
+        self._graph, self._empty, self._alone, self._variant = graph, blocks.empty, alone, variant
         # Taken by a thread for one batch and put back: as many as there ever were threads at once.
-        self._samplers: list[NeighbourSampler] = []
+        self._samplers: list[NeighbourSampler | VariantSampler] = []
 
     def sample(self, seeds: Tensor, fan_outs: Sequence[int], keys: Sequence[int]) -> Sample:
         """As `Source`."""
         try:
             sampler = self._samplers.pop()
         except IndexError:
-            sampler = NeighbourSampler(self._graph)
+            sampler = self._new_sampler()
         try:
             return sampler.sample(seeds.numpy(), fan_outs, keys, self._empty)
         finally:
             self._samplers.append(sampler)
+
+    def _new_sampler(self) -> NeighbourSampler | VariantSampler:
+        is_plain = self._variant is None or self._variant.is_plain
+        return NeighbourSampler(self._graph) if is_plain else VariantSampler(self._graph, self._variant or Variant())
 
     def rows(self, value: Any, dim: int, index: Tensor) -> Any:
         """As `Source`."""

@@ -64,7 +64,7 @@ def test_one_device_puts_only_full_profiles_into_the_catalog(quick, tmp_path, mo
     """The one that it plans by, not a quick one that lies beside it."""
     made = []
 
-    def profile_machine(*, num_workers, quick):
+    def profile_machine(*, num_workers, quick, on_progress):
         made.append(quick)
         return catalog_profile("t4").model_copy(update={"device_name": "NVIDIA Tee Four", "note": f"quick {quick}"})
 

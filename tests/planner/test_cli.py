@@ -493,7 +493,8 @@ def test_calibrate_says_which_runs_were_disturbed(folder, capsys):
 def test_profile_names_only_the_files_it_wrote(folder, capsys, monkeypatch):
     """The folder may hold others."""
     monkeypatch.setattr(
-        "gnnplan.planner.api.profile_hosts", lambda counts, **_: dict.fromkeys(counts, catalog_profile("t4"))
+        "gnnplan.planner.cluster_profiles.profile_hosts",
+        lambda counts, **_: dict.fromkeys(counts, catalog_profile("t4")),
     )
     (folder / "out").mkdir()
     (folder / "out/plan.json").write_text("{}")

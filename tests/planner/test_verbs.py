@@ -14,6 +14,7 @@ from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.given import output_folder
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.sweep.contract import Sweep
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from tests.planner.verbs_job import JOB, run_as_predicted
@@ -52,6 +53,12 @@ def test_importing_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_dir_shows_the_verbs_and_nothing_else():
+    """As tab completion asks for it: what is there, none of what the file imports."""
+    shown = [name for name in dir(gnnplan) if not name.startswith("_")]
+    assert shown == sorted({*gnnplan.__all__, "planner", "profiles", "runtime"})
 
 
 @pytest.mark.parametrize("name", gnnplan.__all__)
@@ -125,18 +132,38 @@ def test_this_machine_is_what_is_meant_without_a_cluster(folder, monkeypatch):
     assert set(gnnplan.plan(JOB).placement.profiles) == {f"kept@{profile.fingerprint()}"}
 
 
-@pytest.mark.parametrize("kind", [Plan, "trace", "comparison", "profile"])
-def test_reprs_are_short(kind, plan, folder):
-    """Ten lines at most, and no line is endless; notebooks show the tables."""
+@pytest.fixture
+def returned(plan, folder):
+    """What the verbs return, by name."""
     trained = gnnplan.train(JOB, catalog_profile("t4"))
-    shown = {"trace": trained.predicted, "comparison": trained.comparison, "profile": catalog_profile("t4")}
-    document = shown.get(kind, plan)
-    for text in (repr(document), str(document), repr(trained)):
-        assert len(text.splitlines()) <= 10
-        assert len(text) < 4000
-    html = document._repr_html_()
-    assert html.startswith("<pre")
-    assert "<script" not in html
+    other = gnnplan.plan({**JOB, "training": {"epochs": 4}}, catalog_profile("v100"), folder / "other.json")
+    sweep = {"schema_version": 1, "name": "some", "device": {}, "machines": [{"devices": ["t4"], "hosts": [1, 2]}]}
+    return {
+        "plan": plan,
+        "trained": trained,
+        "trace": trained.predicted,
+        "comparison": trained.comparison,
+        "profile": catalog_profile("t4"),
+        "explanation": gnnplan.explain(plan),
+        "difference": gnnplan.diff(plan, other),
+        "statistics": gnnplan.statistics(JOB),
+        "sweep": gnnplan.whatif(JOB, Sweep.parse(sweep, where="sweep")),
+        "calibration": gnnplan.calibrate([(plan, trained.measured)]),
+        "graph": gnnplan.load_graph(plan.job.graph),
+        "job": plan.job,
+    }
+
+
+def test_what_verbs_return_is_shown_in_short(returned):
+    """Ten lines at most, and none is endless. Notebooks show tables, of what has one."""
+    for name, each in returned.items():
+        for text in (repr(each), str(each)):
+            assert len(text.splitlines()) <= 10, name
+            assert len(text) < 700, name
+    for name in returned.keys() - {"calibration", "graph", "job"}:
+        html = returned[name]._repr_html_()
+        assert html.startswith("<pre"), name
+        assert "<script" not in html
 
 
 def test_a_plan_that_was_never_written_does_not_run(plan):

@@ -20,8 +20,8 @@ def test_one_worker_has_what_was_loaded():
     assert np.array_equal(found.y, graph.y)
     assert np.array_equal(found.train_mask, graph.train_mask)
     assert found.num_classes == 4
-    ours = NeighborLoader(found.data, [5, 3], batch_size=50, csc=found.csc)
-    theirs = NeighborLoader(as_data(graph), [5, 3], batch_size=50)
+    ours = NeighborLoader(found.data, [5, 3], batch_size=50, csc=found.csc, seed=0)
+    theirs = NeighborLoader(as_data(graph), [5, 3], batch_size=50, seed=0)
     for one, other in zip(ours, theirs, strict=True):
         for name in ("x", "y", "edge_index", "n_id", "e_id"):
             assert torch.equal(one[name], other[name]), name

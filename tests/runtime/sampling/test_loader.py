@@ -122,10 +122,10 @@ def test_error_in_a_thread_reaches_the_consumer(data, monkeypatch):
     """A batch that fails in a thread raises where it is asked for, with its cause; no thread is left."""
     make = BatchMaker.make
 
-    def failing(self, source, seeds, input_id, epoch, batch):
+    def failing(self, source, seeds, input_id, epoch, batch, seed):
         if batch == 2:
             raise MemoryError("no room for batch 2")
-        return make(self, source, seeds, input_id, epoch, batch)
+        return make(self, source, seeds, input_id, epoch, batch, seed)
 
     monkeypatch.setattr(BatchMaker, "make", failing)
     batches = iter(NeighborLoader(data, [2], batch_size=50, num_workers=2))

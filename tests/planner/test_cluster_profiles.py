@@ -1,8 +1,8 @@
-"""The steps as plain functions: what they do beside calling the next floor."""
+"""Every host of a cluster measured: what its profiles and its file say, and what is refused before."""
 
 import pytest
 
-from gnnplan.planner import api
+from gnnplan.planner import api, cluster_profiles
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.emulation.emulate import _hosts_of
 from gnnplan.planner.session import changes_since_profiled
@@ -18,7 +18,7 @@ LINK = Link(bytes_per_s=1e7)
 def measured(monkeypatch):
     """What every host's profile is, where nothing is measured."""
     profile = catalog_profile("t4")
-    monkeypatch.setattr(api, "profile_hosts", lambda counts, **_: dict.fromkeys(counts, profile))
+    monkeypatch.setattr(cluster_profiles, "profile_hosts", lambda counts, **_: dict.fromkeys(counts, profile))
     monkeypatch.delenv(HOSTS_VARIABLE, raising=False)
     return profile
 
@@ -43,7 +43,7 @@ def test_a_profiled_cluster_keeps_what_its_file_says_of_devices(tmp_path, measur
 @pytest.mark.parametrize("network", [None, Link(bytes_per_s=5e7)], ids=["unlimited", "limited"])
 def test_a_profiled_cluster_emulates_the_hosts_it_was_made_from(network, tmp_path, monkeypatch):
     """What had no limit when it was profiled has none when plans are run; plans are made for the same links."""
-    monkeypatch.setattr(api, "emulated_hosts", lambda: {"free", "tight-0", "tight-1"})
+    monkeypatch.setattr(cluster_profiles, "emulated_hosts", lambda: {"free", "tight-0", "tight-1"})
     hosts = (host("free"), host("tight", count=2, cpu_cores=0.3, link=LINK))
     cluster = Cluster(hosts=hosts, network=network)
     api.profile_cluster(cluster, tmp_path)
@@ -58,25 +58,25 @@ def test_limits_that_are_not_real_are_not_profiled(limits, tmp_path, monkeypatch
     """One host outside an emulation is this machine, which has none of them; inside its own one it is measured."""
     cluster = Cluster(hosts=(host("a", **limits),))
     for around in ({}, {"b": {}}):
-        monkeypatch.setattr(api, "emulated_hosts", lambda around=around: around)
+        monkeypatch.setattr(cluster_profiles, "emulated_hosts", lambda around=around: around)
         with pytest.raises(UserError, match=r"host 'a' has limits .* gnnplan emulate CLUSTER -- gnnplan profile"):
             api.profile_cluster(cluster, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(api, "emulated_hosts", lambda: {"a": {}})
+    monkeypatch.setattr(cluster_profiles, "emulated_hosts", lambda: {"a": {}})
     assert set(api.profile_cluster(cluster, tmp_path / "out")) == {"a"}
 
 
 @pytest.mark.parametrize("name", ["cluster"])
 def test_a_host_whose_profile_cannot_be_a_file_is_refused(name, tmp_path, monkeypatch):
     """It would be written over by the cluster's own file, or lie elsewhere; before anything is measured."""
-    monkeypatch.setattr(api, "profile_hosts", lambda *_, **__: pytest.fail("it went on"))
+    monkeypatch.setattr(cluster_profiles, "profile_hosts", lambda *_, **__: pytest.fail("it went on"))
     with pytest.raises(UserError, match=f"profile '{name}': it cannot be in a file of that name"):
         api.profile_cluster(Cluster(hosts=(host(name),)), tmp_path)
 
 
 def test_a_measured_profile_says_under_what_it_was(tmp_path, monkeypatch):
     """Its host, and of all hosts their workers, links and cores; where the file names no link that of the network."""
-    monkeypatch.setattr(api, "emulated_hosts", lambda: {"a", "b"})
+    monkeypatch.setattr(cluster_profiles, "emulated_hosts", lambda: {"a", "b"})
     hosts = (
         HostSpec(name="a", devices=(DeviceSpec(catalog="t4", count=2),), link=LINK, cpu_cores=0.5),
         HostSpec(name="b", devices=(DeviceSpec(catalog="t4"),)),
