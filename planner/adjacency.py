@@ -7,7 +7,9 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sum", "edges"]
+Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sum", "edges", "layer"]
+SELF = 0
+"""The value of the entry of a row itself, in the matrix of a layer of somebody's own."""
 
 
 def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation) -> sp.csr_matrix:
@@ -24,9 +26,12 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     | gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
     | sum | A |
     | edges | A, ones; repeated edges stay repeated |
+    | layer | of a layer of somebody's own: `layer_matrix` |
 
     A repeated edge counts as often as it is listed, as in PyG.
     """
+    if kind == "layer":
+        return layer_matrix(num_nodes, edge_index)
     source, target = edge_index[0], edge_index[1]
     if kind in ("gcn", "gat"):
         source, target = _with_one_self_loop(num_nodes, source, target)
@@ -46,6 +51,17 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     if kind == "gin":
         matrix = (matrix + sp.identity(num_nodes, np.float32, format="csr")).tocsr()
     return matrix
+
+
+def layer_matrix(num_nodes: int, edge_index: np.ndarray) -> sp.csr_matrix:
+    """CSR int64 [N, N]: by target and source the number of every edge, from 1, and an entry of every row itself."""
+    everything = np.arange(num_nodes)
+    row, column = (np.concatenate([everything, ends]) for ends in (edge_index[1], edge_index[0]))
+    number = np.concatenate([np.full(num_nodes, SELF), np.arange(1, edge_index.shape[1] + 1)]).astype(np.int64)
+    order = np.lexsort((number, column, row))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
+    parts = number[order], column[order].astype(np.int32), starts.astype(np.int64)
+    return sp.csr_matrix(parts, shape=(num_nodes, num_nodes))
 
 
 def _with_one_self_loop(num_nodes: int, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.adjacency import SELF
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.models.forward import FEATURES, LABELS
@@ -104,7 +105,17 @@ def cut_program_shard(cycle: Cycle, graph: Graph, rank: int) -> ProgramShard:
     inputs = {FEATURES: features, LABELS: labels if labels.ndim == 2 else labels[:, None]}
     read = ids_read(cycle)
     kept = {name: each for name, each in arrays.ids.items() if name in read}
-    return ProgramShard(replace(arrays, ids=kept, entries={}), inputs)
+    distinct = {id(matrix): matrix for (matrix,) in arrays.matrices.values()}
+    plain = {key: _with_weights(matrix) for key, matrix in distinct.items()}  # each once, for names share them
+    matrices = {name: (plain[id(matrix)],) for name, (matrix,) in arrays.matrices.items()}
+    return ProgramShard(replace(arrays, ids=kept, entries={}, matrices=matrices), inputs)
+
+
+def _with_weights(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """A matrix of numbers of edges with ones for edges, and zeros for the rows themselves; others as they are."""
+    if matrix.dtype == np.float32:
+        return matrix
+    return sp.csr_matrix(((matrix.data != SELF).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
 
 
 def check_shard(cycle: Cycle, shard: ProgramShard, rank: int) -> None:

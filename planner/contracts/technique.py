@@ -77,6 +77,7 @@ class Technique(ABC, Generic[D]):
         needs: what some chosen technique must offer.
         offers: what others may need or use.
         uses: what it gains by where another one offers it: the search tries it on top of whatever does.
+        sums_only: it rewrites sums over edges, and can do nothing with a layer that is one whole operator.
         costs: in exactness, in words; `fidelity` says it of a decision.
     """
 
@@ -87,6 +88,7 @@ class Technique(ABC, Generic[D]):
     needs: ClassVar[frozenset[str]] = frozenset()
     offers: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset()
+    sums_only: ClassVar[bool] = False
     costs: ClassVar[str] = "exact"
 
     def fidelity(self, decision: D) -> Fidelity:

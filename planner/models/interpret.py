@@ -12,17 +12,16 @@ from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.models import known_layers
 from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
-from gnnplan.planner.models.known_modules import FUNCTIONS, JOINS, MODULES, NAMED, Rows
+from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows
+from gnnplan.planner.models.own_layers import write_layer
 from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.profiles.errors import UserError
 
-
-class _Edges:
-    """The graph's `edge_index`, of which every worker has its own part alone."""
-
-
-EDGES = _Edges()
+ON_EDGES = (
+    "what is made of weights or features of edges has no operators outside of a layer; compute it before training, or "
+    "within the layer that reads it"
+)
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
     "the graph) cannot be shared out, and a function of single elements can be asked for"
@@ -107,6 +106,8 @@ class _Calls:
         everything = [*_flat(args), *_flat(kwargs.values())]
         if any(each is EDGES for each in everything):
             raise NotSupportedError(WHOLE_GRAPH)
+        if any(isinstance(each, OnEdges) for each in everything):
+            raise NotSupportedError(ON_EDGES)
         if not any(isinstance(each, Rows) for each in everything):
             return _constant(node, args, kwargs)
         return self._function(node, args, kwargs)
@@ -138,14 +139,16 @@ class _Calls:
         return args[0]
 
     def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Rows:
+        if isinstance(layer, MessagePassing):
+            return Rows(self._message_passing(layer, path, args, kwargs))
         rows, rest = args[0] if args else kwargs.pop("x", None), [*args[1:], *kwargs.values()]
         if type(layer) is pyg.JumpingKnowledge:
             return Rows(self._join(layer, rows))
+        if isinstance(rows, OnEdges):
+            raise NotSupportedError(ON_EDGES)
         if not isinstance(rows, Rows):
             raise NotSupportedError("it must be given the rows of the vertices as one value")
         given = [each for each in rest if each is not None]
-        if isinstance(layer, MessagePassing):
-            return Rows(self._message_passing(layer, path, rows, given))
         if type(layer) not in MODULES:
             raise NotSupportedError(_ALL_ROWS)
         if given:
@@ -158,13 +161,28 @@ class _Calls:
             raise NotSupportedError("mode = 'lstm' has no operators; take 'cat' or 'max'")
         return self.w.concat(names) if layer.mode == "cat" else self.w.maximum(names)
 
-    def _message_passing(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str:
+    def _message_passing(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> str:
+        """By its equations where they are known, else by its own code."""
+        rows, given = args[0] if args else kwargs.get("x"), [*args[1:], *(v for k, v in kwargs.items() if k != "x")]
+        given = [each for each in given if each is not None]
+        before, num_dropped = len(self.w.emitter.operators), self.w.num_dropped
+        try:
+            if isinstance(rows, Rows) and (written := self._by_equations(layer, path, rows, given)):
+                return written
+        except NotSupportedError as unknown:
+            del self.w.emitter.operators[before:]
+            self.w.num_dropped = num_dropped
+            try:
+                return write_layer(self.w, layer, path, args, kwargs)
+            except NotSupportedError:
+                raise unknown from None
+        return write_layer(self.w, layer, path, args, kwargs)
+
+    def _by_equations(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str | None:
         if type(layer) is pyg.GCN2Conv and len(given) == 2 and isinstance(given[0], Rows) and given[1] is EDGES:
             return known_layers.gcn2(self.w, layer, path, rows.name, given[0].name)
-        if type(layer) not in LAYERS:
-            raise NotSupportedError("this layer is not known, and layers of one's own have no operators yet")
-        if len(given) != 1 or given[0] is not EDGES:
-            raise NotSupportedError("it must be given (x, edge_index), and no weights or attributes of edges")
+        if type(layer) not in LAYERS or len(given) != 1 or given[0] is not EDGES:
+            return None
         rows_of = lambda module, at, x: _write_rows(self.w, module, at, x)  # noqa: E731
         return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
 

@@ -172,6 +172,25 @@ class Rows:
         self.name = name
 
 
+class Edges:
+    """The graph's `edge_index`, of which every worker has its own part alone."""
+
+
+class OnEdges:
+    """A weight or features of every edge of the graph, as a traced call has them among its arguments.
+
+    Args:
+        width: columns.
+        is_flat: the module is given a vector, an entry for every edge.
+    """
+
+    def __init__(self, name: str, width: int, *, is_flat: bool) -> None:
+        self.name, self.width, self.is_flat = name, width, is_flat
+
+
+EDGES = Edges()
+
+
 def number(value: Any) -> float:
     """A number that is known before training."""
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.requires_grad:

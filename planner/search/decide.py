@@ -105,7 +105,14 @@ def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
     task = _task(job, graph, sp.csr_matrix((graph.num_nodes, graph.num_nodes), dtype=np.float32))
     module = module_of(model, graph.num_features, graph.num_classes, seed)
     forward, used = module_cycle(module, task, matrix_of, seed=seed, dense_features=True)
-    return max(used.values(), key=lambda matrix: matrix.nnz, default=task.matrix), forward
+    return max(map(_weights, used.values()), key=lambda matrix: matrix.nnz, default=task.matrix), forward
+
+
+def _weights(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """An aggregation as weights of edges: of numbers of edges, ones."""
+    if matrix.dtype == np.float32:
+        return matrix
+    return sp.csr_matrix((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), matrix.shape)
 
 
 def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:

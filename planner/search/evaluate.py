@@ -14,8 +14,10 @@ from gnnplan.planner.contracts.technique import Situation
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sharing import digested_bytes, share_equal_arrays
+from gnnplan.planner.program.whole import has_whole, words_of_whole
 from gnnplan.planner.search.entries import with_entries
-from gnnplan.planner.techniques.registry import techniques
+from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.profiles.errors import UserError
 
 _MOST_BYTES = 2**29  # of arrays that were cut, held at a time
 
@@ -66,6 +68,9 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
 
     Raises `UserError` where the choices may not be chosen together.
     """
+    for choice in choices if has_whole(setting.forward) else ():
+        if technique(choice.technique).sums_only:
+            raise UserError(f"{setting.job.name}: {words_of_whole(choice.technique)}")
     order = list(techniques())
     choices = sorted(choices, key=lambda choice: order.index(choice.technique))
     training, place, memo = setting.job.training, setting.placement, setting.memo

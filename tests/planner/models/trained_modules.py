@@ -134,7 +134,7 @@ def by_program(module: nn.Module, graph: Graph, num_workers: int, technique: str
     module = deepcopy(module).double()
     cycle = composed(module, graph, num_workers, technique, partition(num_workers))
     start = matrices_of(module, cycle)
-    executor = SequentialExecutor(cycle, inputs_of(cycle, graph), start)
+    executor = SequentialExecutor(cycle, inputs_of(cycle, graph), start, module=module)
     losses = []
     for epoch in range(epochs):
         results = executor.run(cycle.order[0], epoch)

@@ -1,0 +1,70 @@
+"""Layers of somebody's own in the words of a forward program: one operator, which runs their code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from gnnplan.planner.models.known_layers import NotSupportedError
+from gnnplan.planner.models.known_modules import EDGES, OnEdges, Rows
+from gnnplan.planner.models.sample_layer import Shapes, sample_layer
+from gnnplan.planner.models.vocabulary import Writer
+from gnnplan.planner.program.parts import Value
+
+_GIVEN = "it must be given rows of the vertices, edge_index, features of edges, and constants"
+
+
+def write_layer(w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> str:
+    """Writes a layer as it is called; returns the rows that it makes.
+
+    Raises:
+        NotSupportedError: it is given something else, or cannot be shared out by rows.
+    """
+    given = [("", each) for each in args] + list(kwargs.items())
+    rows = list(dict.fromkeys(each.name for _, each in given if isinstance(each, Rows)))
+    on_edges = list({each.name: each for _, each in given if isinstance(each, OnEdges)}.values())
+    if not rows or not any(each is EDGES for _, each in given):
+        raise NotSupportedError(_GIVEN)
+    names = [name for name, _ in layer.named_parameters()]
+    numbers = {name: number for number, name in enumerate([*rows, *(each.name for each in on_edges)])}
+    attributes: dict[str, Any] = {
+        "module": path,
+        "training": w.training,
+        "num_values": len(numbers),
+        "parameters": tuple(names),
+        "arguments": tuple(_argument(keyword, each, numbers) for keyword, each in given),
+    }
+    shapes = Shapes((*map(w.width, rows), *(each.width for each in on_edges)), len(rows))
+    attributes |= sample_layer(layer, attributes, shapes)
+    top = max(rows, key=w.level)
+    block = w.block("layer", w.level(top))
+    reads = [_lifted(w, name, top) for name in rows] + [_on_block(w, each, block) for each in on_edges]
+    reads += [w.parameter(f"{path}.{name}") for name in names]
+    return w.emit("layer", *reads, block=block, **attributes)
+
+
+def _argument(keyword: str, given: Any, numbers: dict[str, int]) -> tuple[str, Any, str]:
+    """An argument as `gnnplan.planner.program.own_layer` reads it."""
+    if isinstance(given, Rows):
+        return "rows", numbers[given.name], keyword
+    if isinstance(given, OnEdges):
+        return "weights" if given.is_flat else "features", numbers[given.name], keyword
+    if given is EDGES:
+        return "edges", 0, keyword
+    if given is None or isinstance(given, bool | int | float | str):
+        return "constant", given, keyword
+    raise NotSupportedError(_GIVEN)
+
+
+def _lifted(w: Writer, name: str, top: str) -> str:
+    """A value as rows of the level of another one."""
+    if w.level(name) == w.level(top):
+        return name
+    return w.emit("add", top, name, factors=(0, 1), what="lift")
+
+
+def _on_block(w: Writer, on_edges: OnEdges, block: str) -> str:
+    """An input with a row for every entry of a block."""
+    space = w.emitter.cycle.blocks[block].edges
+    return w.emitter.add_value(Value(f"{on_edges.name}@{block}", space, on_edges.width, role="input"))
