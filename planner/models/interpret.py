@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx, nn
 from torch_geometric import nn as pyg
 from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.models import known_layers
-from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
+from gnnplan.planner.models.known_layers import LAYERS, WEIGHTED, NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows
 from gnnplan.planner.models.own_layers import write_layer
 from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
@@ -28,13 +31,20 @@ _ALL_ROWS = (
 )
 
 
-def write_module(w: Writer, module: nn.Module, x: str) -> str:
+def write_module(w: Writer, module: nn.Module, x: str, on_edges: Mapping[str, np.ndarray]) -> str:
     """Writes a module on (x, edge_index); returns its result, which has a row for every vertex.
+
+    Args:
+        on_edges: float [E] or [E, D] by the names of arguments that a module may take beside.
 
     Raises:
         UserError: naming the line of a call that has no operators, and why.
     """
-    return _Calls(w, module, "").run([Rows(x), EDGES]).name
+    also = {
+        name: OnEdges(name, values.shape[1] if values.ndim > 1 else 1, is_flat=values.ndim == 1)
+        for name, values in on_edges.items()
+    }
+    return _Calls(w, module, "").run([Rows(x), EDGES], also).name
 
 
 def _write_rows(w: Writer, module: nn.Module, path: str, x: str) -> str:
@@ -59,17 +69,26 @@ class _Calls:
     def __init__(self, w: Writer, module: nn.Module, path: str) -> None:
         self.w, self.module, self.path = w, module, path
 
-    def run(self, inputs: Sequence[Any]) -> Rows:
-        """Writes all calls; the result of the last one."""
+    def run(self, inputs: Sequence[Any], also: Mapping[str, Any] = MappingProxyType({})) -> Rows:
+        """Writes all calls; the result of the last one.
+
+        Args:
+            also: arguments by name.
+        """
         given, known = list(inputs), dict[fx.Node, Any]()
-        for node in traced(self.module, len(inputs)).nodes:
+        for node in traced(self.module, len(inputs), also.keys()).nodes:
             if node.op == "placeholder":
-                known[node] = given.pop(0) if given else None
+                known[node] = given.pop(0) if given else self._given(str(node.target), also)
             elif node.op == "output":
                 return self._result(node, known)
             else:
                 known[node] = self._called(node, known)
         raise AssertionError("a graph without an output")
+
+    def _given(self, name: str, also: Mapping[str, Any]) -> Any:
+        """An argument beside the leading ones; fx puts a number behind the name of one that stays at its default."""
+        defaults = {each.name: each.default for each in inspect.signature(self.module.forward).parameters.values()}
+        return also[name] if name in also else defaults.get(name, defaults.get(name.rpartition("_")[0]))
 
     def _result(self, node: fx.Node, known: Mapping[fx.Node, Any]) -> Rows:
         (result,) = fx.map_arg(node.args, known.__getitem__)
@@ -181,10 +200,17 @@ class _Calls:
     def _by_equations(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str | None:
         if type(layer) is pyg.GCN2Conv and len(given) == 2 and isinstance(given[0], Rows) and given[1] is EDGES:
             return known_layers.gcn2(self.w, layer, path, rows.name, given[0].name)
-        if type(layer) not in LAYERS or len(given) != 1 or given[0] is not EDGES:
+        is_weighted = len(given) == 2 and isinstance(given[1], OnEdges) and given[1].is_weight
+        if type(layer) not in (WEIGHTED if is_weighted else LAYERS) or len(given) - is_weighted != 1:
+            return None
+        if given[0] is not EDGES:
             return None
         rows_of = lambda module, at, x: _write_rows(self.w, module, at, x)  # noqa: E731
-        return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
+        self.w.is_weighted = is_weighted
+        try:
+            return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
+        finally:
+            self.w.is_weighted = False
 
 
 def _flat(values: Any) -> list[Any]:

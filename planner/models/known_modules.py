@@ -187,6 +187,11 @@ class OnEdges:
     def __init__(self, name: str, width: int, *, is_flat: bool) -> None:
         self.name, self.width, self.is_flat = name, width, is_flat
 
+    @property
+    def is_weight(self) -> bool:
+        """Whether it is the graph's own weights of edges, of which aggregation matrices are made."""
+        return self.name == "edge_weight" and self.is_flat
+
 
 EDGES = Edges()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from gnnplan.planner.models.forward import ON_BLOCK
 from gnnplan.planner.models.known_layers import NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, OnEdges, Rows
 from gnnplan.planner.models.sample_layer import Shapes, sample_layer
@@ -67,4 +68,4 @@ def _lifted(w: Writer, name: str, top: str) -> str:
 def _on_block(w: Writer, on_edges: OnEdges, block: str) -> str:
     """An input with a row for every entry of a block."""
     space = w.emitter.cycle.blocks[block].edges
-    return w.emitter.add_value(Value(f"{on_edges.name}@{block}", space, on_edges.width, role="input"))
+    return w.emitter.add_value(Value(f"{on_edges.name}{ON_BLOCK}{block}", space, on_edges.width, role="input"))

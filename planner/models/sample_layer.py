@@ -86,7 +86,7 @@ class _Sample:
         source[2], target[2] = source[3], target[3]
         self.matrix = layer_matrix(num_rows, np.stack([source, target]))
         self.rows = [torch.randn(num_rows, width) for width in shapes.widths[: shapes.num_rows]]
-        self.on_edges = [torch.randn(num_edges, width) for width in shapes.widths[shapes.num_rows :]]
+        self.on_edges = [torch.rand(num_edges, width) for width in shapes.widths[shapes.num_rows :]]
 
     def part(self, made: np.ndarray) -> tuple[Any, list[Tensor]]:
         """What a worker has that makes some rows: its matrix, and its values."""

@@ -95,7 +95,7 @@ def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
 
     @cache
     def matrix_of(kind: Aggregation) -> sp.csr_matrix:
-        return aggregation_matrix(graph.num_nodes, graph.edge_index, kind)
+        return aggregation_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values.get("edge_weight"))
 
     if model.kind != "module":
         task = _task(job, graph, matrix_of(model.kind))
@@ -119,7 +119,7 @@ def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
     is_sparse = graph.has_sparse_features or bool(job.pin.sparse_features)
     entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
+    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel, graph.edge_values)
 
 
 @dataclass

@@ -1,0 +1,118 @@
+"""Modules that take weights or features of edges beside (x, edge_index)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch_geometric import nn as pyg
+
+from gnnplan.planner.graph import Graph
+from tests.planner.models.own_modules import WIDTH
+from tests.planner.program.cases import small_graph
+
+NUM_EDGE_FEATURES = 3
+
+
+def graph_with_edges() -> Graph:
+    """The small graph, with positive weights and features of edges."""
+    graph, rng = small_graph(), np.random.default_rng(5)
+    weight = rng.uniform(0.2, 2, graph.num_edges).astype(np.float32)
+    features = rng.normal(size=(graph.num_edges, NUM_EDGE_FEATURES)).astype(np.float32)
+    return replace(graph, edge_values={"edge_weight": weight, "edge_attr": features})
+
+
+class Weighted(nn.Module):
+    """Two layers with weights of edges."""
+
+    def __init__(self, convs: list[nn.Module]) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(convs)
+
+    def forward(self, x, edge_index, edge_weight=None):
+        for conv in self.convs[:-1]:
+            x = torch.tanh(conv(x, edge_index, edge_weight))
+        return self.convs[-1](x, edge_index, edge_weight)
+
+
+class Featured(nn.Module):
+    """Two layers with features of edges, by keyword and after another argument."""
+
+    def __init__(self, convs: list[nn.Module]) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(convs)
+
+    def forward(self, x, edge_index, scale=1.0, edge_attr=None):
+        for conv in self.convs[:-1]:
+            x = torch.tanh(conv(x, edge_index, edge_attr=edge_attr)) * scale
+        return self.convs[-1](x, edge_index, edge_attr=edge_attr)
+
+
+class MeshLayer(pyg.MessagePassing):
+    """As a layer of MeshGraphNet (Pfaff et al. 2021), but edges' features are encoded in it, and stay as they are."""
+
+    def __init__(self, width: int, num_edge_features: int) -> None:
+        super().__init__(aggr="add")
+        self.encode = nn.Sequential(nn.Linear(num_edge_features, width), nn.ReLU(), nn.Linear(width, width))
+        self.edge = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, width), nn.LayerNorm(width))
+        self.node = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, width), nn.LayerNorm(width))
+
+    def forward(self, x, edge_index, edge_attr):
+        messages = self.propagate(edge_index, x=x, edge_attr=self.encode(edge_attr))
+        return x + self.node(torch.cat([x, messages], dim=1))
+
+    def message(self, x_i, x_j, edge_attr):
+        return self.edge(torch.cat([x_i, x_j, edge_attr], dim=1)) + edge_attr
+
+
+class Mesh(nn.Module):
+    """Encoder, processor, decoder."""
+
+    def __init__(self, num_features: int, num_classes: int, layers: int = 2, width: int = WIDTH) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, width))
+        self.layers = nn.ModuleList([MeshLayer(width, NUM_EDGE_FEATURES) for _ in range(layers)])
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, x, edge_index, edge_attr):
+        x = F.relu(self.first(x))
+        for layer in self.layers:
+            x = layer(x, edge_index, edge_attr)
+        return self.head(x)
+
+
+def _weighted(conv: Callable, **options):
+    return lambda f, c: Weighted([conv(f, WIDTH, **options), conv(WIDTH, c, **options)])
+
+
+def _featured(conv: Callable, **options):
+    options = {"edge_dim": NUM_EDGE_FEATURES, **options}
+    return lambda f, c: Featured([conv(f, WIDTH, **options), conv(WIDTH, c, **options)])
+
+
+def _gine(a: int, b: int, edge_dim: int) -> nn.Module:
+    return pyg.GINEConv(nn.Sequential(nn.Linear(a, WIDTH), nn.ReLU(), nn.Linear(WIDTH, b)), edge_dim=edge_dim)
+
+
+KNOWN: dict[str, Callable[[int, int], nn.Module]] = {
+    "gcn, weights": _weighted(pyg.GCNConv),
+    "gcn, weights, no loops": _weighted(pyg.GCNConv, add_self_loops=False),
+    "gcn, weights alone": _weighted(pyg.GCNConv, normalize=False),
+    "graph, weights": _weighted(pyg.GraphConv),
+    "tag, weights": _weighted(pyg.TAGConv, K=2),
+}
+"""Sums with weights of edges have aggregation matrices, and all decisions of sums."""
+OWN: dict[str, Callable[[int, int], nn.Module]] = {
+    "graph, greatest weighted": _weighted(pyg.GraphConv, aggr="max"),
+    "gatv2, features": _featured(pyg.GATv2Conv),
+    "gat, features": _featured(pyg.GATConv, add_self_loops=False),
+    "transformer, features": _featured(pyg.TransformerConv),
+    "gine": _featured(_gine),
+    "gen, features": _featured(pyg.GENConv, num_layers=1),
+    "mesh": Mesh,
+}
+"""Others run their own code."""
