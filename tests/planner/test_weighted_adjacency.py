@@ -11,7 +11,9 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.weighted_adjacency import weighted_matrix
 
 NUM_NODES = 7
-EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.floats(0.125, 4, width=32)), min_size=1, max_size=30)
+EDGES = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.floats(0.125, 4, width=32)), min_size=1, max_size=30
+)
 
 
 def by_pyg(edge_index, weights, kind):
