@@ -35,6 +35,14 @@ IN_MEMORY = (
 )
 
 
+def check_importable(module: Any) -> None:
+    """`UserError` where workers would need the code of a module that a program holds in memory."""
+    from gnnplan.planner.models.own_layers import runs_code_for_sure
+
+    if runs_code_for_sure(module):
+        raise UserError(IN_MEMORY)
+
+
 def run_plan(
     plan_path: Path,
     folder: Path,

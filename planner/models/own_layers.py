@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
+from torch_geometric.nn import GCN2Conv, MessagePassing
 
 from gnnplan.planner.models.forward import ON_BLOCK
-from gnnplan.planner.models.known_layers import NotSupportedError
+from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, OnEdges, Rows
 from gnnplan.planner.models.sample_layer import Shapes, sample_layer
 from gnnplan.planner.models.vocabulary import Writer
@@ -43,6 +44,12 @@ def write_layer(w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs:
     reads = [_lifted(w, name, top) for name in rows] + [_on_block(w, each, block) for each in on_edges]
     reads += [w.parameter(f"{path}.{name}") for name in names]
     return w.emit("layer", *reads, block=block, **attributes)
+
+
+def runs_code_for_sure(module: nn.Module) -> bool:
+    """Whether some layer has no equations here, which needs no tracing; options of known ones may have none too."""
+    known = {*LAYERS, GCN2Conv}
+    return any(isinstance(each, MessagePassing) and type(each) not in known for each in module.modules())
 
 
 def _argument(keyword: str, given: Any, numbers: dict[str, int]) -> tuple[str, Any, str]:

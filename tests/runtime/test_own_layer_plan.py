@@ -111,6 +111,9 @@ def test_a_module_in_memory_is_planned_and_not_run(job, cluster, tmp_path):
     api.plan({"training": {"epochs": 1}}, cluster, path, graph=graph, model=module)
     with pytest.raises(UserError, match=r'write it into a file and name it: model = "FILE.py:FUNCTION"'):
         api.run(path, tmp_path / "run", graph=graph, model=module)
+    with pytest.raises(UserError, match=r'write it into a file and name it: model = "FILE.py:FUNCTION"'):
+        api.train(model=module, graph=graph, cluster=cluster, folder=tmp_path / "train")
+    assert not (tmp_path / "train" / "plan.json").exists(), "it is said before a plan is searched"
 
 
 @pytest.mark.parametrize("name", ["feature_slices", "source_chunks", "boundary_sampling"])
