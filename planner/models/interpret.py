@@ -15,15 +15,15 @@ from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.models import known_layers
 from gnnplan.planner.models.known_layers import LAYERS, WEIGHTED, NotSupportedError
-from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows
+from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows, Step, is_step
 from gnnplan.planner.models.own_layers import write_layer
 from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.profiles.errors import UserError
 
 ON_EDGES = (
-    "what is made of weights or features of edges has no operators outside of a layer; compute it before training, or "
-    "within the layer that reads it"
+    "outside of a layer features of edges have only functions of their rows, without dropout or batch norm; compute it "
+    "before training, or within the layer that reads it"
 )
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
@@ -126,10 +126,29 @@ class _Calls:
         if any(each is EDGES for each in everything):
             raise NotSupportedError(WHOLE_GRAPH)
         if any(isinstance(each, OnEdges) for each in everything):
-            raise NotSupportedError(ON_EDGES)
+            return self._on_edges(node, args, kwargs)
         if not any(isinstance(each, Rows) for each in everything):
             return _constant(node, args, kwargs)
         return self._function(node, args, kwargs)
+
+    def _on_edges(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> OnEdges:
+        """A function of every row of features of edges."""
+        name, on_edges = node.target if node.op == "call_method" else NAMED.get(node.target), args[0] if args else None
+        if not isinstance(on_edges, OnEdges) or on_edges.is_flat or name not in FUNCTIONS or name == "dropout":
+            raise NotSupportedError(ON_EDGES)
+        return on_edges.then(self._step(lambda w, x: FUNCTIONS[str(name)](w, x, *args[1:], **kwargs)))
+
+    def _step(self, write: Step) -> Step:
+        """A step that is written under the present key, wherever it is."""
+        key = self.w.key
+
+        def written(w: Writer, x: str) -> str:
+            before, w.key = w.key, key
+            made = write(w, x)
+            w.key = before
+            return made
+
+        return written
 
     def _attribute(self, target: str) -> torch.Tensor:
         found: Any = self.module
@@ -157,14 +176,16 @@ class _Calls:
             raise NotSupportedError("only at the end of the model, over dim = 1, is it known")
         return args[0]
 
-    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Rows:
+    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Rows | OnEdges:
         if isinstance(layer, MessagePassing):
             return Rows(self._message_passing(layer, path, args, kwargs))
         rows, rest = args[0] if args else kwargs.pop("x", None), [*args[1:], *kwargs.values()]
         if type(layer) is pyg.JumpingKnowledge:
             return Rows(self._join(layer, rows))
         if isinstance(rows, OnEdges):
-            raise NotSupportedError(ON_EDGES)
+            if not is_step(layer) or rows.is_flat or rest:
+                raise NotSupportedError(ON_EDGES)
+            return rows.then(self._step(lambda w, x: MODULES[type(layer)](w, layer, path, x)))
         if not isinstance(rows, Rows):
             raise NotSupportedError("it must be given the rows of the vertices as one value")
         given = [each for each in rest if each is not None]

@@ -25,11 +25,11 @@ def write_layer(w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs:
     """
     given = [("", each) for each in args] + list(kwargs.items())
     rows = list(dict.fromkeys(each.name for _, each in given if isinstance(each, Rows)))
-    on_edges = list({each.name: each for _, each in given if isinstance(each, OnEdges)}.values())
+    on_edges = list(dict.fromkeys(each for _, each in given if isinstance(each, OnEdges)))
     if not rows or not any(each is EDGES for _, each in given):
         raise NotSupportedError(_GIVEN)
     names = [name for name, _ in layer.named_parameters()]
-    numbers = {name: number for number, name in enumerate([*rows, *(each.name for each in on_edges)])}
+    numbers: dict[Any, int] = {each: number for number, each in enumerate([*rows, *on_edges])}
     attributes: dict[str, Any] = {
         "module": path,
         "training": w.training,
@@ -37,11 +37,10 @@ def write_layer(w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs:
         "parameters": tuple(names),
         "arguments": tuple(_argument(keyword, each, numbers) for keyword, each in given),
     }
-    shapes = Shapes((*map(w.width, rows), *(each.width for each in on_edges)), len(rows))
-    attributes |= sample_layer(layer, attributes, shapes)
     top = max(rows, key=w.level)
     block = w.block("layer", w.level(top))
     reads = [_lifted(w, name, top) for name in rows] + [_on_block(w, each, block) for each in on_edges]
+    attributes |= sample_layer(layer, attributes, Shapes(tuple(map(w.width, reads)), len(rows)))
     reads += [w.parameter(f"{path}.{name}") for name in names]
     return w.emit("layer", *reads, block=block, **attributes)
 
@@ -52,12 +51,12 @@ def runs_code_for_sure(module: nn.Module) -> bool:
     return any(isinstance(each, MessagePassing) and type(each) not in known for each in module.modules())
 
 
-def _argument(keyword: str, given: Any, numbers: dict[str, int]) -> tuple[str, Any, str]:
+def _argument(keyword: str, given: Any, numbers: dict[Any, int]) -> tuple[str, Any, str]:
     """An argument as `gnnplan.planner.program.own_layer` reads it."""
     if isinstance(given, Rows):
         return "rows", numbers[given.name], keyword
     if isinstance(given, OnEdges):
-        return "weights" if given.is_flat else "features", numbers[given.name], keyword
+        return "weights" if given.is_flat else "features", numbers[given], keyword
     if given is EDGES:
         return "edges", 0, keyword
     if given is None or isinstance(given, bool | int | float | str):
@@ -73,6 +72,9 @@ def _lifted(w: Writer, name: str, top: str) -> str:
 
 
 def _on_block(w: Writer, on_edges: OnEdges, block: str) -> str:
-    """An input with a row for every entry of a block."""
+    """Values with a row for every entry of a block."""
     space = w.emitter.cycle.blocks[block].edges
-    return w.emitter.add_value(Value(f"{on_edges.name}{ON_BLOCK}{block}", space, on_edges.width, role="input"))
+    x = w.emitter.add_value(Value(f"{on_edges.name}{ON_BLOCK}{block}", space, on_edges.width, role="input"))
+    for step in on_edges.steps:
+        x = step(w, x)
+    return x

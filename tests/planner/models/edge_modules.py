@@ -85,6 +85,23 @@ class Mesh(nn.Module):
         return self.head(x)
 
 
+class Encoded(nn.Module):
+    """Features of edges are encoded beside the layers, once for all of them, as people do before GINE."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(num_features, WIDTH), nn.Linear(WIDTH, num_classes)
+        self.encode = nn.Sequential(nn.Linear(NUM_EDGE_FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.convs = nn.ModuleList([pyg.GINEConv(nn.Linear(WIDTH, WIDTH)) for _ in range(2)])
+
+    def forward(self, x, edge_index, edge_attr):
+        x, edge_attr = self.first(x), F.gelu(self.norm(self.encode(edge_attr)))
+        for conv in self.convs:
+            x = torch.tanh(conv(x, edge_index, edge_attr))
+        return self.head(x)
+
+
 def _weighted(conv: Callable, **options):
     return lambda f, c: Weighted([conv(f, WIDTH, **options), conv(WIDTH, c, **options)])
 
@@ -114,5 +131,6 @@ OWN: dict[str, Callable[[int, int], nn.Module]] = {
     "gine": _featured(_gine),
     "gen, features": _featured(pyg.GENConv, num_layers=1),
     "mesh": Mesh,
+    "encoded beside": Encoded,
 }
 """Others run their own code."""

@@ -50,27 +50,32 @@ def test_they_count(name):
     assert by_pyg(made({**KNOWN, **OWN}[name]), graph, EPOCHS).off(by_autograd(name)) > 1e-2
 
 
-class Encoded(Featured):
-    """What `MeshGraphNet` does: features of edges are encoded before the layers."""
+class Normed(Featured):
+    """A batch norm over edges, whose means are those of the graph's edges."""
 
     def __init__(self, convs):
         super().__init__(convs)
-        self.encode = nn.Linear(3, 3)
+        self.norm = nn.BatchNorm1d(3)
 
     def forward(self, x, edge_index, edge_attr):
-        return super().forward(x, edge_index, edge_attr=self.encode(edge_attr))
+        return super().forward(x, edge_index, edge_attr=self.norm(edge_attr))
 
 
-def test_what_is_made_of_them_outside_of_a_layer_is_refused():
+class Joined(Featured):
+    """Two values on edges that meet."""
+
+    def forward(self, x, edge_index, edge_attr):
+        return super().forward(x, edge_index, edge_attr=edge_attr + edge_attr.relu())
+
+
+@pytest.mark.parametrize(("kind", "call"), [(Normed, r"norm \(BatchNorm1d\)"), (Joined, "add")])
+def test_what_is_no_function_of_rows_of_edges_is_refused(kind, call):
     """By the line and the reason; and where the graph has none of them."""
-    build = lambda f, c: Encoded([nn.Identity()])  # noqa: E731
-    words = (
-        r"test_edge_modules.py:\d+: encode \(Linear\): what is made of weights or features of edges has no operators"
-    )
+    words = rf"test_edge_modules.py:\d+: {call}: outside of a layer features of edges have only functions of their rows"
     with pytest.raises(UserError, match=words):
-        forward_of(made(build), graph_with_edges())
+        forward_of(made(lambda f, c: kind([nn.Identity()])), graph_with_edges())
     with pytest.raises(UserError, match=r"also takes 'edge_attr', and is given \(x, edge_index\) alone, for the graph"):
-        forward_of(made(build), small_graph())
+        forward_of(made(lambda f, c: kind([nn.Identity()])), small_graph())
 
 
 def test_without_weights_a_module_takes_its_own():
