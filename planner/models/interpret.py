@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +26,7 @@ ON_EDGES = (
     "outside of a layer features of edges have only functions of their rows, without dropout or batch norm; compute it "
     "before training, or within the layer that reads it"
 )
+Made = Rows | OnEdges | tuple[Rows, OnEdges]
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
     "the graph) cannot be shared out, and a function of single elements can be asked for"
@@ -122,6 +124,8 @@ class _Calls:
             return self._layer(self.module.get_submodule(str(node.target)), self._full(str(node.target)), args, kwargs)
         if node.target is fx._symbolic_trace._assert_is_none:
             return None
+        if node.target is operator.getitem and isinstance(args[0], tuple):
+            return args[0][args[1]]
         everything = [*_flat(args), *_flat(kwargs.values())]
         if any(each is EDGES for each in everything):
             raise NotSupportedError(WHOLE_GRAPH)
@@ -176,9 +180,9 @@ class _Calls:
             raise NotSupportedError("only at the end of the model, over dim = 1, is it known")
         return args[0]
 
-    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Rows | OnEdges:
+    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
         if isinstance(layer, MessagePassing):
-            return Rows(self._message_passing(layer, path, args, kwargs))
+            return self._message_passing(layer, path, args, kwargs)
         rows, rest = args[0] if args else kwargs.pop("x", None), [*args[1:], *kwargs.values()]
         if type(layer) is pyg.JumpingKnowledge:
             return Rows(self._join(layer, rows))
@@ -201,14 +205,14 @@ class _Calls:
             raise NotSupportedError("mode = 'lstm' has no operators; take 'cat' or 'max'")
         return self.w.concat(names) if layer.mode == "cat" else self.w.maximum(names)
 
-    def _message_passing(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> str:
+    def _message_passing(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
         """By its equations where they are known, else by its own code."""
         rows, given = args[0] if args else kwargs.get("x"), [*args[1:], *(v for k, v in kwargs.items() if k != "x")]
         given = [each for each in given if each is not None]
         before, num_dropped = len(self.w.emitter.operators), self.w.num_dropped
         try:
             if isinstance(rows, Rows) and (written := self._by_equations(layer, path, rows, given)):
-                return written
+                return Rows(written)
         except NotSupportedError as unknown:
             del self.w.emitter.operators[before:]
             self.w.num_dropped = num_dropped

@@ -196,10 +196,13 @@ class OnEdges:
         width: columns of these.
         is_flat: the module is given a vector, an entry for every edge.
         steps: by which it is made of these, one after the other.
+        made_on: the block on whose edges a layer made them (empty: they are the graph's).
     """
 
-    def __init__(self, name: str, width: int, *, is_flat: bool, steps: tuple[Step, ...] = ()) -> None:
-        self.name, self.width, self.is_flat, self.steps = name, width, is_flat, steps
+    def __init__(
+        self, name: str, width: int, *, is_flat: bool, steps: tuple[Step, ...] = (), made_on: str = ""
+    ) -> None:
+        self.name, self.width, self.is_flat, self.steps, self.made_on = name, width, is_flat, steps, made_on
 
     @property
     def is_weight(self) -> bool:
@@ -208,7 +211,7 @@ class OnEdges:
 
     def then(self, step: Step) -> OnEdges:
         """What a step makes of every row."""
-        return OnEdges(self.name, self.width, is_flat=False, steps=(*self.steps, step))
+        return OnEdges(self.name, self.width, is_flat=False, steps=(*self.steps, step), made_on=self.made_on)
 
 
 EDGES = Edges()

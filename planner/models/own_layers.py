@@ -17,8 +17,10 @@ from gnnplan.planner.program.parts import Value
 _GIVEN = "it must be given rows of the vertices, edge_index, features of edges, and constants"
 
 
-def write_layer(w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """Writes a layer as it is called; returns the rows that it makes.
+def write_layer(
+    w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]
+) -> Rows | tuple[Rows, OnEdges]:
+    """Writes a layer as it is called; returns the rows that it makes, and what it makes on edges beside them.
 
     Raises:
         NotSupportedError: it is given something else, or cannot be shared out by rows.
@@ -42,7 +44,10 @@ def write_layer(w: Writer, layer: nn.Module, path: str, args: list[Any], kwargs:
     reads = [_lifted(w, name, top) for name in rows] + [_on_block(w, each, block) for each in on_edges]
     attributes |= sample_layer(layer, attributes, Shapes(tuple(map(w.width, reads)), len(rows)))
     reads += [w.parameter(f"{path}.{name}") for name in names]
-    return w.emit("layer", *reads, block=block, **attributes)
+    made, *others = w.emit_all("layer", *reads, block=block, **attributes)
+    if not others:
+        return Rows(made)
+    return Rows(made), OnEdges(others[0], attributes["edge_width"], is_flat=False, made_on=block)
 
 
 def runs_code_for_sure(module: nn.Module) -> bool:
@@ -73,8 +78,13 @@ def _lifted(w: Writer, name: str, top: str) -> str:
 
 def _on_block(w: Writer, on_edges: OnEdges, block: str) -> str:
     """Values with a row for every entry of a block."""
-    space = w.emitter.cycle.blocks[block].edges
-    x = w.emitter.add_value(Value(f"{on_edges.name}{ON_BLOCK}{block}", space, on_edges.width, role="input"))
+    space, made_on = w.emitter.cycle.blocks[block].edges, on_edges.made_on
+    if not made_on:
+        x = w.emitter.add_value(Value(f"{on_edges.name}{ON_BLOCK}{block}", space, on_edges.width, role="input"))
+    elif made_on == block:
+        x = on_edges.name
+    else:
+        x = w.emit("on_block", on_edges.name, block=block, of=made_on)
     for step in on_edges.steps:
         x = step(w, x)
     return x

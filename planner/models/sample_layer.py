@@ -33,10 +33,7 @@ NOT_BY_ROWS = (
 )
 DRAWS = "it draws random numbers in training; set its own dropout to 0, and drop rows before it"
 STATE = "it changes its buffers, which every worker would change otherwise"
-ONE_VALUE = (
-    "it must make one value, a row for every vertex; features of edges that a layer changes have no place in a program "
-    "yet"
-)
+ONE_VALUE = "it must make a row for every vertex, and beside it at most new features, a row for every edge"
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Shapes:
 
 
 def sample_layer(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
-    """The attributes of an operator that follow from running a layer: its width, and `COUNTS`.
+    """The attributes of an operator that follow from running a layer: its widths, and `COUNTS`.
 
     Args:
         attributes: as far as they are known without.
@@ -65,8 +62,8 @@ def sample_layer(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         try:
-            width = _checked(layer, attributes, shapes)
-            return {"width": width, **_counts(layer, attributes, shapes)}
+            width, edge_width = _checked(layer, attributes, shapes)
+            return {"width": width, "edge_width": edge_width, **_counts(layer, attributes, shapes)}
         except NotSupportedError:
             raise
         except NotRowsError:
@@ -100,27 +97,34 @@ class _Sample:
         return [torch.cat([each.new_zeros(1, each.shape[1]), each])[matrix.data] for each in self.on_edges]
 
 
-def _checked(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> int:
+def _checked(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> tuple[int, int]:
+    """The widths of what it makes on rows and on edges (0: nothing)."""
     sample, before = _Sample(shapes, _NUM_ROWS, _NUM_EDGES), _state(layer)
     everything = np.arange(_NUM_ROWS)
 
-    def made_by(rows: np.ndarray) -> Tensor:
+    def made_by(rows: np.ndarray) -> tuple[Tensor, ...]:
         matrix, values = sample.part(rows)
         return _called(layer, matrix, attributes, values)
+
+    def right(rows: np.ndarray) -> tuple[Tensor, ...]:
+        entries = np.concatenate([np.arange(*sample.matrix.indptr[row : row + 2]) for row in rows])
+        return tuple(each[at] for each, at in zip(whole, (rows, entries), strict=False))
 
     whole = made_by(everything)
     if not _is_near(made_by(everything), whole):
         raise NotSupportedError(STATE if _is_changed(layer, before) else DRAWS)
     halves = np.random.default_rng(1).integers(0, 2, _NUM_ROWS) == 0
     for rows in (everything[halves], everything[~halves]):
-        if not _is_near(made_by(rows), whole[rows]):
+        if not _is_near(made_by(rows), right(rows)):
             raise NotSupportedError(NOT_BY_ROWS)
     if _is_changed(layer, before):
         raise NotSupportedError(STATE)
-    return whole.shape[1]
+    return whole[0].shape[1], whole[1].shape[1] if len(whole) > 1 else 0
 
 
-def _called(layer: nn.Module, matrix: Any, attributes: Mapping[str, Any], values: Sequence[Tensor]) -> Tensor:
+def _called(
+    layer: nn.Module, matrix: Any, attributes: Mapping[str, Any], values: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
     parameters = dict(layer.named_parameters())
     own = OwnLayer(layer, matrix, attributes)
     return own.forward(*values, *(_as_matrix(parameters[name]) for name in attributes["parameters"]))
@@ -138,8 +142,11 @@ def _is_changed(layer: nn.Module, before: Mapping[str, Tensor]) -> bool:
     return not all(torch.equal(each, before[name]) for name, each in _state(layer).items())
 
 
-def _is_near(found: Tensor, right: Tensor) -> bool:
-    return found.shape == right.shape and torch.allclose(found, right, _TOLERANCE, _TOLERANCE, equal_nan=True)
+def _is_near(found: Sequence[Tensor], right: Sequence[Tensor]) -> bool:
+    return len(found) == len(right) and all(
+        one.shape == other.shape and torch.allclose(one, other, _TOLERANCE, _TOLERANCE, equal_nan=True)
+        for one, other in zip(found, right, strict=True)
+    )
 
 
 def _counts(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
@@ -151,9 +158,10 @@ def _counts(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> 
         own, wanted = OwnLayer(layer, matrix, attributes), range(shapes.num_rows)
         reads = [*values, *parameters]
         with _Counted() as forward:
-            grad = torch.ones_like(own.forward(*reads))
+            made = own.forward(*reads)
+        grads = [torch.ones_like(each) for each in made]
         with _Counted() as backward:
-            own.backward(grad, [*wanted, *range(len(values), len(reads))], *reads)
+            own.backward(*grads, *reads, of=range(len(grads)), wanted=[*wanted, *range(len(values), len(reads))])
         return [forward, backward]
 
     once, more_rows, more_edges = counted(40, 100), counted(80, 100), counted(40, 200)

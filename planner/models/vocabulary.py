@@ -66,6 +66,10 @@ class Writer:
         """An operator of the layer that is being written."""
         return self.emitter.emit(kind, *reads, key=f"{self.key}/{what or kind}", writes=writes, **attributes)
 
+    def emit_all(self, kind: str, *reads: str, **attributes) -> tuple[str, ...]:
+        """The same of several values."""
+        return self.emitter.emit_all(kind, *reads, key=f"{self.key}/{kind}", **attributes)
+
     def block(self, aggregation: Aggregation, level: int) -> str:
         """The edges of an aggregation from a level to the next."""
         aggregation = self.weighted(aggregation)

@@ -20,7 +20,7 @@ from gnnplan.planner.adjacency import SELF
 
 
 class NotRowsError(ValueError):
-    """A layer makes something else than a row for every vertex."""
+    """A layer makes something else than a row for every vertex, and beside it a row for every edge or nothing."""
 
 
 class OwnLayer:
@@ -52,27 +52,37 @@ class OwnLayer:
         edge_index = np.stack([matrix.indices[is_edge], own[target[is_edge]]]).astype(np.int64)
         self._own = torch.from_numpy(own).to(device)
         self._edge_index = torch.from_numpy(edge_index).to(device)
+        self._num_entries = matrix.nnz
         self._is_edge = torch.from_numpy(np.flatnonzero(is_edge)).to(device)
 
-    def forward(self, *reads: Tensor) -> Tensor:
-        """The rows that are made, [n, width]."""
+    def forward(self, *reads: Tensor) -> tuple[Tensor, ...]:
+        """The rows that are made, [n, width]; and where it makes something on edges, [entries of the matrix, width]."""
         with torch.no_grad():
             return self._called(reads)
 
-    def backward(self, grad: Tensor, wanted: Sequence[int], *reads: Tensor) -> tuple[Tensor, ...]:
-        """The gradients at some reads, of the gradient at the rows."""
+    def backward(self, *given: Tensor, of: Sequence[int], wanted: Sequence[int]) -> tuple[Tensor, ...]:
+        """The gradients at some reads.
+
+        Args:
+            given: the gradients at what is made, then all reads.
+            of: which of what is made the gradients are at.
+        """
+        grads, reads = given[: len(of)], given[len(of) :]
         leaves = [each.detach() for each in reads]
         for number in wanted:
             leaves[number].requires_grad_()
         chosen = [leaves[number] for number in wanted]
         with torch.enable_grad():
-            made = self._called(leaves)
-            if not made.requires_grad:
+            everything = self._called(leaves)
+            made = [(everything[number], grad) for number, grad in zip(of, grads, strict=True)]
+            made = [(each, grad) for each, grad in made if each.requires_grad]
+            if not made:
                 return tuple(map(torch.zeros_like, chosen))
-            found = torch.autograd.grad(made, chosen, grad, allow_unused=True)
+            outputs, at = zip(*made, strict=True)
+            found = torch.autograd.grad(outputs, chosen, at, allow_unused=True)
         return tuple(torch.zeros_like(x) if to is None else to for x, to in zip(chosen, found, strict=True))
 
-    def _called(self, reads: Sequence[Tensor]) -> Tensor:
+    def _called(self, reads: Sequence[Tensor]) -> tuple[Tensor, ...]:
         self._layer.train(self._training)
         values, parameters = reads[: self._num_values], reads[self._num_values :]
         args: list[Any] = []
@@ -86,9 +96,16 @@ class OwnLayer:
         shaped = (each.reshape(shape) for each, shape in zip(parameters, self._shapes, strict=True))
         state = dict(zip(self._names, shaped, strict=True))
         made = functional_call(self._layer, state, tuple(args), kwargs)
-        if not isinstance(made, Tensor) or made.dim() != 2 or len(made) != len(values[0]):
+        rows, *others = made if isinstance(made, tuple) else (made,)
+        if not _are_rows(rows, len(values[0])) or len(others) > 1:
             raise NotRowsError
-        return made[self._own]
+        return rows[self._own], *map(self._on_entries, others)
+
+    def _on_entries(self, on_edges: Any) -> Tensor:
+        """A row for every entry of the matrix, of a row for every edge."""
+        if not _are_rows(on_edges, len(self._is_edge)):
+            raise NotRowsError
+        return on_edges.new_zeros(self._num_entries, on_edges.shape[1]).index_copy(0, self._is_edge, on_edges)
 
     def _argument(self, what: str, of: Any, values: Sequence[Tensor]) -> Any:
         if what == "edges":
@@ -99,3 +116,7 @@ class OwnLayer:
             return values[of]
         on_edges = values[of][self._is_edge]
         return on_edges[:, 0] if what == "weights" else on_edges
+
+
+def _are_rows(made: Any, count: int) -> bool:
+    return isinstance(made, Tensor) and made.dim() == 2 and len(made) == count and made.is_floating_point()

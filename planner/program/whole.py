@@ -16,6 +16,6 @@ def runs_module(cycle: Cycle) -> bool:
     return any("module" in op.attributes for program in cycle.programs.values() for op in program)
 
 
-def words_of_whole(name: str) -> str:
-    """Why a technique that only knows sums over edges cannot be taken."""
-    return f"{name} knows sums over edges, and the module has layers that run their own code; leave it out"
+def carries_edges(cycle: Cycle) -> bool:
+    """Whether what a layer makes on edges is read at another level, where a worker must have the same ones."""
+    return any(op.kind == "on_block" for program in cycle.programs.values() for op in program)

@@ -11,7 +11,7 @@ from gnnplan.planner.costs import OperatorCosts, total
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.layer import counted, num_edges
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import costs, guess
+from gnnplan.planner.readers.cost import costs, guess, num_written
 from gnnplan.planner.readers.temporaries import TEMPORARIES
 from gnnplan.profiles.curves import Estimate
 
@@ -24,6 +24,11 @@ def _layer(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Esti
     if rows and products:
         work.append(cost("matmul_forward", rows, max(1, round(products / rows / width)), width))
     return guess(total(work))
+
+
+@costs("on_block")
+def _on_block(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return cost.copy(num_written(cycle, op, worker))
 
 
 def _bytes(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from gnnplan.planner.composition.unable import unable
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
 from gnnplan.planner.job import Job
-from gnnplan.planner.program.whole import has_whole, words_of_whole
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
 
@@ -22,9 +22,9 @@ def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -
     On one worker nothing is shared out, so a pin there asks for nothing but that a technique is left out.
     """
     pinned = setting.job.pin.asked
-    if each.sums_only and has_whole(setting.forward):
+    if words := unable(each, setting.forward):
         if pinned.get(each.name):
-            raise UserError(f"{setting.job.name}: pin.techniques.{each.name}: {words_of_whole(each.name)}")
+            raise UserError(f"{setting.job.name}: pin.techniques.{each.name}: {words}")
         return [] if LAYOUT in each.claims else [None]
     options = list(each.options(setting, so_far))
     if setting.num_workers == 1:

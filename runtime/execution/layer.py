@@ -13,13 +13,18 @@ from gnnplan.runtime.execution.table import Execution, executes
 @executes("layer")
 def _layer(c: Context, op: Operator) -> Execution:
     layer = c.own_layer(op)
-    return lambda *reads: _pooled(layer.forward(*reads))
+    return lambda *reads: tuple(map(_pooled, layer.forward(*reads)))
 
 
 @executes("layer_grad")
 def _layer_grad(c: Context, op: Operator) -> Execution:
-    layer, wanted = c.own_layer(op), op.attributes["wanted"]
-    return lambda grad, *reads: tuple(map(_pooled, layer.backward(grad, wanted, *reads)))
+    layer, of, wanted = c.own_layer(op), op.attributes["grads_of"], op.attributes["wanted"]
+    return lambda *reads: tuple(map(_pooled, layer.backward(*reads, of=of, wanted=wanted)))
+
+
+@executes("on_block")
+def _on_block(c: Context, op: Operator) -> Execution:
+    return _pooled
 
 
 def _pooled(made: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """A layer of somebody's own in a file, on a graph with features of edges: planned, predicted and run on two workers."""
 
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -12,10 +13,15 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.models.module_source import module_of
+from gnnplan.planner.models.module_state import matrices_of
+from gnnplan.planner.plan import load_partition
+from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.run import cycle_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from tests import warm
 from tests.planner.models import trained_modules
+from tests.planner.models.edge_modules import CARRIED, graph_with_edges
 
 SOURCE = """
 import torch
@@ -114,6 +120,25 @@ def test_a_module_in_memory_is_planned_and_not_run(job, cluster, tmp_path):
     with pytest.raises(UserError, match=r'write it into a file and name it: model = "FILE.py:FUNCTION"'):
         api.train(model=module, graph=graph, cluster=cluster, folder=tmp_path / "train")
     assert not (tmp_path / "train" / "plan.json").exists(), "it is said before a plan is searched"
+
+
+def test_carried_features_of_edges_are_planned_without_replicas(cluster, tmp_path):
+    """Levels must have the same edges; the plan's program is exact, and replicas are refused by name."""
+    graph, module = graph_with_edges(), trained_modules.made(CARRIED["meshgraphnet"], graph_with_edges())
+    training = {"epochs": EPOCHS, "seed": trained_modules.SEED, "optimizer": "sgd", "learning_rate": 0.05}
+    job, path = {"training": training, "pin": {"num_workers": 2}}, tmp_path / "plan.json"
+    plan = api.plan(job, cluster, path, graph=graph, model=module)
+    assert "replicas" not in {chosen.technique for chosen in plan.choices}
+    cycle = cycle_of(plan, graph, load_partition(plan, path))
+    start = matrices_of(deepcopy(module).double(), cycle)
+    executor = SequentialExecutor(cycle, trained_modules.inputs_of(cycle, graph), start, module=module)
+    losses = [float(executor.run(cycle.order[0], epoch)["total_loss"][0]) for epoch in range(EPOCHS)]
+    assert losses == pytest.approx(trained_modules.by_pyg(module, graph, EPOCHS).losses, rel=1e-6)
+    job["pin"]["techniques"] = {"replicas": True}
+    with pytest.raises(
+        UserError, match="replicas gives levels different edges, and layers of the module hand features"
+    ):
+        api.plan(job, cluster, path, graph=graph, model=module)
 
 
 @pytest.mark.parametrize("name", ["feature_slices", "source_chunks", "boundary_sampling"])

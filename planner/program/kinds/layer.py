@@ -45,14 +45,16 @@ def _layer_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
     assert len(counts) == 6 * len(COUNTS)
     assert all(0 <= each <= _MOST for each in counts)
     assert len(op.reads) == op.attributes["num_values"] + len(op.attributes["parameters"])
-    return (Value("", cycle.blocks[op.attributes["block"]].row, op.attributes["width"]),)
+    block, edge_width = cycle.blocks[op.attributes["block"]], op.attributes["edge_width"]
+    rows = Value("", block.row, op.attributes["width"])
+    return (rows, Value("", block.edges, edge_width)) if edge_width else (rows,)
 
 
 def _layer_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
-    (grad,) = grads
-    assert grad
+    of = tuple(number for number, grad in enumerate(grads) if grad)
     wanted = tuple(number for number, name in enumerate(op.reads) if d.wants(name))
-    made = d.emit_all("layer_grad", grad, *op.reads, wanted=wanted, **op.attributes)
+    given = [grad for grad in grads if grad]
+    made = d.emit_all("layer_grad", *given, *op.reads, grads_of=of, wanted=wanted, **op.attributes)
     for number, to in zip(wanted, made, strict=True):
         d.give(op.reads[number], to)
 
@@ -60,7 +62,8 @@ def _layer_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) ->
 LAYER = register(
     Kind(
         "layer",
-        "w = the layer at `module` of the rows that come first, values on edges and parameters behind them",
+        "w = the layer at `module` of the rows that come first, values on edges and parameters behind them; with an "
+        "`edge_width` also what it makes on edges",
         (Need.COLUMN,),
         _layer_shape,
         _layer_derive,
@@ -72,17 +75,38 @@ LAYER = register(
 
 
 def _layer_grad_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
-    reads = (cycle.values[op.reads[1 + number]] for number in op.attributes["wanted"])
+    first = len(op.attributes["grads_of"])
+    reads = (cycle.values[op.reads[first + number]] for number in op.attributes["wanted"])
     return tuple(Value("", each.space, each.width) for each in reads)
 
 
 LAYER_GRAD = register(
     Kind(
         "layer_grad",
-        "w = the gradients at the `wanted` reads of a layer, which runs again; r0 is the gradient at its rows",
+        "w = the gradients at the `wanted` reads of a layer, which runs again; those at what it made come first",
         (Need.BLOCK_ROW, Need.COLUMN),
         _layer_grad_shape,
         is_whole=True,
+        meant_in=_MEANT_IN,
+        executed_in=_EXECUTED_IN,
+    )
+)
+
+
+def _on_block_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
+    (grad,) = grads
+    assert grad
+    attributes = op.attributes
+    d.add(op.reads[0], lambda: d.emit("on_block", grad, block=attributes["of"], of=attributes["block"]))
+
+
+ON_BLOCK = register(
+    Kind(
+        "on_block",
+        "w = r0 as values on the edges of `block`, which are those of the block `of`",
+        (Need.EDGE,),
+        lambda cycle, op: (Value("", cycle.blocks[op.attributes["block"]].edges, cycle.values[op.reads[0]].width),),
+        _on_block_derive,
         meant_in=_MEANT_IN,
         executed_in=_EXECUTED_IN,
     )

@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 
 
 @meaning("layer")
-def _layer(c: Context, op: Operator, *reads: Tensor) -> Tensor:
+def _layer(c: Context, op: Operator, *reads: Tensor) -> tuple[Tensor, ...]:
     return c.own_layer(op).forward(*reads)
 
 
 @meaning("layer_grad")
-def _layer_grad(c: Context, op: Operator, grad: Tensor, *reads: Tensor) -> tuple[Tensor, ...]:
-    return c.own_layer(op).backward(grad, op.attributes["wanted"], *reads)
+def _layer_grad(c: Context, op: Operator, *reads: Tensor) -> tuple[Tensor, ...]:
+    return c.own_layer(op).backward(*reads, of=op.attributes["grads_of"], wanted=op.attributes["wanted"])
+
+
+@meaning("on_block")
+def _on_block(c: Context, op: Operator, x: Tensor) -> Tensor:
+    assert len(x) == c.num_rows(c.cycle.values[op.writes[0]].space), "levels have other edges"
+    return x.clone()

@@ -85,6 +85,40 @@ class Mesh(nn.Module):
         return self.head(x)
 
 
+class UpdatingLayer(MeshLayer):
+    """A layer of MeshGraphNet: it makes new features of edges from both ends, and rows from these."""
+
+    def __init__(self, width: int, num_edge_features: int) -> None:
+        super().__init__(width, num_edge_features)
+        del self.encode
+
+    def forward(self, x, edge_index, edge_attr):
+        ends = torch.cat([x[edge_index[1]], x[edge_index[0]], edge_attr], dim=1)
+        edge_attr = edge_attr + self.edge(ends)
+        messages = self.propagate(edge_index, size=(len(x), len(x)), edge_attr=edge_attr)
+        return x + self.node(torch.cat([x, messages], dim=1)), edge_attr
+
+    def message(self, edge_attr):
+        return edge_attr
+
+
+class MeshGraphNet(nn.Module):
+    """Pfaff et al. 2021: features of edges change from layer to layer; here also by a function between."""
+
+    def __init__(self, num_features: int, num_classes: int, layers: int = 3, width: int = WIDTH) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(num_features, width), nn.Linear(width, num_classes)
+        self.encode = nn.Sequential(nn.Linear(NUM_EDGE_FEATURES, width), nn.ReLU(), nn.Linear(width, width))
+        self.layers = nn.ModuleList([UpdatingLayer(width, NUM_EDGE_FEATURES) for _ in range(layers)])
+
+    def forward(self, x, edge_index, edge_attr):
+        x, edge_attr = F.relu(self.first(x)), self.encode(edge_attr)
+        for layer in self.layers:
+            x, edge_attr = layer(x, edge_index, edge_attr)
+            edge_attr = torch.tanh(edge_attr)
+        return self.head(x)
+
+
 class Encoded(nn.Module):
     """Features of edges are encoded beside the layers, once for all of them, as people do before GINE."""
 
@@ -100,6 +134,13 @@ class Encoded(nn.Module):
         for conv in self.convs:
             x = torch.tanh(conv(x, edge_index, edge_attr))
         return self.head(x)
+
+
+CARRIED: dict[str, Callable[[int, int], nn.Module]] = {
+    "meshgraphnet": MeshGraphNet,
+    "meshgraphnet, one layer": lambda f, c: MeshGraphNet(f, c, layers=1),
+}
+"""Features of edges that layers make, and later ones read."""
 
 
 def _weighted(conv: Callable, **options):

@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from gnnplan.profiles.errors import UserError
-from tests.planner.models.edge_modules import KNOWN, OWN, Featured, Weighted, graph_with_edges
+from tests.planner.models.edge_modules import CARRIED, KNOWN, OWN, Featured, Weighted, graph_with_edges
 from tests.planner.models.own_modules import WIDTH
 from tests.planner.models.trained_modules import by_program, by_pyg, forward_of, made
 from tests.planner.program.cases import small_graph
@@ -16,7 +16,7 @@ EPOCHS = 4
 
 @cache
 def by_autograd(name):
-    return by_pyg(made({**KNOWN, **OWN}[name]), graph_with_edges(), EPOCHS)
+    return by_pyg(made({**KNOWN, **OWN, **CARRIED}[name]), graph_with_edges(), EPOCHS)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,19 @@ def by_autograd(name):
 def test_trains_as_pyg_does(name, num_workers, technique):
     """Losses, parameters and what an evaluation finds right."""
     got = by_program(made({**KNOWN, **OWN}[name]), graph_with_edges(), num_workers, technique, EPOCHS)
+    assert got.off(by_autograd(name)) <= 1e-5
+    assert got.hits == by_autograd(name).hits
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "technique"),
+    [(1, "halo_exchange"), (2, "halo_exchange"), (4, "halo_exchange"), (3, "overlap"), (3, "joint_cache")],
+    ids=str,
+)
+@pytest.mark.parametrize("name", CARRIED)
+def test_layers_carry_features_of_edges(name, num_workers, technique):
+    """Workers keep those of their own edges from layer to layer, and send none of them."""
+    got = by_program(made(CARRIED[name]), graph_with_edges(), num_workers, technique, EPOCHS)
     assert got.off(by_autograd(name)) <= 1e-5
     assert got.hits == by_autograd(name).hits
 

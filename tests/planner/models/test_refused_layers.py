@@ -85,10 +85,18 @@ class Counting(Base):
 
 
 class TwoValues(Base):
-    """Features of edges that it changes, which is another value."""
+    """Two values on rows."""
 
     def forward(self, x, edge_index):
-        return self.summed(x, edge_index), x[edge_index[0]]
+        return self.summed(x, edge_index), x
+
+
+class EdgesByDegree(Base):
+    """Rows are right, but what it makes on edges is not."""
+
+    def forward(self, x, edge_index):
+        degree = torch.bincount(edge_index[1], minlength=len(x)).float()
+        return self.summed(x, edge_index), degree[edge_index[0]][:, None]
 
 
 class Failing(Base):
@@ -106,7 +114,8 @@ WHY = {
     TwoHops: BY_ROWS,
     Dropping: "it draws random numbers in training; set its own dropout to 0, and drop rows before it",
     Counting: "it changes its buffers, which every worker would change otherwise",
-    TwoValues: "it must make one value, a row for every vertex",
+    TwoValues: "it must make a row for every vertex, and beside it at most new features, a row for every edge",
+    EdgesByDegree: BY_ROWS,
     Failing: "it fails on sample rows: mat1 and mat2 shapes cannot be multiplied",
 }
 

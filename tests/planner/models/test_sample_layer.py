@@ -53,9 +53,9 @@ def test_bytes_are_those_of_a_larger_graph(name):
     """Forward and backward, to a tenth; never fewer but for rounding."""
     op, own, reads = layer_of(name)
     with Made() as forward:
-        out = own.forward(*reads)
+        (out,) = own.forward(*reads)
     with Made() as backward:
-        own.backward(torch.ones_like(out), range(len(reads)), *reads)
+        own.backward(torch.ones_like(out), *reads, of=(0,), wanted=range(len(reads)))
     for half, seen in enumerate((forward, backward)):
         said = counted(op.attributes, "num_bytes", NUM_ROWS, NUM_EDGES, back=bool(half))
         assert 0.9 * seen.num_bytes <= said <= 1.1 * seen.num_bytes
