@@ -1,8 +1,9 @@
 """Modules of people's own against one PyG process: traced, planned, and trained on two workers for five steps.
 
-All 42 tuned baselines of `_models_settings`, some other modules, and six that must be refused. Graphs are random, for
-only numbers count here; the plans are those of the search, on two published devices. What is compared is the loss of
-every step, and all parameters and running statistics together, in relative L2 against PyG in float64.
+All 42 tuned baselines of `_models_settings`, other modules, some with layers that run their own code
+(`_models_layers`), and six that must be refused. Graphs are random, for only numbers count here; the plans are those of
+the search, on two published devices. What is compared is the loss of every step, and all parameters and running
+statistics together, in relative L2 against PyG in float64.
 
 Each plan is played twice: by the sequential executor in float64, which says whether it is exact, and by two workers in
 float32. Deep models magnify rounding, PyG's own too, so PyG in float32 stands beside the latter.
@@ -14,14 +15,18 @@ import json
 import tempfile
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from benchmarks import _models_layers
+from benchmarks._models_layers import NUM_EDGE_FEATURES, OWN
 from benchmarks._models_modules import MORE, REFUSED, Build, Tuned
 from benchmarks._models_settings import SETTINGS
 from gnnplan.planner import api
@@ -32,6 +37,7 @@ from gnnplan.planner.job import Job, MemoryGraph, ModelSpec, PinnedDecisions, Sb
 from gnnplan.planner.models.module_state import matrices_of, store
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.program_shard import inputs_on_edges, rows_on_edges
 from gnnplan.planner.run import cycle_of, prepare_run
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.profiles.agents import HostGroup
@@ -49,7 +55,7 @@ TRAINING = TrainingSpec(epochs=5, optimizer="sgd", learning_rate=0.01, seed=5)
 def main(quick: bool) -> dict:
     """Plans all of them, trains them by one launch of workers, and compares."""
     spec = SbmGraph(source="sbm", num_nodes=200 if quick else 600, average_degree=8, num_features=40, num_classes=6)
-    graph, modules = generate_sbm(spec), dict(_modules(quick))
+    graph, modules = _with_edges(generate_sbm(spec)), dict(_modules(quick))
     with tempfile.TemporaryDirectory(prefix="gnnplan-models-") as name:
         folder = Path(name)
         made = {each: _built(build, graph) for each, build in modules.items()}
@@ -86,11 +92,18 @@ def _modules(quick: bool) -> Iterator[tuple[str, Build]]:
     for setting in SETTINGS[::14] if quick else SETTINGS:
         yield setting.name, partial(Tuned, setting=setting, width=16 if quick else setting.width)
     yield from list(MORE.items())[:1] if quick else MORE.items()
+    yield from list(OWN.items())[:2] if quick else OWN.items()
+
+
+def _with_edges(graph: Graph) -> Graph:
+    """The graph with features of edges."""
+    features = np.random.default_rng(0).normal(size=(graph.num_edges, NUM_EDGE_FEATURES)).astype(np.float32)
+    return replace(graph, edge_values={"edge_attr": features})
 
 
 def _built(build: Build, graph: Graph) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(TRAINING.seed)
         return build(graph.num_features, graph.num_classes)
 
 
@@ -99,14 +112,22 @@ def _planned(name: str, module: nn.Module, graph: Graph, folder: Path) -> dict:
     at = f"{len(list(folder.iterdir())):03}"
     job = Job(
         graph=MemoryGraph(),
-        model=ModelSpec(kind="module").holding(module),
+        model=_spec(name, module),
         training=TRAINING,
         pin=PinnedDecisions(num_workers=NUM_WORKERS),
     )
     plan = api.plan(job, _cluster(folder), folder / at / "made.json", graph=graph)
-    prepare_run(folder / at / "made.json", folder / at, graph=graph, module=module)
+    held = None if name in OWN else module
+    prepare_run(folder / at / "made.json", folder / at, graph=graph, module=held)
     techniques = [chosen.technique for chosen in plan.choices]
     return {"module": name, "is_tuned": isinstance(module, Tuned), "techniques": techniques, "folder": at}
+
+
+def _spec(name: str, module: nn.Module) -> ModelSpec:
+    """The module as it is; with layers that run their code, the file and the function that workers import."""
+    if name in OWN:
+        return ModelSpec(kind="module", build=f"{_models_layers.__file__}:{OWN[name].__name__}")
+    return ModelSpec(kind="module").holding(module)
 
 
 def _cluster(folder: Path) -> Cluster:
@@ -146,13 +167,16 @@ def _compared(module: nn.Module, graph: Graph, folder: Path) -> dict:
 def _played(module: nn.Module, graph: Graph, folder: Path) -> tuple[dict[str, torch.Tensor], list[float]]:
     """What the plan's program makes of a module in float64, and the losses."""
     plan = load_plan(folder / "plan.json")
-    plan.job.model.holding(module)
+    if not plan.job.model.build:
+        plan.job.model.holding(module)
     cycle = cycle_of(plan, graph, load_partition(plan, folder / "plan.json"))
     module = deepcopy(module).double()
     x, y, ids = torch.from_numpy(dense_features(graph)), torch.from_numpy(graph.y)[:, None], cycle.arrays.ids  # type: ignore[union-attr]
     inputs = {"x": [x[each] for each in ids["v@0"]], "y": [y[each] for each in ids[cycle.values["y"].space]]}
+    for name in inputs_on_edges(cycle):
+        inputs[name] = [torch.from_numpy(rows_on_edges(cycle, graph, name, worker)) for worker in cycle.workers]
     start = matrices_of(module, cycle)
-    executor = SequentialExecutor(cycle, inputs, start)
+    executor = SequentialExecutor(cycle, inputs, start, module=module)
     results = [executor.run(cycle.order[0], epoch) for epoch in range(TRAINING.epochs)]
     store(module, cycle, {name: executor.stored[name][0] for name in start}, TRAINING.epochs)
     return module.state_dict(), [float(each["total_loss"][0]) for each in results]

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sum", "edges"]
+from gnnplan.planner.weighted_adjacency import weighted_matrix
+
+Aggregation = Literal[
+    "gcn", "sage", "gin", "tagcn", "gat", "sum", "edges", "layer", "weighted_gcn", "weighted_tagcn", "weighted_sum"
+]
+WITH_WEIGHTS: Mapping[Aggregation, Aggregation] = {
+    "gcn": "weighted_gcn",
+    "tagcn": "weighted_tagcn",
+    "sum": "weighted_sum",
+}
+"""The same sums with the graph's weights of edges."""
+SELF = 0
+"""The value of the entry of a row itself, in the matrix of a layer of somebody's own."""
 
 
-def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation) -> sp.csr_matrix:
+def aggregation_matrix(
+    num_nodes: int, edge_index: np.ndarray, kind: Aggregation, edge_weight: np.ndarray | None = None
+) -> sp.csr_matrix:
     """CSR float32 [N, N] whose product with [N, F] rows is the aggregation.
 
     `sum` and `edges` are of layers without self loops and without weights.
@@ -24,9 +39,16 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     | gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
     | sum | A |
     | edges | A, ones; repeated edges stay repeated |
+    | weighted_* | with weights of edges: `gnnplan.planner.weighted_adjacency` |
+    | layer | of a layer of somebody's own: `layer_matrix` |
 
     A repeated edge counts as often as it is listed, as in PyG.
     """
+    if kind == "layer":
+        return layer_matrix(num_nodes, edge_index)
+    if kind.startswith("weighted_"):
+        assert edge_weight is not None
+        return weighted_matrix(num_nodes, edge_index, edge_weight, kind.removeprefix("weighted_"))
     source, target = edge_index[0], edge_index[1]
     if kind in ("gcn", "gat"):
         source, target = _with_one_self_loop(num_nodes, source, target)
@@ -46,6 +68,17 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     if kind == "gin":
         matrix = (matrix + sp.identity(num_nodes, np.float32, format="csr")).tocsr()
     return matrix
+
+
+def layer_matrix(num_nodes: int, edge_index: np.ndarray) -> sp.csr_matrix:
+    """CSR int64 [N, N]: by target and source the number of every edge, from 1, and an entry of every row itself."""
+    everything = np.arange(num_nodes)
+    row, column = (np.concatenate([everything, ends]) for ends in (edge_index[1], edge_index[0]))
+    number = np.concatenate([np.full(num_nodes, SELF), np.arange(1, edge_index.shape[1] + 1)]).astype(np.int64)
+    order = np.lexsort((number, column, row))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
+    parts = number[order], column[order].astype(np.int32), starts.astype(np.int64)
+    return sp.csr_matrix(parts, shape=(num_nodes, num_nodes))
 
 
 def _with_one_self_loop(num_nodes: int, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

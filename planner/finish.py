@@ -16,6 +16,7 @@ from gnnplan.profiles.limits import MAX_VERTICES, MAX_WIDTH
 from gnnplan.profiles.memory import check_fits
 
 MASK_KEYS = ("train_mask", "val_mask", "test_mask")
+EDGE_VALUES = ("edge_weight", "edge_attr")
 _FEATURE_STREAM, _LABEL_STREAM, _SPLIT_STREAM = range(3)
 
 
@@ -32,6 +33,7 @@ class Parts:
         y: integer [N] or [N, 1] with -1 unlabelled, float with NaN unlabelled, or [N, C > 1]
             of 0 and 1 (multi-label); None where the source has none.
         masks: any of `train_mask`, `val_mask`, `test_mask`, bool [N] or [S, N] for S splits.
+        edge_values: any of `EDGE_VALUES`, a row for every edge.
         num_classes: C; None takes the largest class + 1.
     """
 
@@ -43,6 +45,7 @@ class Parts:
     y: np.ndarray | None = None
     masks: Mapping[str, np.ndarray] = field(default_factory=dict)
     num_classes: int | None = None
+    edge_values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def finish(parts: Parts, options: GraphOptions) -> Graph:
@@ -60,6 +63,7 @@ def finish(parts: Parts, options: GraphOptions) -> Graph:
     masks = _masks(parts, options, y)
     x = _features(parts, options)
     graph = Graph(parts.num_nodes, edge_index, x, y, *masks, num_classes=num_classes, name=parts.where)
+    graph = replace(graph, edge_values=_edge_values(parts, options))
     # Validated under the name of the file, so that every error starts with it.
     return replace(graph.validate(), name=parts.name)
 
@@ -101,6 +105,16 @@ def _edges(parts: Parts, options: GraphOptions) -> np.ndarray:
     if options.make_undirected:
         return edges_from_keys(n, symmetric_keys(n, edge_index, drop_self_loops=False))
     return edge_index
+
+
+def _edge_values(parts: Parts, options: GraphOptions) -> dict[str, np.ndarray]:
+    """Finite numbers, as many as there are edges. Others are left out, for most models ask for none of them."""
+    found = {}
+    for name, values in parts.edge_values.items():
+        is_of_edges = values.ndim in (1, 2) and len(values) == parts.edge_index.shape[1] and values.dtype.kind in "biuf"
+        if is_of_edges and not options.make_undirected and np.isfinite(values).all():  # merged edges have none
+            found[name] = np.ascontiguousarray(values, np.float32)
+    return found
 
 
 def _features(parts: Parts, options: GraphOptions) -> np.ndarray | sp.csr_matrix:

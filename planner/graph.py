@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,7 @@ class Graph:
         train_mask, val_mask, test_mask: bool [N].
         num_classes: C.
         name: for reports.
+        edge_values: float32 [E] or [E, D] by name, `edge_weight` or `edge_attr`, that modules may ask for.
     """
 
     num_nodes: int
@@ -37,6 +39,7 @@ class Graph:
     test_mask: np.ndarray
     num_classes: int
     name: str
+    edge_values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = f"{self.num_nodes:,} vertices, {self.num_edges:,} edges"
@@ -118,4 +121,7 @@ class Graph:
         for array in [self.edge_index, self.y, *features, *masks]:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
+        for name, values in sorted(self.edge_values.items()):
+            digest.update(f"{name}{values.dtype}{values.shape}".encode())
+            digest.update(np.ascontiguousarray(values).data)
         return digest.hexdigest()[:16]

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.adjacency import SELF
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders.read import reading
-from gnnplan.planner.models.forward import FEATURES, LABELS
+from gnnplan.planner.models.forward import FEATURES, LABELS, ON_BLOCK
 from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Value
 from gnnplan.profiles.contract import replacing
@@ -102,9 +104,34 @@ def cut_program_shard(cycle: Cycle, graph: Graph, rank: int) -> ProgramShard:
         features = features.toarray()
     labels = graph.y[ids[LABELS]]
     inputs = {FEATURES: features, LABELS: labels if labels.ndim == 2 else labels[:, None]}
+    inputs |= {name: rows_on_edges(cycle, graph, name, rank) for name in inputs_on_edges(cycle)}
     read = ids_read(cycle)
     kept = {name: each for name, each in arrays.ids.items() if name in read}
-    return ProgramShard(replace(arrays, ids=kept, entries={}), inputs)
+    distinct = {id(matrix): matrix for (matrix,) in arrays.matrices.values()}
+    plain = {key: _with_weights(matrix) for key, matrix in distinct.items()}  # each once, for names share them
+    matrices = {name: (plain[id(matrix)],) for name, (matrix,) in arrays.matrices.items()}
+    return ProgramShard(replace(arrays, ids=kept, entries={}, matrices=matrices), inputs)
+
+
+def _with_weights(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """A matrix of numbers of edges with ones for edges, and zeros for the rows themselves; others as they are."""
+    if matrix.dtype == np.float32:
+        return matrix
+    return sp.csr_matrix(((matrix.data != SELF).astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
+
+
+def inputs_on_edges(cycle: Cycle) -> list[str]:
+    """Inputs with a row for every entry of a block: weights and features of edges."""
+    return [name for name, value in cycle.values.items() if value.role == "input" and ON_BLOCK in name]
+
+
+def rows_on_edges(cycle: Cycle, graph: Graph, name: str, rank: int) -> np.ndarray:
+    """float32 [entries, D]: a worker's rows of an input on edges; those of the rows themselves are zero."""
+    assert cycle.arrays
+    of, _, block = name.partition(ON_BLOCK)
+    values = graph.edge_values[of].reshape(graph.num_edges, -1)
+    numbers = cut_out(cycle.arrays.matrices[block][rank]).data
+    return np.concatenate([np.zeros((1, values.shape[1]), np.float32), values])[numbers]
 
 
 def check_shard(cycle: Cycle, shard: ProgramShard, rank: int) -> None:
@@ -119,7 +146,7 @@ def _faults(cycle: Cycle, shard: ProgramShard, rank: int) -> Iterator[str]:
         "matrices are": ({n for n, block in cycle.blocks.items() if block.content}, set(arrays.matrices)),
         "rows are": ({n for n, index in cycle.indexes.items() if index.content}, set(arrays.rows)),
         "ids are": (set(ids_read(cycle)), set(arrays.ids)),
-        "inputs are": ({FEATURES, LABELS}, set(inputs)),
+        "inputs are": ({FEATURES, LABELS, *inputs_on_edges(cycle)}, set(inputs)),
     }
     yield from (words for words, (names, found) in wanted.items() if names != found)
     size_of = {name: space.sizes[rank] for name, space in cycle.spaces.items()}

@@ -15,6 +15,7 @@ from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.whole import runs_module
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, cut_program_shard
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
@@ -28,6 +29,18 @@ from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE = "measured.json"
+IN_MEMORY = (
+    "the module has layers that run their own code, and workers cannot import a module that a program holds in memory; "
+    'write it into a file and name it: model = "FILE.py:FUNCTION"'
+)
+
+
+def check_importable(module: Any) -> None:
+    """`UserError` where workers would need the code of a module that a program holds in memory."""
+    from gnnplan.planner.models.own_layers import runs_code_for_sure
+
+    if runs_code_for_sure(module):
+        raise UserError(IN_MEMORY)
 
 
 def run_plan(
@@ -159,6 +172,8 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
     Raises `UserError` where the plan's program is not what its choices make on this graph.
     """
     cycle = cycle_of(plan, graph, partition)
+    if plan.job.model.held is not None and runs_module(cycle):
+        raise UserError(IN_MEMORY)
     for rank in range(plan.num_workers):
         shard = replace(cut_program_shard(cycle, graph, rank), cut_for=plan.fingerprint())
         shard.save(folder / f"worker_{rank}.npz")

@@ -17,7 +17,7 @@ from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan, load_partition, save_plan
 from gnnplan.planner.report.partition import write_partition_picture
 from gnnplan.planner.report.picture import write_picture
-from gnnplan.planner.run import MEASURED_FILE, run_plan
+from gnnplan.planner.run import MEASURED_FILE, check_importable, run_plan
 from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.search.mini_batch import plan_mini_batches
@@ -107,6 +107,8 @@ def train_job(
 
     Raises as `write_plan` and `run_plan` do.
     """
+    if job.model.held is not None:
+        check_importable(job.model.held)
     names = {
         "plan": PLAN_FILE,
         "predicted trace": "predicted.json",

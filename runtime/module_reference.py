@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from copy import deepcopy
 from typing import Any
 
@@ -39,6 +40,12 @@ class SameDropout(TorchFunctionMode):
         return x * kept.to(x.dtype) / (1 - probability)
 
 
+def on_edges(module: nn.Module, graph: Graph, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """Weights and features of edges that a module's forward asks for."""
+    names = inspect.signature(module.forward).parameters
+    return {name: torch.from_numpy(each).to(dtype) for name, each in graph.edge_values.items() if name in names}
+
+
 def train_module(
     module: nn.Module, graph: Graph, training: TrainingSpec, dtype: torch.dtype = torch.float32
 ) -> tuple[nn.Module, list[float]]:
@@ -47,12 +54,13 @@ def train_module(
     x, y = torch.from_numpy(dense_features(graph)).to(dtype), torch.from_numpy(graph.y)
     y = y.to(dtype) if y.is_floating_point() else y
     edge_index, mask = torch.from_numpy(graph.edge_index).long(), torch.from_numpy(graph.train_mask)
+    also = on_edges(module, graph, dtype)
     optimizer, losses = build_optimizer(module.parameters(), training), []
     schedule = build_schedule(optimizer, training)
     for epoch in range(training.epochs):
         optimizer.zero_grad()
         with SameDropout(training.seed, epoch):
-            loss = loss_of(module(x, edge_index), y, mask)
+            loss = loss_of(module(x, edge_index, **also), y, mask)
         loss.backward()
         optimizer.step()
         schedule.step()

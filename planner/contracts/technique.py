@@ -77,6 +77,8 @@ class Technique(ABC, Generic[D]):
         needs: what some chosen technique must offer.
         offers: what others may need or use.
         uses: what it gains by where another one offers it: the search tries it on top of whatever does.
+        sums_only: it rewrites sums over edges, and can do nothing with a layer that is one whole operator.
+        changes_edges: a worker may have other edges at one level than at another.
         costs: in exactness, in words; `fidelity` says it of a decision.
     """
 
@@ -87,6 +89,8 @@ class Technique(ABC, Generic[D]):
     needs: ClassVar[frozenset[str]] = frozenset()
     offers: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset()
+    sums_only: ClassVar[bool] = False
+    changes_edges: ClassVar[bool] = False
     costs: ClassVar[str] = "exact"
 
     def fidelity(self, decision: D) -> Fidelity:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.finish import MASK_KEYS, Parts, finish
+from gnnplan.planner.finish import EDGE_VALUES, MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import NpzGraph
 from gnnplan.planner.loaders.read import read_npz
 from gnnplan.profiles.errors import UserError
 
 _CSR_KEYS = ("x_data", "x_indices", "x_indptr", "x_shape")
-_KEYS = ("edge_index", "num_nodes", "x", "y", *_CSR_KEYS, *MASK_KEYS)
+_KEYS = ("edge_index", "num_nodes", "x", "y", *_CSR_KEYS, *MASK_KEYS, *EDGE_VALUES)
 
 
 def load_npz(spec: NpzGraph) -> Graph:
-    """Loads `edge_index` [2, E], `num_nodes`, and where present `x` [N, F] or CSR parts, `y` [N], masks.
+    """Loads `edge_index` [2, E], `num_nodes`, and where present `x` [N, F] or CSR parts, `y` [N], masks, and values on
+    edges: `edge_weight` [E], `edge_attr` [E, D].
 
     `num_nodes` may be missing where features or labels say how many vertices there are.
 
@@ -36,6 +37,7 @@ def load_npz(spec: NpzGraph) -> Graph:
         x=x,
         y=arrays.get("y"),
         masks={key: arrays[key] for key in MASK_KEYS if key in arrays},
+        edge_values={key: arrays[key] for key in EDGE_VALUES if key in arrays},
     )
     return finish(parts, spec)
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gnnplan.planner.finish import MASK_KEYS, Parts, finish
+from gnnplan.planner.finish import EDGE_VALUES, MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphOptions, PygGraph
 from gnnplan.planner.loaders.read import check_archive, reading, require_file
@@ -137,7 +137,9 @@ def _parts(values: Mapping[str, Any], where: str, name: str) -> Parts:
             # PyG keeps several splits as columns.
             masks[key] = np.ascontiguousarray(mask.T) if mask.ndim == 2 else mask
     num_nodes = _num_nodes(values, x, y, where)
-    return Parts(where, name, num_nodes, edge_index, x, y, masks)
+    on_edges = {key: values[key] for key in EDGE_VALUES if isinstance(values.get(key), torch.Tensor)}
+    arrays = {key: _array(values, key, where) for key, each in on_edges.items() if each.layout == torch.strided}
+    return Parts(where, name, num_nodes, edge_index, x, y, masks, edge_values=arrays)
 
 
 def _array(values: Mapping[str, Any], key: str, where: str) -> Any:

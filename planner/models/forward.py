@@ -5,7 +5,8 @@ Parameters are named by their key in the `state_dict` of `torch_geometric.nn.mod
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,8 @@ from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Block, Index, Space, Value
 
 FEATURES, LABELS = "x", "y"
+ON_BLOCK = " on "
+"""In the name of an input with a row for every entry of a block, between what it is and the block."""
 MASKS = ("train", "val", "test")
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
 
@@ -31,6 +34,7 @@ class Task:
         matrix: CSR [N, N], row i gathers what vertex i aggregates.
         feature_entries: int64 [N], stored entries of every row of the features where they are sparse (None: dense).
         masks: bool [N] of training, validation and test vertices.
+        edge_values: float [E] or [E, D] that a module of one's own may ask for, by the name of its argument.
         is_multilabel: labels are [N, C] and independent.
     """
 
@@ -40,6 +44,7 @@ class Task:
     masks: tuple[np.ndarray, np.ndarray, np.ndarray]
     feature_entries: np.ndarray | None = None
     is_multilabel: bool = False
+    edge_values: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def num_nodes(self) -> int:

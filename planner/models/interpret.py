@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
+import inspect
+import operator
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx, nn
 from torch_geometric import nn as pyg
 from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.models import known_layers
-from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
-from gnnplan.planner.models.known_modules import FUNCTIONS, JOINS, MODULES, NAMED, Rows
+from gnnplan.planner.models.known_layers import LAYERS, WEIGHTED, NotSupportedError
+from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows, Step, is_step
+from gnnplan.planner.models.own_layers import write_layer
 from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.profiles.errors import UserError
 
-
-class _Edges:
-    """The graph's `edge_index`, of which every worker has its own part alone."""
-
-
-EDGES = _Edges()
+ON_EDGES = (
+    "outside of a layer features of edges have only functions of their rows, without dropout or batch norm; compute it "
+    "before training, or within the layer that reads it"
+)
+Made = Rows | OnEdges | tuple[Rows, OnEdges]
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
     "the graph) cannot be shared out, and a function of single elements can be asked for"
 )
 
 
-def write_module(w: Writer, module: nn.Module, x: str) -> str:
+def write_module(w: Writer, module: nn.Module, x: str, on_edges: Mapping[str, np.ndarray]) -> str:
     """Writes a module on (x, edge_index); returns its result, which has a row for every vertex.
+
+    Args:
+        on_edges: float [E] or [E, D] by the names of arguments that a module may take beside.
 
     Raises:
         UserError: naming the line of a call that has no operators, and why.
     """
-    return _Calls(w, module, "").run([Rows(x), EDGES]).name
+    also = {
+        name: OnEdges(name, values.shape[1] if values.ndim > 1 else 1, is_flat=values.ndim == 1)
+        for name, values in on_edges.items()
+    }
+    return _Calls(w, module, "").run([Rows(x), EDGES], also).name
 
 
 def _write_rows(w: Writer, module: nn.Module, path: str, x: str) -> str:
@@ -60,17 +71,26 @@ class _Calls:
     def __init__(self, w: Writer, module: nn.Module, path: str) -> None:
         self.w, self.module, self.path = w, module, path
 
-    def run(self, inputs: Sequence[Any]) -> Rows:
-        """Writes all calls; the result of the last one."""
+    def run(self, inputs: Sequence[Any], also: Mapping[str, Any] = MappingProxyType({})) -> Rows:
+        """Writes all calls; the result of the last one.
+
+        Args:
+            also: arguments by name.
+        """
         given, known = list(inputs), dict[fx.Node, Any]()
-        for node in traced(self.module, len(inputs)).nodes:
+        for node in traced(self.module, len(inputs), also.keys()).nodes:
             if node.op == "placeholder":
-                known[node] = given.pop(0) if given else None
+                known[node] = given.pop(0) if given else self._given(str(node.target), also)
             elif node.op == "output":
                 return self._result(node, known)
             else:
                 known[node] = self._called(node, known)
         raise AssertionError("a graph without an output")
+
+    def _given(self, name: str, also: Mapping[str, Any]) -> Any:
+        """An argument beside the leading ones; fx puts a number behind the name of one that stays at its default."""
+        defaults = {each.name: each.default for each in inspect.signature(self.module.forward).parameters.values()}
+        return also[name] if name in also else defaults.get(name, defaults.get(name.rpartition("_")[0]))
 
     def _result(self, node: fx.Node, known: Mapping[fx.Node, Any]) -> Rows:
         (result,) = fx.map_arg(node.args, known.__getitem__)
@@ -104,12 +124,35 @@ class _Calls:
             return self._layer(self.module.get_submodule(str(node.target)), self._full(str(node.target)), args, kwargs)
         if node.target is fx._symbolic_trace._assert_is_none:
             return None
+        if node.target is operator.getitem and isinstance(args[0], tuple):
+            return args[0][args[1]]
         everything = [*_flat(args), *_flat(kwargs.values())]
         if any(each is EDGES for each in everything):
             raise NotSupportedError(WHOLE_GRAPH)
+        if any(isinstance(each, OnEdges) for each in everything):
+            return self._on_edges(node, args, kwargs)
         if not any(isinstance(each, Rows) for each in everything):
             return _constant(node, args, kwargs)
         return self._function(node, args, kwargs)
+
+    def _on_edges(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> OnEdges:
+        """A function of every row of features of edges."""
+        name, on_edges = node.target if node.op == "call_method" else NAMED.get(node.target), args[0] if args else None
+        if not isinstance(on_edges, OnEdges) or on_edges.is_flat or name not in FUNCTIONS or name == "dropout":
+            raise NotSupportedError(ON_EDGES)
+        return on_edges.then(self._step(lambda w, x: FUNCTIONS[str(name)](w, x, *args[1:], **kwargs)))
+
+    def _step(self, write: Step) -> Step:
+        """A step that is written under the present key, wherever it is."""
+        key = self.w.key
+
+        def written(w: Writer, x: str) -> str:
+            before, w.key = w.key, key
+            made = write(w, x)
+            w.key = before
+            return made
+
+        return written
 
     def _attribute(self, target: str) -> torch.Tensor:
         found: Any = self.module
@@ -137,15 +180,19 @@ class _Calls:
             raise NotSupportedError("only at the end of the model, over dim = 1, is it known")
         return args[0]
 
-    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Rows:
+    def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
+        if isinstance(layer, MessagePassing):
+            return self._message_passing(layer, path, args, kwargs)
         rows, rest = args[0] if args else kwargs.pop("x", None), [*args[1:], *kwargs.values()]
         if type(layer) is pyg.JumpingKnowledge:
             return Rows(self._join(layer, rows))
+        if isinstance(rows, OnEdges):
+            if not is_step(layer) or rows.is_flat or rest:
+                raise NotSupportedError(ON_EDGES)
+            return rows.then(self._step(lambda w, x: MODULES[type(layer)](w, layer, path, x)))
         if not isinstance(rows, Rows):
             raise NotSupportedError("it must be given the rows of the vertices as one value")
         given = [each for each in rest if each is not None]
-        if isinstance(layer, MessagePassing):
-            return Rows(self._message_passing(layer, path, rows, given))
         if type(layer) not in MODULES:
             raise NotSupportedError(_ALL_ROWS)
         if given:
@@ -158,15 +205,37 @@ class _Calls:
             raise NotSupportedError("mode = 'lstm' has no operators; take 'cat' or 'max'")
         return self.w.concat(names) if layer.mode == "cat" else self.w.maximum(names)
 
-    def _message_passing(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str:
+    def _message_passing(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
+        """By its equations where they are known, else by its own code."""
+        rows, given = args[0] if args else kwargs.get("x"), [*args[1:], *(v for k, v in kwargs.items() if k != "x")]
+        given = [each for each in given if each is not None]
+        before, num_dropped = len(self.w.emitter.operators), self.w.num_dropped
+        try:
+            if isinstance(rows, Rows) and (written := self._by_equations(layer, path, rows, given)):
+                return Rows(written)
+        except NotSupportedError as unknown:
+            del self.w.emitter.operators[before:]
+            self.w.num_dropped = num_dropped
+            try:
+                return write_layer(self.w, layer, path, args, kwargs)
+            except NotSupportedError:
+                raise unknown from None
+        return write_layer(self.w, layer, path, args, kwargs)
+
+    def _by_equations(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str | None:
         if type(layer) is pyg.GCN2Conv and len(given) == 2 and isinstance(given[0], Rows) and given[1] is EDGES:
             return known_layers.gcn2(self.w, layer, path, rows.name, given[0].name)
-        if type(layer) not in LAYERS:
-            raise NotSupportedError("this layer is not known, and layers of one's own have no operators yet")
-        if len(given) != 1 or given[0] is not EDGES:
-            raise NotSupportedError("it must be given (x, edge_index), and no weights or attributes of edges")
+        is_weighted = len(given) == 2 and isinstance(given[1], OnEdges) and given[1].is_weight
+        if type(layer) not in (WEIGHTED if is_weighted else LAYERS) or len(given) - is_weighted != 1:
+            return None
+        if given[0] is not EDGES:
+            return None
         rows_of = lambda module, at, x: _write_rows(self.w, module, at, x)  # noqa: E731
-        return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
+        self.w.is_weighted = is_weighted
+        try:
+            return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
+        finally:
+            self.w.is_weighted = False
 
 
 def _flat(values: Any) -> list[Any]:

@@ -10,12 +10,8 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnplan.planner.adjacency import Aggregation
+from gnnplan.planner.models.vocabulary import NotSupportedError as NotSupportedError
 from gnnplan.planner.models.vocabulary import Writer
-
-
-class NotSupportedError(Exception):
-    """An option of a layer that has no operators, in words after the layer's name."""
-
 
 Rows = Callable[[nn.Module, str, str], str]
 """Writes a module that works row by row: the module, its path, and the value it reads."""
@@ -151,6 +147,8 @@ def _near_identity(w: Writer, x: str, weight: str, beta: float) -> str:
     return product if math.isclose(beta, 1.0) else w.add(x, product, (1 - beta, beta), what="mix")
 
 
+WEIGHTED = frozenset({pyg.GCNConv, pyg.GraphConv, pyg.TAGConv, pyg.SGConv, pyg.APPNP, pyg.LGConv})
+"""Of `LAYERS` those whose sums may have weights of edges, as (x, edge_index, edge_weight)."""
 LAYERS: dict[type, Layer] = {
     pyg.GCNConv: _gcn,
     pyg.SAGEConv: _sage,

@@ -172,6 +172,51 @@ class Rows:
         self.name = name
 
 
+Step = Callable[[Writer, str], str]
+"""Writes what is made of a value row by row."""
+_NOT_ON_EDGES = (nn.Dropout, nn.BatchNorm1d, pyg.BatchNorm)
+
+
+def is_step(module: nn.Module) -> bool:
+    """Whether a module works on rows of edges as on rows of vertices. Dropout and norms over columns know vertices."""
+    return type(module) in MODULES and not isinstance(module, _NOT_ON_EDGES)
+
+
+class Edges:
+    """The graph's `edge_index`, of which every worker has its own part alone."""
+
+
+class OnEdges:
+    """A weight or features of every edge of the graph, as a traced call has them among its arguments.
+
+    Which edges a worker has is known where a layer reads them, so what is made of them row by row is written there.
+
+    Args:
+        name: of the graph's own ones.
+        width: columns of these.
+        is_flat: the module is given a vector, an entry for every edge.
+        steps: by which it is made of these, one after the other.
+        made_on: the block on whose edges a layer made them (empty: they are the graph's).
+    """
+
+    def __init__(
+        self, name: str, width: int, *, is_flat: bool, steps: tuple[Step, ...] = (), made_on: str = ""
+    ) -> None:
+        self.name, self.width, self.is_flat, self.steps, self.made_on = name, width, is_flat, steps, made_on
+
+    @property
+    def is_weight(self) -> bool:
+        """Whether it is the graph's own weights of edges, of which aggregation matrices are made."""
+        return self.name == "edge_weight" and self.is_flat
+
+    def then(self, step: Step) -> OnEdges:
+        """What a step makes of every row."""
+        return OnEdges(self.name, self.width, is_flat=False, steps=(*self.steps, step), made_on=self.made_on)
+
+
+EDGES = Edges()
+
+
 def number(value: Any) -> float:
     """A number that is known before training."""
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.requires_grad:

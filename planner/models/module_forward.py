@@ -51,7 +51,7 @@ def module_cycle(
         w = Writer(emitter, matrix_of, n, state.shapes, state.names, training, used=used)
         emitter.begin()
         with _in_mode(module, training=training):
-            logits = write_module(w, module, FEATURES)
+            logits = write_module(w, module, FEATURES, task.edge_values)
         _check_logits(module, w, logits, task)
         if training:
             add_targets(emitter, task, w.level(logits))

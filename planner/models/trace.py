@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,6 +15,7 @@ import torch.fx
 import torch_geometric
 from torch_geometric.nn import MessagePassing
 
+from gnnplan.planner.finish import EDGE_VALUES
 from gnnplan.profiles.errors import UserError
 
 _WHOLE = ("torch_geometric.nn.norm", "torch_geometric.nn.dense", "torch_geometric.nn.aggr", "torch_geometric.nn.pool")
@@ -43,11 +45,12 @@ class Tracer(torch.fx.Tracer):
         return node
 
 
-def traced(module: torch.nn.Module, num_inputs: int) -> torch.fx.Graph:
+def traced(module: torch.nn.Module, num_inputs: int, also: Collection[str] = ()) -> torch.fx.Graph:
     """The calls of a module's forward, in its present mode (training or evaluation).
 
     Args:
         num_inputs: leading arguments of forward that are given; all others stay at what they are by themselves.
+        also: names of others that are given.
 
     Raises:
         UserError: what it does next depends on numbers, or it takes another argument.
@@ -56,15 +59,16 @@ def traced(module: torch.nn.Module, num_inputs: int) -> torch.fx.Graph:
     name = type(module).__name__
     if len(inputs) < num_inputs:
         raise UserError(f"{line_of_class(module)}: forward of {name} must take {_WORDS[num_inputs]}")
-    for extra in inputs[num_inputs:]:
+    others = [extra for extra in inputs[num_inputs:] if extra.name not in also]
+    for extra in others:
         if extra.default is extra.empty:
             raise UserError(
                 f"{line_of_class(module)}: forward of {name} also takes {extra.name!r}, and is given "
-                f"{_WORDS[num_inputs]} alone; give it a default, or leave it out"
+                f"{_WORDS[num_inputs]}{_but(extra.name)}; give it a default, or leave it out"
             )
     tracer = Tracer()
     try:
-        return tracer.trace(module, {extra.name: extra.default for extra in inputs[num_inputs:]})
+        return tracer.trace(module, {extra.name: extra.default for extra in others})
     except Exception as error:
         _refuse_edges(tracer, module)
         where = _where(traceback.extract_tb(error.__traceback__)) or line_of_class(module)
@@ -72,6 +76,11 @@ def traced(module: torch.nn.Module, num_inputs: int) -> torch.fx.Graph:
             f"{where}: {name} cannot be traced: {_first_line(error)}; forward must make the same calls whatever the "
             f"numbers are"
         ) from error
+
+
+def _but(name: str) -> str:
+    """What is said of an argument that is not given."""
+    return f" alone, for the graph has no {name}" if name in EDGE_VALUES else " alone"
 
 
 def _refuse_edges(tracer: Tracer, module: torch.nn.Module) -> None:

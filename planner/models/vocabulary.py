@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.adjacency import Aggregation
+from gnnplan.planner.adjacency import WITH_WEIGHTS, Aggregation
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Block, Space, Value, parameter_space
+
+
+class NotSupportedError(Exception):
+    """An option of a layer that has no operators, in words after the layer's name."""
+
 
 RUNNING = ".running"
 """What the name of a norm's running statistics ends with, behind the module's path."""
@@ -27,6 +32,7 @@ class Writer:
         matrix_of: CSR [N, N] of an aggregation.
         shapes: of every parameter, by the name under which a module has it first.
         names: of every parameter that name, also where a module has it twice.
+        is_weighted: sums have the graph's weights of edges.
         training: with dropout and with the statistics of this epoch's rows.
     """
 
@@ -38,6 +44,7 @@ class Writer:
     training: bool
     key: str = ""
     num_dropped: int = 0
+    is_weighted: bool = False
     used: dict[Aggregation, sp.csr_matrix] = field(default_factory=dict)
 
     def level(self, name: str) -> int:
@@ -59,8 +66,13 @@ class Writer:
         """An operator of the layer that is being written."""
         return self.emitter.emit(kind, *reads, key=f"{self.key}/{what or kind}", writes=writes, **attributes)
 
+    def emit_all(self, kind: str, *reads: str, **attributes) -> tuple[str, ...]:
+        """The same of several values."""
+        return self.emitter.emit_all(kind, *reads, key=f"{self.key}/{kind}", **attributes)
+
     def block(self, aggregation: Aggregation, level: int) -> str:
         """The edges of an aggregation from a level to the next."""
+        aggregation = self.weighted(aggregation)
         name = f"{aggregation}@{level}"
         if name not in self.emitter.cycle.blocks:
             if aggregation not in self.used:
@@ -82,7 +94,15 @@ class Writer:
         for hop in range(hops[-1]):
             self.block(aggregation, self.level(x) + hop)
         reads = (self.parameter(weights[hop]) for hop in hops)
-        return self.emit("filter", x, *reads, hops=tuple(hops), matrix=aggregation)
+        return self.emit("filter", x, *reads, hops=tuple(hops), matrix=self.weighted(aggregation))
+
+    def weighted(self, aggregation: Aggregation) -> Aggregation:
+        """The aggregation with weights of edges, where a layer is given some."""
+        if not self.is_weighted:
+            return aggregation
+        if aggregation not in WITH_WEIGHTS:
+            raise NotSupportedError("weights of edges are not known to its kind of sum")
+        return WITH_WEIGHTS[aggregation]
 
     def linear(self, x: str, weight: str, bias: str | None = None) -> str:
         """Rows times a weight [output width, input width]."""

@@ -51,6 +51,10 @@ class Derivation:
         """The same, where it writes several."""
         return self._emitter.emit_all(kind, *reads, key=f"{self._key}/backward/{kind}", **attributes)
 
+    def wants(self, name: str) -> bool:
+        """Whether anybody asks for a value's gradient."""
+        return name in self._wanted
+
     def add(self, name: str, contribution: Callable[[], str]) -> None:
         """Adds to a value's gradient. `contribution` emits operators and names their result.
 

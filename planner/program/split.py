@@ -69,7 +69,8 @@ class _Split:
         return KINDS[op.kind].by_row and len(of_vertices) == 1 and op.reads[0] in self._parts
 
     def _gathers_parts(self, op: Operator) -> bool:
-        return any(name in self._parts for name in KINDS[op.kind].gathered(op))
+        kind = KINDS[op.kind]
+        return not kind.is_whole and any(name in self._parts for name in kind.gathered(op))
 
     def _by_row(self, op: Operator) -> None:
         """A piece for each part; the whole is kept for who asks for it."""

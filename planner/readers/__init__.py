@@ -8,6 +8,7 @@ from gnnplan.planner.readers import (  # noqa: F401  (register)
     cost_batch,
     cost_columns,
     cost_dense,
+    cost_layer,
     cost_module,
     cost_rows,
     cost_sparse,

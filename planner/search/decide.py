@@ -95,7 +95,7 @@ def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
 
     @cache
     def matrix_of(kind: Aggregation) -> sp.csr_matrix:
-        return aggregation_matrix(graph.num_nodes, graph.edge_index, kind)
+        return aggregation_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values.get("edge_weight"))
 
     if model.kind != "module":
         task = _task(job, graph, matrix_of(model.kind))
@@ -105,14 +105,21 @@ def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
     task = _task(job, graph, sp.csr_matrix((graph.num_nodes, graph.num_nodes), dtype=np.float32))
     module = module_of(model, graph.num_features, graph.num_classes, seed)
     forward, used = module_cycle(module, task, matrix_of, seed=seed, dense_features=True)
-    return max(used.values(), key=lambda matrix: matrix.nnz, default=task.matrix), forward
+    return max(map(_weights, used.values()), key=lambda matrix: matrix.nnz, default=task.matrix), forward
+
+
+def _weights(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """An aggregation as weights of edges: of numbers of edges, ones."""
+    if matrix.dtype == np.float32:
+        return matrix
+    return sp.csr_matrix((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), matrix.shape)
 
 
 def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
     is_sparse = graph.has_sparse_features or bool(job.pin.sparse_features)
     entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
+    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel, graph.edge_values)
 
 
 @dataclass

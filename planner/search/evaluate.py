@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
+from gnnplan.planner.composition.unable import unable
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
@@ -15,7 +16,8 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sharing import digested_bytes, share_equal_arrays
 from gnnplan.planner.search.entries import with_entries
-from gnnplan.planner.techniques.registry import techniques
+from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.profiles.errors import UserError
 
 _MOST_BYTES = 2**29  # of arrays that were cut, held at a time
 
@@ -66,6 +68,9 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
 
     Raises `UserError` where the choices may not be chosen together.
     """
+    for choice in choices:
+        if words := unable(technique(choice.technique), setting.forward):
+            raise UserError(f"{setting.job.name}: {words}")
     order = list(techniques())
     choices = sorted(choices, key=lambda choice: order.index(choice.technique))
     training, place, memo = setting.job.training, setting.placement, setting.memo

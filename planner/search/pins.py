@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from gnnplan.planner.composition.unable import unable
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
-from gnnplan.planner.contracts.technique import AnyTechnique
+from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
 from gnnplan.planner.job import Job
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
@@ -20,7 +21,12 @@ def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -
 
     On one worker nothing is shared out, so a pin there asks for nothing but that a technique is left out.
     """
-    pinned, options = setting.job.pin.asked, list(each.options(setting, so_far))
+    pinned = setting.job.pin.asked
+    if words := unable(each, setting.forward):
+        if pinned.get(each.name):
+            raise UserError(f"{setting.job.name}: pin.techniques.{each.name}: {words}")
+        return [] if LAYOUT in each.claims else [None]
+    options = list(each.options(setting, so_far))
     if setting.num_workers == 1:
         return [None] if pinned.get(each.name) is False and None in options else options
     if pinned.get(each.name):

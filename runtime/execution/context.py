@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from gnnplan.planner.program.own_layer import OwnLayer
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
@@ -29,6 +31,7 @@ class Context:
         epoch: which one is played.
         sent_bytes: what this worker has handed to exchanges.
         region: what the workers of its host hold together (None: they hold nothing).
+        module: whose layers some operators run (None: there are none); it is left as it is.
     """
 
     projection: Projection
@@ -37,6 +40,7 @@ class Context:
     epoch: int = 0
     sent_bytes: int = 0
     region: HostRegion | None = None
+    module: nn.Module | None = None
     _made: dict[tuple, Any] = field(default_factory=dict)
 
     @property
@@ -92,6 +96,15 @@ class Context:
         """A block's edges on the device."""
         matrix = self.host_matrix(block)
         return self._once(("edges", id(matrix)), lambda: EdgeBlock.from_csr(matrix, self.device))
+
+    def own_layer(self, op: Operator) -> OwnLayer:
+        """A layer of the user's module on the edges of a block."""
+        assert self.module is not None, "a program with layers of somebody's own is played with their module"
+        name, matrix = op.attributes["module"], self.host_matrix(op.attributes["block"])
+        whole = self.module.get_submodule(name)
+        layer = self._once(("own layer", name), lambda: deepcopy(whole).to(self.device))
+        key = ("own layer", name, id(matrix), op.attributes["training"])
+        return self._once(key, lambda: OwnLayer(layer, matrix, op.attributes, self.device))
 
     @property
     def _arrays(self):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cells import starting_cells
@@ -61,6 +61,7 @@ class ProgramExecutor:
         inputs: every input value on the device: tensors, or `SparseRows`.
         parameters: every parameter as a matrix, and cells that do not start at zero; all are trained in place.
         peers: the other workers.
+        module: whose layers some operators run (None: there are none); it is left as it is.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class ProgramExecutor:
         parameters: Mapping[str, Tensor],
         recorder: Recorder,
         peers: Workers,
+        module: nn.Module | None = None,
     ) -> None:
         self.cycle, self.recorder, self._peers = projection.cycle, recorder, peers
-        self._context = Context(projection, recorder.device, peers, region=_region_of(projection, peers))
+        self._context = Context(projection, recorder.device, peers, region=_region_of(projection, peers), module=module)
         self.stored: dict[str, Any] = {**inputs, **parameters}
         for name in starting_cells(self.cycle):
             if name in parameters:

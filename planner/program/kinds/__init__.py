@@ -17,6 +17,7 @@ from gnnplan.planner.program.kinds import (  # noqa: F401  (register)
     elementwise,
     functions,
     joins,
+    layer,
     norms,
     reduce,
     region,

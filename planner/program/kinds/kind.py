@@ -46,6 +46,7 @@ class Kind:
         inplace: reads whose storage the first write may take.
         is_abstract: a pass must replace it before anything reads the program.
         streamed: a stage of a mini-batch: a policy says, while a program runs, which batch comes to it and when.
+        is_whole: no pass may make several of it, each over a part of what it gathers or writes.
         holds: what of its block the runtime has on the device: the `matrix`, its `edges` one by one, or the entries of
             a `diagonal` one.
         meant_in, executed_in: of a kind that a technique brings, the modules that say what it means to the sequential
@@ -66,6 +67,7 @@ class Kind:
     inplace: tuple[int, ...] = ()
     is_abstract: bool = False
     streamed: bool = False
+    is_whole: bool = False
     holds: Literal["matrix", "edges", "diagonal"] = "edges"
     meant_in: str = ""
     executed_in: str = ""

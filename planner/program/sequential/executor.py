@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
@@ -17,6 +18,9 @@ from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
 from gnnplan.planner.program.sequential.meanings import as_tensor, meaning_of
+
+if TYPE_CHECKING:
+    from gnnplan.planner.program.own_layer import OwnLayer
 
 Inputs = Mapping[str, Sequence[Tensor]]
 
@@ -29,6 +33,7 @@ class Context:
     dtype: torch.dtype
     worker: int = 0
     epoch: int = 0
+    module: nn.Module | None = None
     _made: dict = field(default_factory=dict)
 
     @property
@@ -63,6 +68,16 @@ class Context:
 
         return self._once(("edges", block), make)
 
+    def own_layer(self, op: Operator) -> OwnLayer:
+        """A layer of the user's module on the edges of a block."""
+        from gnnplan.planner.program.own_layer import OwnLayer
+
+        assert self.module is not None, "a program with layers of somebody's own is played with their module"
+        layer = self.module.get_submodule(op.attributes["module"])
+        key = ("layer", op.attributes["module"], op.attributes["block"], op.attributes["training"])
+        make = lambda: OwnLayer(deepcopy(layer).to(self.dtype), self._csr(op.attributes["block"]), op.attributes)  # noqa: E731
+        return self._once(key, make)
+
     def _csr(self, block: str) -> sp.csr_matrix:
         assert self.cycle.arrays
         return cut_out(self.cycle.arrays.matrices[block][self.worker])
@@ -84,6 +99,7 @@ class SequentialExecutor:
             zero.
         dtype: of everything that is computed.
         policy: who goes on without whom, where the programs allow it.
+        module: whose layers some operators run (None: there are none); it is left as it is.
     """
 
     def __init__(
@@ -93,8 +109,9 @@ class SequentialExecutor:
         parameters: Mapping[str, Tensor],
         dtype: torch.dtype = torch.float64,
         policy: Policy = IN_STEP,
+        module: nn.Module | None = None,
     ) -> None:
-        self.cycle, self._context = cycle, Context(cycle, dtype)
+        self.cycle, self._context = cycle, Context(cycle, dtype, module=module)
         self._going_on = GoingOn(policy, cycle.num_workers)
         self.stored: dict[str, list[Tensor]] = {}
         self.peak_bytes = np.zeros(cycle.num_workers, np.int64)

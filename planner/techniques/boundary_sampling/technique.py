@@ -43,6 +43,7 @@ class BoundarySampling(Technique[Sampled]):
     name = "boundary_sampling"
     Decision = Sampled
     claims = frozenset({"rows:made", "rows:kept", "rows:dropped", "step rule", "pace"})
+    sums_only = True
     needs = frozenset({"halo rows"})
     costs = "approximate"
 

@@ -37,6 +37,7 @@ class FeatureSlices(Technique[Slices]):
     name = "feature_slices"
     Decision = Slices
     claims = frozenset({LAYOUT})
+    sums_only = True
 
     def hooks(self) -> Mapping[Stage, Hook[Slices]]:
         return {Stage.LAYOUT: _share}

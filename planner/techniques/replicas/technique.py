@@ -24,6 +24,7 @@ class Replicas(Technique[Made]):
     Decision = Made
     arrays = frozenset({"made"})
     claims = frozenset({"rows:made"})
+    changes_edges = True
     needs = frozenset({"halo rows"})
 
     def hooks(self) -> Mapping[Stage, Hook[Made]]:

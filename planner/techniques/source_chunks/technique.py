@@ -29,6 +29,7 @@ class SourceChunks(Technique[Chunks]):
     name = "source_chunks"
     Decision = Chunks
     claims = frozenset({"step rule"})
+    sums_only = True
     needs = frozenset({"halo rows"})
     costs = "stale(B), and exact where B is 1"
 

@@ -72,22 +72,6 @@ class Reversed(Base):
         return self.head(self.conv(x, edge_index.flip(0)))  # here
 
 
-class Own(pyg.MessagePassing):
-    """A layer that nobody knows."""
-
-    def forward(self, x, edge_index):
-        return self.propagate(edge_index, x=x)
-
-
-class Strange(Base):
-    def __init__(self, num_features, num_classes):
-        super().__init__(num_features, num_classes)
-        self.own = Own()
-
-    def forward(self, x, edge_index):
-        return self.head(self.own(self.conv(x, edge_index), edge_index))  # here
-
-
 LINES = {
     Pooling: r"(dim|mean): it is no known function of rows by themselves; what mixes rows \(pooling",
     Attention: r"t: it is no known function of rows by themselves",
@@ -97,7 +81,6 @@ LINES = {
     Loose: r"weight: a parameter outside a layer has no operator; put it into a Linear or a norm",
     Below: r"cat: dim = 0 puts rows below rows",
     Reversed: r"flip: it computes from the whole edge_index",
-    Strange: r"own \(Own\): this layer is not known",
 }
 
 
@@ -116,19 +99,14 @@ def test_the_line_is_named(kind):
 
 OPTIONS = {
     "improved = True": lambda f, c: pyg.GCNConv(f, c, improved=True),
-    "aggr = 'max'": lambda f, c: pyg.SAGEConv(f, c, aggr="max"),
-    "normalize = True": lambda f, c: pyg.SAGEConv(f, c, normalize=True),
-    "edge_dim = 3": lambda f, c: pyg.GATConv(f, c, edge_dim=3),
-    "negative_slope = 0.1": lambda f, c: pyg.GATConv(f, c, negative_slope=0.1),
     "dropout = 0.4": lambda f, c: pyg.GATConv(f, c, dropout=0.4),
-    "train_eps = True": lambda f, c: pyg.GINConv(nn.Linear(f, c), train_eps=True),
     "flow = 'target_to_source'": lambda f, c: pyg.GCNConv(f, c, flow="target_to_source"),
 }
 
 
 @pytest.mark.parametrize("words", OPTIONS)
 def test_options_are_named(words):
-    """Of a known layer those that have no operators."""
+    """Of a known layer those that have no operators, and cannot be shared out by rows either."""
     with pytest.raises(UserError, match=rf"own_modules.py:\d+: convs\.0 \(\w+\): {re.escape(words)} is not supported"):
         forward_of(made(lambda f, c: Plain([OPTIONS[words](f, c)])), small_graph())
 

@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -26,13 +27,14 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
+from gnnplan.planner.program_shard import inputs_on_edges, rows_on_edges
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
-from gnnplan.runtime.module_reference import train_module
+from gnnplan.runtime.module_reference import on_edges, train_module
 from gnnplan.runtime.reference import dense_features
 from tests.planner.program.cases import partition, small_graph, worst
 
@@ -71,7 +73,7 @@ def by_pyg(module: nn.Module, graph: Graph, epochs: int) -> Outcome:
     module.eval()
     with torch.no_grad():
         x, edge_index = torch.from_numpy(dense_features(graph)).double(), torch.from_numpy(graph.edge_index).long()
-        right = module(x, edge_index).argmax(1) == torch.from_numpy(graph.y)
+        right = module(x, edge_index, **on_edges(module, graph, torch.float64)).argmax(1) == torch.from_numpy(graph.y)
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     hits = [[float(right[torch.from_numpy(each)].sum()), float(each.sum())] for each in masks]
     return Outcome(losses, {name: each.detach().clone() for name, each in module.state_dict().items()}, hits)
@@ -80,8 +82,10 @@ def by_pyg(module: nn.Module, graph: Graph, epochs: int) -> Outcome:
 def forward_of(module: nn.Module, graph: Graph) -> Cycle:
     """The forward programs of one worker."""
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    task = Task(None, graph.num_features, graph.num_classes, masks)  # type: ignore[arg-type]
-    matrix_of = lambda kind: aggregation_matrix(graph.num_nodes, graph.edge_index, kind)  # noqa: E731
+    matrix = sp.csr_matrix((graph.num_nodes, graph.num_nodes))
+    task = Task(matrix, graph.num_features, graph.num_classes, masks, edge_values=graph.edge_values)
+    weights = graph.edge_values.get("edge_weight")
+    matrix_of = lambda kind: aggregation_matrix(graph.num_nodes, graph.edge_index, kind, weights)  # noqa: E731
     return module_cycle(module, task, matrix_of, seed=SEED)[0]
 
 
@@ -123,9 +127,14 @@ def inputs_of(cycle: Cycle, graph: Graph) -> dict[str, list[Tensor]]:
     """Every worker's rows of the inputs."""
     x, y = torch.from_numpy(dense_features(graph)), torch.from_numpy(graph.y)
     ids = cycle.arrays.ids
+    on_edges = {
+        name: [torch.from_numpy(rows_on_edges(cycle, graph, name, worker)) for worker in cycle.workers]
+        for name in inputs_on_edges(cycle)
+    }
     return {
         "x": [x[each] for each in ids["v@0"]],
         "y": [y[each][:, None] for each in ids[cycle.values["y"].space]],
+        **on_edges,
     }
 
 
@@ -134,7 +143,7 @@ def by_program(module: nn.Module, graph: Graph, num_workers: int, technique: str
     module = deepcopy(module).double()
     cycle = composed(module, graph, num_workers, technique, partition(num_workers))
     start = matrices_of(module, cycle)
-    executor = SequentialExecutor(cycle, inputs_of(cycle, graph), start)
+    executor = SequentialExecutor(cycle, inputs_of(cycle, graph), start, module=module)
     losses = []
     for epoch in range(epochs):
         results = executor.run(cycle.order[0], epoch)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.project import project
@@ -77,8 +77,9 @@ def play_on_threads(
     inputs: dict[str, list],
     parameters: dict[str, Tensor],
     use: Callable[[ProgramExecutor, int], Any],
+    module: nn.Module | None = None,
 ) -> list[Any]:
-    """What `use` returns of every worker's executor."""
+    """What `use` returns of every worker's executor; `module` is whose layers run their own code."""
     table, barrier = [None] * cycle.num_workers, threading.Barrier(cycle.num_workers)
     results: list[Any] = [None] * cycle.num_workers
     faults: list[BaseException] = []
@@ -92,6 +93,7 @@ def play_on_threads(
                 {name: value.float().clone() for name, value in parameters.items()},
                 recorder,
                 ThreadWorkers(recorder, rank, table, barrier),
+                module,
             )
             results[rank] = use(executor, rank)
         except BaseException as fault:
