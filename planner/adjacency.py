@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sum", "edges"]
+Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sgc", "appnp", "sum", "edges"]
+_AS_GCN: tuple[Aggregation, ...] = ("gcn", "sgc", "appnp")
 
 
 def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation) -> sp.csr_matrix:
@@ -17,7 +18,7 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
 
     | model | matrix |
     |---|---|
-    | gcn | D^-1/2 (A + I) D^-1/2, one self loop a vertex (Kipf and Welling 2017, eq. 2) |
+    | gcn, sgc, appnp | D^-1/2 (A + I) D^-1/2, one self loop a vertex (Kipf and Welling 2017, eq. 2) |
     | sage | D^-1 A, zero rows where there is no in-neighbour (Hamilton et al. 2017, mean) |
     | gin | A + I (Xu et al. 2019, eq. 4.1 with epsilon = 0) |
     | tagcn | D^-1/2 A D^-1/2, self loops of the data kept (Du et al. 2017) |
@@ -28,7 +29,7 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     A repeated edge counts as often as it is listed, as in PyG.
     """
     source, target = edge_index[0], edge_index[1]
-    if kind in ("gcn", "gat"):
+    if kind in (*_AS_GCN, "gat"):
         source, target = _with_one_self_loop(num_nodes, source, target)
     matrix = _rows_by_target(num_nodes, source, target)
     if kind in ("gat", "edges"):
@@ -36,7 +37,7 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     in_degree = np.diff(matrix.indptr).astype(np.float32)
     if kind == "sage":
         matrix.data /= np.repeat(np.maximum(in_degree, 1), np.diff(matrix.indptr))
-    elif kind in ("gcn", "tagcn"):
+    elif kind in (*_AS_GCN, "tagcn"):
         with np.errstate(divide="ignore"):
             scale = np.float32(1) / np.sqrt(in_degree)
         scale[in_degree == 0] = 0

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch_geometric.nn import TAGConv
+from torch_geometric.nn import APPNP, Linear, SGConv, TAGConv
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
@@ -30,6 +30,49 @@ class TAGCN(BasicGNN):
     def init_conv(self, in_channels, out_channels, **kwargs):
         """One `TAGConv` with K = `num_hops`."""
         return TAGConv(in_channels, out_channels, K=kwargs["num_hops"])
+
+
+class SGC(BasicGNN):
+    """SGConvs with ReLU between; with one of them as published."""
+
+    supports_edge_weight = True
+    supports_edge_attr = False
+
+    def init_conv(self, in_channels, out_channels, **kwargs):
+        """One `SGConv` with K = `num_hops`."""
+        return SGConv(in_channels, out_channels, K=kwargs["num_hops"])
+
+
+class _Rows(torch.nn.Module):
+    """A Linear, and where `prop` is something that propagation behind it."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.lin, self.prop = Linear(in_channels, out_channels), None
+
+    def reset_parameters(self) -> None:
+        """Draws new weights."""
+        self.lin.reset_parameters()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """[N, out_channels]."""
+        z = self.lin(x)
+        return z if self.prop is None else self.prop(z, edge_index)
+
+
+class PredictThenPropagate(BasicGNN):
+    """Linears with ReLU between, and `APPNP` behind the last one: PyG has the propagation but no ready model of it."""
+
+    supports_edge_weight = False
+    supports_edge_attr = False
+
+    def __init__(self, *args, num_hops: int, alpha: float, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.convs[-1].prop = APPNP(K=num_hops, alpha=alpha)
+
+    def init_conv(self, in_channels, out_channels, **kwargs):
+        """One Linear."""
+        return _Rows(in_channels, out_channels)
 
 
 def build_pyg_model(model: ModelSpec, num_features: int, num_classes: int, seed: int) -> BasicGNN:
@@ -53,6 +96,10 @@ def build_pyg_model(model: ModelSpec, num_features: int, num_classes: int, seed:
                 return GIN(**common)
             case "tagcn":
                 return TAGCN(**common, num_hops=model.num_hops)
+            case "sgc":
+                return SGC(**common, num_hops=model.num_hops)
+            case "appnp":
+                return PredictThenPropagate(**common, num_hops=model.num_hops, alpha=model.alpha)
             case "module":
                 raise AssertionError("a user's own module is built by itself")
 

@@ -74,6 +74,22 @@ def _tagcn(at: Layer, x: str) -> str:
     return at.finish(at.filter(x, weights), at.parameter("bias", at.out_width))
 
 
+def _sgc(at: Layer, x: str) -> str:
+    weight = at.parameter("lin.weight", at.out_width, at.in_width)
+    return at.finish(at.filter(x, {at.model.num_hops: weight}), at.parameter("lin.bias", at.out_width))
+
+
+def _appnp(at: Layer, x: str) -> str:
+    """Rows alone, and behind the last ones all propagations (Gasteiger et al. 2019, eq. 5)."""
+    product = at.emit("multiply", x, at.parameter("lin.weight", at.out_width, at.in_width))
+    z = start = at.finish(product, at.parameter("lin.bias", at.out_width))
+    for hop in range(at.model.num_hops if at.is_last else 0):
+        z = at.emit("aggregate", z, what=f"aggregate{hop + 1}", block=f"A@{hop}")
+        if at.model.alpha:
+            z = at.emit("add", z, start, what=f"add{hop + 1}", factors=(1 - at.model.alpha, at.model.alpha))
+    return z
+
+
 def _gat(at: Layer, x: str) -> str:
     heads = at.model.heads
     total = at.out_width * heads if at.is_last else at.out_width  # the last layer averages its heads
@@ -99,4 +115,6 @@ LAYERS: dict[ModelKind, Callable[[Layer, str], str]] = {
     "gat": _gat,
     "gin": _gin,
     "tagcn": _tagcn,
+    "sgc": _sgc,
+    "appnp": _appnp,
 }

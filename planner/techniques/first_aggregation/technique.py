@@ -41,7 +41,8 @@ class FirstAggregation(Technique[Once]):
 
 def _has_some(setting: Setting) -> bool:
     model = setting.job.model
-    return aggregates_constants(setting.forward) if model.kind == "module" else not model.input_dropout
+    is_named = model.kind not in ("module", "appnp")
+    return not model.input_dropout if is_named else aggregates_constants(setting.forward)
 
 
 def _hoist(cycle: Cycle, decision: Once, situation: Situation) -> Cycle:
