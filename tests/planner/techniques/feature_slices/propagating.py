@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from torch import nn
 from torch.nn import functional as F
 from torch_geometric import nn as pyg
@@ -24,23 +23,6 @@ from tests.planner.program.cases import small_graph
 
 EVEN = (1.0, 1.0, 1.0)
 WIDTH = 6
-
-
-class Residual(nn.Module):
-    """All that is by column between sums: a residual to the first rows, dropout, a function, a gate, a maximum."""
-
-    def __init__(self, num_features: int, num_classes: int) -> None:
-        super().__init__()
-        self.first, self.head = nn.Linear(num_features, WIDTH), nn.Linear(WIDTH, num_classes)
-        self.prop, self.greater = pyg.LGConv(), pyg.JumpingKnowledge("max")
-
-    def forward(self, x, edge_index):
-        x = x_0 = self.first(x)
-        x = F.dropout(self.prop(x, edge_index), 0.3, self.training)
-        x = torch.tanh(self.prop(x, edge_index)) * 0.5 + x_0
-        x = self.prop(self.greater([x, x_0]), edge_index)
-        x = self.prop(x * x_0, edge_index) - x
-        return self.head(x)
 
 
 class Attending(nn.Module):

@@ -17,7 +17,6 @@ from tests.planner.program.cases import NUM_CLASSES, NUM_NODES, small_graph
 from tests.planner.techniques.feature_slices.propagating import (
     Attending,
     Predict,
-    Residual,
     Simple,
     Step,
     Unalike,
@@ -28,7 +27,7 @@ from tests.planner.techniques.feature_slices.propagating import (
 EXACT = 1e-5  # aggregation weights are float32 here, and float64 in PyG
 DEPTHS = [2, 5, 10]
 TRAINED = {
-    "residual": Residual,
+    "residual": MODULES["residual"],
     "attending": Attending,
     "unalike": Unalike,
     "deep": lambda f, c: Predict(f, c, 5),
