@@ -34,9 +34,9 @@ EXACT = (
 NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling")
 LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, NUM_LAYERS = 20, 3
-KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp")
-_WITHOUT_PAIRS = ("sgc", "appnp")  # whose operators are those of the others
-_WITHOUT_FILTERS = ("gat", "appnp")  # no sum of theirs reads what is the same in every epoch
+KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat")
+_WITHOUT_PAIRS = ("sgc", "appnp", "decoupled_gat")  # whose operators are those of the others
+_WITHOUT_FILTERS = ("gat", "appnp", "decoupled_gat")  # no sum of theirs reads what is the same in every epoch
 INTERVAL = 3  # epochs from refresh to refresh
 PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
 _DECISIONS: dict[str, dict] = {

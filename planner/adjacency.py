@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sgc", "appnp", "sum", "edges"]
+Aggregation = Literal["gcn", "sage", "gin", "tagcn", "gat", "sgc", "appnp", "decoupled_gat", "sum", "edges"]
+_AS_GAT: tuple[Aggregation, ...] = ("gat", "decoupled_gat")
 _AS_GCN: tuple[Aggregation, ...] = ("gcn", "sgc", "appnp")
 
 
@@ -22,17 +23,17 @@ def aggregation_matrix(num_nodes: int, edge_index: np.ndarray, kind: Aggregation
     | sage | D^-1 A, zero rows where there is no in-neighbour (Hamilton et al. 2017, mean) |
     | gin | A + I (Xu et al. 2019, eq. 4.1 with epsilon = 0) |
     | tagcn | D^-1/2 A D^-1/2, self loops of the data kept (Du et al. 2017) |
-    | gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
+    | gat, decoupled_gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
     | sum | A |
     | edges | A, ones; repeated edges stay repeated |
 
     A repeated edge counts as often as it is listed, as in PyG.
     """
     source, target = edge_index[0], edge_index[1]
-    if kind in (*_AS_GCN, "gat"):
+    if kind in (*_AS_GCN, *_AS_GAT):
         source, target = _with_one_self_loop(num_nodes, source, target)
     matrix = _rows_by_target(num_nodes, source, target)
-    if kind in ("gat", "edges"):
+    if kind in (*_AS_GAT, "edges"):
         return matrix
     in_degree = np.diff(matrix.indptr).astype(np.float32)
     if kind == "sage":

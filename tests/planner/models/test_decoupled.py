@@ -17,6 +17,8 @@ MODELS = {
     "appnp": ModelSpec(kind="appnp", num_layers=2, hidden_channels=6, num_hops=5, dropout=0.3),
     "appnp, one layer": ModelSpec(kind="appnp", num_layers=1, num_hops=3, alpha=0.5, input_dropout=0.2),
     "appnp without alpha": ModelSpec(kind="appnp", num_layers=3, hidden_channels=6, num_hops=3, alpha=0),
+    "decoupled gat": ModelSpec(kind="decoupled_gat", num_layers=2, hidden_channels=6, heads=2, num_hops=4, dropout=0.3),
+    "decoupled gat, one head": ModelSpec(kind="decoupled_gat", num_layers=1, heads=1, num_hops=3, alpha=0),
     "sgc": ModelSpec(kind="sgc", num_layers=1, num_hops=4),
     "sgc, two layers": ModelSpec(kind="sgc", num_layers=2, hidden_channels=6, num_hops=2, dropout=0.3),
 }
@@ -61,6 +63,29 @@ def test_appnp_is_pyg_s_propagation_behind_pyg_s_linears():
         want = pyg.APPNP(K=5, alpha=0.1)(rows, edge_index)
         assert torch.equal(pyg_forward(net, x, edge_index), want)
         assert torch.equal(net(x, edge_index), want)
+
+
+def test_decoupled_attention_is_pyg_s():
+    """One propagation of it is a `GATConv` of the perceptron's rows, whose own product is the last Linear."""
+    model = ModelSpec(kind="decoupled_gat", num_layers=1, heads=2, num_hops=1, alpha=0)
+    net, graph = build_pyg_model(model, NUM_FEATURES, NUM_CLASSES, SEED), small_graph()
+    conv = pyg.GATConv(NUM_FEATURES, NUM_CLASSES, heads=2, concat=False, bias=False)
+    x, edge_index = torch.from_numpy(dense_features(graph)), torch.from_numpy(graph.edge_index).long()
+    with torch.no_grad():
+        net.convs[0].lin.bias.zero_()
+        conv.lin.weight.copy_(net.convs[0].lin.weight)
+        conv.att_src.copy_(net.convs[0].prop.att_src)
+        conv.att_dst.copy_(net.convs[0].prop.att_dst)
+        torch.testing.assert_close(net(x, edge_index), conv(x, edge_index))
+
+
+@pytest.mark.parametrize("depth", [2, 5, 10])
+def test_decoupled_attention_has_four_all_to_alls_of_rows(depth):
+    """And four of two numbers a vertex and head; attention is computed once, and so is its gradient."""
+    model = ModelSpec(kind="decoupled_gat", num_layers=2, hidden_channels=6, heads=2, num_hops=depth)
+    kinds = Counter(op.kind for op in sliced(Case(model, 3)).programs["train"])
+    assert (kinds["transpose"], kinds["exchange"], kinds["weigh"]) == (4, 4, 2 * depth)
+    assert (kinds["score"], kinds["softmax"], kinds["softmax_grad"], kinds["score_grad"]) == (1, 1, 1, 1)
 
 
 def test_what_a_decoupled_model_cannot_be():

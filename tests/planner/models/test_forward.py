@@ -36,7 +36,7 @@ def test_levels_count_aggregations(model):
     cycle = cycle_of(model)
     levels = num_levels(model)
     each = model.num_hops if model.kind in ("tagcn", "sgc") else 1
-    assert levels == (model.num_hops if model.kind == "appnp" else model.num_layers * each)
+    assert levels == (model.num_hops if model.is_decoupled else model.num_layers * each)
     assert {space.level for space in cycle.spaces.values() if space.is_of_vertices} == set(range(levels + 1))
     (loss,) = (op for op in cycle.programs["train"] if op.kind == "loss")
     logits = cycle.values[loss.reads[0]]
