@@ -35,7 +35,9 @@ EXACT = (
 NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling")
 LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, NUM_LAYERS = 20, 3
-KINDS = ("gcn", "sage", "gat", "gin", "tagcn")
+KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat")
+_WITHOUT_PAIRS = ("sgc", "appnp", "decoupled_gat")  # whose operators are those of the others
+_WITHOUT_FILTERS = ("gat", "appnp", "decoupled_gat")  # no sum of theirs reads what is the same in every epoch
 INTERVAL = 3  # epochs from refresh to refresh
 PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
 _DECISIONS: dict[str, dict] = {
@@ -45,7 +47,7 @@ _DECISIONS: dict[str, dict] = {
     "boundary_sampling": {"probability": 0.5, "num_draws": 3},
 }
 _APART = (("host_region", "direct_sum"), ("partial_reduce",))  # without one or the other all go together
-_ON_SUMS = ("first_aggregation", "feature_cache")  # attention gathers nothing that is the same in every epoch
+_ON_SUMS = ("first_aggregation", "feature_cache")
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class Case:
     @property
     def chosen(self) -> frozenset[str]:
         """All techniques whose work is in the program, the layout and the operator order among them."""
-        order = {"operator_order"} if self.op_order == "aggregate_first" and self.model != "gat" else set()
-        return frozenset({self.layout, *order, *self.techniques})
+        is_ordered = self.op_order == "aggregate_first" and self.model not in _WITHOUT_FILTERS
+        return frozenset({self.layout, *({"operator_order"} if is_ordered else ()), *self.techniques})
 
     @property
     def is_exact(self) -> bool:
@@ -107,13 +109,15 @@ def cases(quick: bool) -> Iterator[Case]:
 
 def _is_quick(case: Case) -> bool:
     """Every pair on one model, and on attention what has no pair."""
+    if case.model in _WITHOUT_PAIRS:
+        return not case.techniques
     return case.model == "sage" or (case.model == "gat" and len(case.techniques) != 2)
 
 
 def _plain(model: str, quick: bool) -> Iterator[Case]:
     """Without dropout by Adam on METIS parts: with it Adam turns a near-zero gradient's rounding into a whole step."""
-    orders = [Case(model)] if model == "gat" else [Case(model), Case(model, op_order="aggregate_first")]
-    if model != "gat":
+    orders = [Case(model)] if model in _WITHOUT_FILTERS else [Case(model), Case(model, op_order="aggregate_first")]
+    if model not in _WITHOUT_FILTERS:
         orders.append(Case(model, ("first_aggregation",), "aggregate_first"))
     for case in orders:
         yield replace(case, optimizer="adam")
@@ -123,18 +127,18 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
     yield Case(model, optimizer="adam", multilabel=True)
     dropping = Case(model, dropout=0.5, input_dropout=0.3)
     yield from (dropping, replace(dropping, techniques=("sparse_features",)))
-    if model != "gat":
+    if model not in _WITHOUT_FILTERS:
         yield replace(dropping, op_order="aggregate_first")
 
 
 def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
-    names = [name for name in (*EXACT, *NOT_EXACT) if model != "gat" or name not in _ON_SUMS]
+    names = [name for name in (*EXACT, *NOT_EXACT) if model not in _WITHOUT_FILTERS or name not in _ON_SUMS]
     together = [_together([name for name in names if name not in ("feature_cache", *out)], layout) for out in _APART]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
-        if not is_allowed((layout, *group)):
+        if not is_allowed((layout, *group)) or (len(group) == 2 and model in _WITHOUT_PAIRS):
             continue
-        is_on_sums = bool(set(group) & set(_ON_SUMS)) or model == "gat"
+        is_on_sums = bool(set(group) & set(_ON_SUMS)) or model in _WITHOUT_FILTERS
         orders = ("aggregate_first",) if is_on_sums else ("multiply_first", "aggregate_first")
         for order in orders[-1:] if quick and len(group) < 2 else orders[:1] if quick else orders:
             yield Case(model, group, order, layout, dropout=0.5)
@@ -171,7 +175,8 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
     forward = replace(forward, results=forward.results | {logits_of(forward)})
     training = job.training
     optimizer = Optimizer.of(training)
-    return compose(forward, choices_of(case, part, size), Situation(job.model, size, (0,) * size), optimizer)
+    cycle = compose(forward, choices_of(case, part, size), Situation(job.model, size, (0,) * size), optimizer)
+    return replace(cycle, results=cycle.results | {logits_of(cycle)})  # their rows, where they were made in columns
 
 
 def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:

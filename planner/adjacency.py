@@ -11,8 +11,23 @@ import scipy.sparse as sp
 from gnnplan.planner.weighted_adjacency import weighted_matrix
 
 Aggregation = Literal[
-    "gcn", "sage", "gin", "tagcn", "gat", "sum", "edges", "layer", "weighted_gcn", "weighted_tagcn", "weighted_sum"
+    "gcn",
+    "sage",
+    "gin",
+    "tagcn",
+    "gat",
+    "sgc",
+    "appnp",
+    "decoupled_gat",
+    "sum",
+    "edges",
+    "layer",
+    "weighted_gcn",
+    "weighted_tagcn",
+    "weighted_sum",
 ]
+_AS_GAT: tuple[Aggregation, ...] = ("gat", "decoupled_gat")
+_AS_GCN: tuple[Aggregation, ...] = ("gcn", "sgc", "appnp")
 WITH_WEIGHTS: Mapping[Aggregation, Aggregation] = {
     "gcn": "weighted_gcn",
     "tagcn": "weighted_tagcn",
@@ -32,11 +47,11 @@ def aggregation_matrix(
 
     | model | matrix |
     |---|---|
-    | gcn | D^-1/2 (A + I) D^-1/2, one self loop a vertex (Kipf and Welling 2017, eq. 2) |
+    | gcn, sgc, appnp | D^-1/2 (A + I) D^-1/2, one self loop a vertex (Kipf and Welling 2017, eq. 2) |
     | sage | D^-1 A, zero rows where there is no in-neighbour (Hamilton et al. 2017, mean) |
     | gin | A + I (Xu et al. 2019, eq. 4.1 with epsilon = 0) |
     | tagcn | D^-1/2 A D^-1/2, self loops of the data kept (Du et al. 2017) |
-    | gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
+    | gat, decoupled_gat | A + I with one self loop a vertex, ones; repeated edges stay repeated |
     | sum | A |
     | edges | A, ones; repeated edges stay repeated |
     | weighted_* | with weights of edges: `gnnplan.planner.weighted_adjacency` |
@@ -50,15 +65,15 @@ def aggregation_matrix(
         assert edge_weight is not None
         return weighted_matrix(num_nodes, edge_index, edge_weight, kind.removeprefix("weighted_"))
     source, target = edge_index[0], edge_index[1]
-    if kind in ("gcn", "gat"):
+    if kind in (*_AS_GCN, *_AS_GAT):
         source, target = _with_one_self_loop(num_nodes, source, target)
     matrix = _rows_by_target(num_nodes, source, target)
-    if kind in ("gat", "edges"):
+    if kind in (*_AS_GAT, "edges"):
         return matrix
     in_degree = np.diff(matrix.indptr).astype(np.float32)
     if kind == "sage":
         matrix.data /= np.repeat(np.maximum(in_degree, 1), np.diff(matrix.indptr))
-    elif kind in ("gcn", "tagcn"):
+    elif kind in (*_AS_GCN, "tagcn"):
         with np.errstate(divide="ignore"):
             scale = np.float32(1) / np.sqrt(in_degree)
         scale[in_degree == 0] = 0

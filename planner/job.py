@@ -341,6 +341,8 @@ class Job(Document):
             raise ValueError("training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out")
         if self.mini_batch is None:
             return self
+        if self.model.is_decoupled:
+            raise ValueError(f"mini-batches of {self.model.kind} would need all rows of num_hops; leave mini_batch out")
         if len(self.mini_batch.fan_outs) != self.model.num_layers:
             hops = len(self.mini_batch.fan_outs)
             raise ValueError(f"mini_batch.fan_outs has {hops} hops, the model {self.model.num_layers} layers")

@@ -1,4 +1,4 @@
-"""Which model a job trains: one of five by name, or a module of one's own."""
+"""Which model a job trains: one of eight by name, or a module of one's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.limits import MAX_LEVELS, Levels, Width
 
-ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn", "module"]
+ModelKind = Literal["gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat", "module"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class _Held:
 class ModelSpec(Contract):
     """A GNN as PyG's `BasicGNN` builds it: `num_layers` convolutions with ReLU and dropout between.
 
+    Of `appnp` these are Linears, and the last one is propagated `num_hops` times (Gasteiger et al. 2019). `sgc` has
+    SGConvs of `num_hops`; with one layer it is the published model (Wu et al. 2019). `decoupled_gat` is as `appnp`, and
+    propagates by attention, which is computed once from the last Linear's rows (NeutronTP, section 4.1).
+
     Or of kind `module` a `torch.nn.Module` of one's own: `build` names the file and the function that makes it, called
     with the numbers of features and classes. Without `build` it is one that a Python program passes beside the job.
 
@@ -33,8 +37,9 @@ class ModelSpec(Contract):
         hidden_channels: width between layers, over all heads for GAT.
         dropout: on every hidden activation.
         input_dropout: on the input features (rules out aggregating them once).
-        heads: GAT attention heads; the last layer averages them.
-        num_hops: TAGCN's K.
+        heads: attention heads; the last layer averages them.
+        num_hops: K of TAGCN, SGC and the decoupled kinds.
+        alpha: of `appnp` and `decoupled_gat`, how much of its first rows a propagation has (0: nothing).
     """
 
     kind: ModelKind = "gcn"
@@ -44,6 +49,7 @@ class ModelSpec(Contract):
     input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     heads: Width = 4
     num_hops: Levels = 3
+    alpha: Annotated[float, Field(ge=0, lt=1)] = 0.1
     build: str = ""
     source_sha256: str = ""
     _held: _Held = PrivateAttr(default_factory=_Held)
@@ -67,6 +73,18 @@ class ModelSpec(Contract):
     def build_function(self) -> str:
         """That function's name."""
         return self.build.rpartition(":")[2]
+
+    @property
+    def is_decoupled(self) -> bool:
+        """Whether all rows are made first, and propagated then."""
+        return self.kind in ("appnp", "decoupled_gat")
+
+    @property
+    def hops_of_layers(self) -> tuple[int, ...]:
+        """How many times each layer aggregates, one after the other."""
+        if self.is_decoupled:
+            return (*(0,) * (self.num_layers - 1), self.num_hops)
+        return (self.num_hops if self.kind in ("tagcn", "sgc") else 1,) * self.num_layers
 
     @property
     def words(self) -> str:
@@ -93,6 +111,6 @@ class ModelSpec(Contract):
     def _is_built(self) -> Self:
         if self.kind == "gat" and self.hidden_channels % self.heads:
             raise ValueError(f"hidden_channels {self.hidden_channels} must be a multiple of heads {self.heads}")
-        if self.kind == "tagcn" and self.num_layers * self.num_hops > MAX_LEVELS:
+        if sum(self.hops_of_layers) > MAX_LEVELS:
             raise ValueError(f"{self.num_layers} layers of {self.num_hops} hops aggregate more than {MAX_LEVELS} times")
         return self

@@ -25,6 +25,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Labels
+from gnnplan.planner.program.merge import merge_equal
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
@@ -46,6 +47,7 @@ def compose(forward: Cycle, choices: Sequence[Choice], situation: Situation, opt
     chosen = _Chosen(choices, situation)
     cycle = _concrete(chosen.rewrite(Stage.FORWARD, forward))
     cycle = split_placed(chosen.laid_out(cycle, chosen.labels()), situation.memo.cut("blocks", dict))
+    cycle = merge_equal(cycle)
     for stage in (Stage.SPLIT, Stage.ONCE):
         cycle = chosen.rewrite(stage, cycle)
     cycle = differentiate(cycle, optimizer)

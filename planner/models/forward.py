@@ -64,7 +64,7 @@ def layer_widths(model: ModelSpec, num_features: int, num_classes: int) -> list[
 
 def num_levels(model: ModelSpec) -> int:
     """Aggregations between the input features and the logits."""
-    return model.num_layers * (model.num_hops if model.kind == "tagcn" else 1)
+    return sum(model.hops_of_layers)
 
 
 def forward_cycle(model: ModelSpec, task: Task, *, seed: int, dense_features: bool = False) -> Cycle:

@@ -74,15 +74,65 @@ def _tagcn(at: Layer, x: str) -> str:
     return at.finish(at.filter(x, weights), at.parameter("bias", at.out_width))
 
 
+def _sgc(at: Layer, x: str) -> str:
+    weight = at.parameter("lin.weight", at.out_width, at.in_width)
+    return at.finish(at.filter(x, {at.model.num_hops: weight}), at.parameter("lin.bias", at.out_width))
+
+
+def _linear(at: Layer, x: str, width: int) -> str:
+    product = at.emit("multiply", x, at.parameter("lin.weight", width, at.in_width))
+    return at.finish(product, at.parameter("lin.bias", width))
+
+
+def _propagated(at: Layer, start: str, propagate: Callable[[str, int], str]) -> str:
+    """All propagations of rows, each of which has some of the first ones."""
+    z = start
+    for hop in range(at.model.num_hops):
+        z = propagate(z, hop)
+        if at.model.alpha:
+            z = at.emit("add", z, start, what=f"add{hop + 1}", factors=(1 - at.model.alpha, at.model.alpha))
+    return z
+
+
+def _appnp(at: Layer, x: str) -> str:
+    """Rows alone, and behind the last ones all propagations (Gasteiger et al. 2019, eq. 5)."""
+    rows = _linear(at, x, at.out_width)
+    if not at.is_last:
+        return rows
+    return _propagated(at, rows, lambda z, hop: at.emit("aggregate", z, what=f"aggregate{hop + 1}", block=f"A@{hop}"))
+
+
+def _decoupled_gat(at: Layer, x: str) -> str:
+    """As APPNP, by attention (NeutronTP, eq. 9): of every hop the same, for it follows from the first rows alone."""
+    heads = at.model.heads if at.is_last else 1
+    rows = _linear(at, x, at.out_width * heads)
+    if not at.is_last:
+        return rows
+    scored = _scored(at, rows, heads, at.out_width, "prop.")
+
+    def propagate(z: str, hop: int) -> str:
+        shape: dict[str, Any] = {"block": f"A@{hop}", "heads": heads}
+        score = at.emit("score", *scored, what=f"score{hop + 1}", **shape)
+        alpha = at.emit("softmax", score, what=f"softmax{hop + 1}", blocks=(f"A@{hop}",), heads=heads)
+        return at.emit("weigh", alpha, z, what=f"weigh{hop + 1}", **shape)
+
+    return at.emit("average_heads", _propagated(at, rows, propagate), heads=heads)
+
+
+def _scored(at: Layer, rows: str, heads: int, width: int, where: str = "") -> tuple[str, str]:
+    """Of every row and head a number as the source of an edge, and one as its target; `where` the vectors stand."""
+    source, target = (at.parameter(f"{where}att_{side}", 1, heads, width) for side in ("src", "dst"))
+    return (
+        at.emit("dot", rows, source, what="dot_source", heads=heads),
+        at.emit("dot", rows, target, what="dot_target", heads=heads),
+    )
+
+
 def _gat(at: Layer, x: str) -> str:
     heads = at.model.heads
     total = at.out_width * heads if at.is_last else at.out_width  # the last layer averages its heads
     p = at.emit("multiply", x, at.parameter("lin.weight", total, at.in_width))
-    source, target = (at.parameter(f"att_{side}", 1, heads, total // heads) for side in ("src", "dst"))
-    scored = [
-        at.emit("dot", p, vector, what=f"dot_{side}", heads=heads)
-        for side, vector in (("source", source), ("target", target))
-    ]
+    scored = _scored(at, p, heads, total // heads)
     level = at.emitter.cycle.spaces[at.emitter.cycle.values[p].space].level
     shape: dict[str, Any] = {"block": f"A@{level}", "heads": heads}
     score = at.emit("score", *scored, **shape)
@@ -99,4 +149,7 @@ LAYERS: dict[ModelKind, Callable[[Layer, str], str]] = {
     "gat": _gat,
     "gin": _gin,
     "tagcn": _tagcn,
+    "sgc": _sgc,
+    "appnp": _appnp,
+    "decoupled_gat": _decoupled_gat,
 }

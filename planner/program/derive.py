@@ -8,7 +8,7 @@ were made by exchanges, whose derivative sums them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ class Derivation:
     def __init__(self, emitter: Emitter) -> None:
         self._emitter, self._forward = emitter, emitter.operators[:]
         self.grads: dict[str, str] = {}
-        self._wanted = _depending_on_parameters(emitter.cycle, self._forward)
+        self._wanted = depending_on_parameters(emitter.cycle, self._forward)
         self._key = ""
 
     def run(self) -> dict[str, str]:
@@ -86,7 +86,8 @@ class Derivation:
             self.give(operator.reads[-1], grad)
 
 
-def _depending_on_parameters(cycle: Cycle, program: list[Operator]) -> set[str]:
+def depending_on_parameters(cycle: Cycle, program: Iterable[Operator]) -> set[str]:
+    """Values of a forward program that have a gradient."""
     wanted = {name for name, value in cycle.values.items() if value.role == "parameter"}
     for op in program:
         if wanted.intersection(op.reads):

@@ -12,7 +12,8 @@ from gnnplan.planner.search.entries import hops_of
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.halo import Halos
 
-WITH_LOOPS: frozenset[ModelKind] = frozenset({"gcn", "gat", "gin"})  # whose matrix has one of every vertex
+WITH_LOOPS: frozenset[ModelKind] = frozenset({"gcn", "gat", "gin", "sgc", "appnp", "decoupled_gat"})
+"""Whose matrix has one of every vertex."""
 
 
 def counts_of(halos: Halos, kind: ModelKind, shares: Sequence[float], alike: Sequence[int]) -> Counts:

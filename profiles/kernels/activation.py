@@ -51,10 +51,10 @@ def keep_mask(key: int, rows: Tensor, columns: Tensor, width: int, probability: 
 
 
 @njit(parallel=True, nogil=True, cache=True)
-def _relu_dropout_cpu(z, bias, vertices, key, threshold, scale, relu):  # pragma: no cover - compiled
+def _relu_dropout_cpu(z, bias, vertices, first, whole, key, threshold, scale, relu):  # pragma: no cover - compiled
     rows, width = z.shape
     for i in prange(rows):
-        base = np.uint64(vertices[i]) * np.uint64(width) + np.uint64(key) + np.uint64(GOLDEN)
+        base = np.uint64(vertices[i]) * np.uint64(whole) + np.uint64(first) + np.uint64(key) + np.uint64(GOLDEN)
         for j in range(width):
             h = base + np.uint64(j)
             h = (h ^ (h >> np.uint64(30))) * np.uint64(MIX_1)
@@ -68,37 +68,48 @@ def _relu_dropout_cpu(z, bias, vertices, key, threshold, scale, relu):  # pragma
 
 
 def activate_(
-    z: Tensor, bias: Tensor, *, relu: bool, dropout: float = 0.0, key: int = 0, vertices: Tensor | None = None
+    z: Tensor,
+    bias: Tensor,
+    *,
+    relu: bool,
+    dropout: float = 0.0,
+    key: int = 0,
+    vertices: Tensor | None = None,
+    columns: tuple[int, int] | None = None,
 ) -> Tensor:
-    """`z = dropout(relu(z + bias))` in place; z [n, width], bias [width], vertices int64 [n]."""
+    """`z = dropout(relu(z + bias))` in place; z [n, width], bias [width], vertices int64 [n].
+
+    Args:
+        columns: the number of the first one, and of how many in all, where z has some of a matrix's columns.
+    """
     if dropout == 0.0:
         z += bias
         return z.relu_() if relu else z
     assert vertices is not None
+    first, whole = columns or (0, z.shape[1])
     scale = 1.0 / (1.0 - dropout)
     if z.device.type == "cpu":
-        _relu_dropout_cpu(
-            z.numpy(), bias.numpy(), vertices.numpy(), np.uint64(key), keep_threshold(dropout), np.float32(scale), relu
-        )
+        rows, threshold = (z.numpy(), bias.numpy(), vertices.numpy()), keep_threshold(dropout)
+        _relu_dropout_cpu(*rows, first, whole, np.uint64(key), threshold, np.float32(scale), relu)
         return z
     z += bias
     if relu:
         z.relu_()
-    _drop(z, vertices, key, dropout)
+    _drop(z, vertices, first, whole, key, dropout)
     return z.mul_(scale)
 
 
-def _drop(z: Tensor, vertices: Tensor, key: int, probability: float) -> None:
+def _drop(z: Tensor, vertices: Tensor, first: int, whole: int, key: int, probability: float) -> None:
     """Some rows at a time, so that int64 hashes of large tensors take no more memory than those of middling ones."""
-    columns, num_rows = torch.arange(z.shape[1], device=z.device), rows_at_once(z.shape[1])
+    columns, num_rows = torch.arange(first, first + z.shape[1], device=z.device), rows_at_once(z.shape[1])
     for start in range(0, len(z), num_rows):
         part = slice(start, start + num_rows)
-        z[part].mul_(keep_mask(key, vertices[part, None], columns, z.shape[1], probability))
+        z[part].mul_(keep_mask(key, vertices[part, None], columns, whole, probability))
 
 
 def rows_at_once(width: int) -> int:
     """Of this width, whose elements are hashed together on CUDA."""
-    return max(1, HASHED_AT_ONCE // width)
+    return max(1, HASHED_AT_ONCE // max(width, 1))
 
 
 def activate_backward_(grad: Tensor, out: Tensor, *, relu: bool, dropout: float = 0.0) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
-from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key, keep_mask
+from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key
 from gnnplan.profiles.kernels.dense import matmul, transposed
 from gnnplan.profiles.kernels.heads import average_heads, spread_heads
 from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
@@ -81,21 +81,15 @@ def _activate_grad(c: Context, op: Operator) -> Execution:
 @executes("dropout")
 def _dropout(c: Context, op: Operator) -> Execution:
     value, probability, layer = c.cycle.values[op.reads[0]], op.attributes["probability"], op.attributes["layer"]
-    start, stop = value.columns[0] if value.columns else (0, value.width)
+    start, _ = value.columns[0] if value.columns else (0, value.width)
 
     def run(x: Tensor | SparseRows) -> Tensor | SparseRows:
         key = dropout_key(c.cycle.seed, c.epoch, layer)
         if isinstance(x, SparseRows):
             return x.dropped(c.ids_on_device(value.space), key, probability)
-        if value.columns is None:  # one pass, which makes no mask on a CPU
-            nothing = x.new_zeros(value.width)
-            vertices = c.ids_on_device(value.space)
-            return activate_(
-                pool.empty_like(x).copy_(x), nothing, relu=False, dropout=probability, key=key, vertices=vertices
-            )
-        columns = torch.arange(start, stop, device=x.device)
-        kept = keep_mask(key, c.ids_on_device(value.space)[:, None], columns, value.width, probability)
-        return torch.mul(x, kept, out=pool.empty_like(x)).mul_(1.0 / (1.0 - probability))
+        out, nothing, vertices = pool.empty_like(x).copy_(x), x.new_zeros(x.shape[1]), c.ids_on_device(value.space)
+        at = (start, value.width)
+        return activate_(out, nothing, relu=False, dropout=probability, key=key, vertices=vertices, columns=at)
 
     return run
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.distributed
 GRAPH = SbmGraph(
     source="sbm", num_nodes=203, average_degree=8, num_classes=5, num_features=13, feature_signal=3.0, seed=1
 )
-CASES = {"gcn": 2, "gat": 3}  # workers; the first come by torchrun
+CASES = {"gcn": 2, "gat": 3, "appnp": 3}  # workers; the first come by torchrun
 EXACT = 1e-5
 
 

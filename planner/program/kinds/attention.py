@@ -133,6 +133,7 @@ WEIGH = register(
         (Need.EDGE, Need.COLUMN, Need.ROW),
         _weigh_shape,
         _weigh_derive,
+        by_column=True,
         takes_base=True,
     )
 )

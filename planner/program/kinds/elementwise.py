@@ -78,6 +78,7 @@ DROPOUT = register(
         _dropout_shape,
         _dropout_derive,
         by_row=True,
+        by_column=True,
         varies=True,
     )
 )
@@ -101,6 +102,7 @@ ADD = register(
         like(),
         _add_derive,
         by_row=True,
+        by_column=True,
         inplace=(0, 1),
     )
 )
@@ -112,7 +114,9 @@ def _scale_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) ->
     d.add(op.reads[0], lambda: d.emit("scale", grad, factor=op.attributes["factor"]))
 
 
-SCALE = register(Kind("scale", "w = factor r0", (Need.ROW,), like(), _scale_derive, by_row=True, inplace=(0,)))
+SCALE = register(
+    Kind("scale", "w = factor r0", (Need.ROW,), like(), _scale_derive, by_row=True, by_column=True, inplace=(0,))
+)
 
 
 def _average_heads_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:

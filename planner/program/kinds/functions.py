@@ -31,6 +31,7 @@ ELEMENTWISE = register(
         like(),
         _elementwise_derive,
         by_row=True,
+        by_column=True,
         inplace=(0,),
     )
 )
@@ -54,5 +55,13 @@ def _product_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) 
 
 
 PRODUCT = register(
-    Kind("product", "w = r0 times r1, element by element", (Need.ROW,), like(), _product_derive, by_row=True)
+    Kind(
+        "product",
+        "w = r0 times r1, element by element",
+        (Need.ROW,),
+        like(),
+        _product_derive,
+        by_row=True,
+        by_column=True,
+    )
 )

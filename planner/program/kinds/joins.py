@@ -69,6 +69,7 @@ MAXIMUM = register(
         lambda cycle, op: like(op.attributes["rows_of"])(cycle, op),
         _maximum_derive,
         by_row=True,
+        by_column=True,
     )
 )
 MAXIMUM_GRAD = register(

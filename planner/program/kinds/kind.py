@@ -41,6 +41,8 @@ class Kind:
         collective: all workers take part at once.
         blocking: a collective that is waited for where it stands, also where others run beside computation.
         by_row: rows of the result depend on the same rows of the reads alone, whichever rows these are.
+        by_column: columns of the result depend on the same columns of the reads alone, or where it has heads on the
+            same channels of each. Its reads are rows, or values on edges that have a column a head.
         varies: its result is another in every epoch, though its reads are not.
         takes_base: a last read may be added to the result.
         inplace: reads whose storage the first write may take.
@@ -62,6 +64,7 @@ class Kind:
     collective: bool = False
     blocking: bool = False
     by_row: bool = False
+    by_column: bool = False
     varies: bool = False
     takes_base: bool = False
     inplace: tuple[int, ...] = ()

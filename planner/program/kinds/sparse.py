@@ -46,6 +46,7 @@ AGGREGATE = register(
         (Need.COLUMN, Need.ROW),
         _aggregate_shape,
         _aggregate_derive,
+        by_column=True,
         takes_base=True,
         holds="matrix",
     )

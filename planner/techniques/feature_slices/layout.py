@@ -3,7 +3,7 @@
 Values are made where their operator runs, and turned into the other form only where an operator reads that one. Which
 form an operator needs follows from its kind: what is gathered over a block is needed in columns, for a sum over edges
 is a sum in every column by itself; but what makes values on edges, such as attention's scores, needs whole rows of all
-vertices. Everything else needs the worker's own rows.
+vertices. What else is by column has the form that `columns_of` says. Everything else needs the worker's own rows.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from gnnplan.planner.program.arrays import Arrays
-from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.techniques.feature_slices.forms import WITHOUT_BASE, columns_of, is_sum
 from gnnplan.planner.techniques.feature_slices.slices import Bounds, contiguous
 
 
@@ -49,7 +50,7 @@ class _SliceLayout:
         self.emitter = Emitter(replace(cycle, num_workers=size, spaces=spaces, arrays=arrays))
         self._forms: dict[tuple[str, str], str] = {}
         self._slices_of: dict[str, int] = {}
-        self._summed: set[str] = set()
+        self._in_columns = columns_of(cycle)
         for space in cycle.spaces.values():
             if space.is_of_vertices:
                 self._share_vertices(space)
@@ -58,7 +59,6 @@ class _SliceLayout:
     def run(self) -> Cycle:
         for name, program in self.old.programs.items():
             self._forms, self._slices_of = {}, {}
-            self._summed = self._gathered_by_sums(program)
             self.emitter.begin()
             for op in program:
                 self._put(op)
@@ -101,22 +101,18 @@ class _SliceLayout:
     def _is_of_vertices(self, name: str) -> bool:
         return self.old.spaces[self.old.values[name].space].is_of_vertices
 
-    def _gathered_by_sums(self, program: Program) -> set[str]:
-        """Values that some sum over edges reads."""
-        sums = [op for op in program if "block" in op.attributes and self._is_of_vertices(op.writes[0])]
-        return {name for op in sums for name in KINDS[op.kind].gathered(op)}
-
     def _put(self, op: Operator) -> None:
-        if "block" not in op.attributes:
-            self._append(op, self._rows)
-        elif not self._is_of_vertices(op.writes[0]):
-            self._append(op, self._whole)
-        elif op.has_base and op.writes[0] not in self._summed:
-            self._with_base_in_rows(op)
-        else:
-            heads = op.attributes.get("heads", 1)
+        heads = self._in_columns.get(op.writes[0])
+        if heads is not None:
+            assert KINDS[op.kind].by_column, op.kind
             self._append(op, partial(self._columns, heads=heads))
             self._slices_of[op.writes[0]] = heads
+        elif is_sum(self.old, op):
+            self._with_base_in_rows(op)
+        elif "block" in op.attributes:
+            self._append(op, self._whole)
+        else:
+            self._append(op, self._rows)
 
     def _append(self, op: Operator, form: Callable[[str], str]) -> None:
         """An operator that reads its values of vertices in a form."""
@@ -125,10 +121,11 @@ class _SliceLayout:
 
     def _with_base_in_rows(self, op: Operator) -> None:
         """Only rows of the sum are asked for, so its base is added to these, and need not be turned itself."""
-        gathered, base = self._columns(op.reads[0], heads=1), self._rows(op.reads[-1])
+        heads, base = self._in_columns[op.writes[0] + WITHOUT_BASE], self._rows(op.reads[-1])
+        reads = (self._columns(name, heads) if self._is_of_vertices(name) else name for name in op.reads[:-1])
         attributes = {name: value for name, value in op.attributes.items() if name != "base"}
-        columns = self.emitter.emit(op.kind, gathered, key=op.key, **attributes)
-        summed = self._turned_back(columns, self.old.values[op.writes[0]].space, heads=1)
+        columns = self.emitter.emit(op.kind, *reads, key=op.key, **attributes)
+        summed = self._turned_back(columns, self.old.values[op.writes[0]].space, heads)
         self.emitter.emit("add", summed, base, key=f"{op.key}/add", writes=op.writes, factors=(1, 1))
 
     def _rows(self, name: str) -> str:
@@ -142,13 +139,12 @@ class _SliceLayout:
 
     def _columns(self, name: str, heads: int) -> str:
         """A value as all rows of each worker's columns."""
-        if name in self._slices_of:
-            assert self._slices_of[name] == heads, name
+        if self._slices_of.get(name) == heads:
             return name
         form = f"columns of {heads} heads"
         if (name, form) not in self._forms:
             packed, moved = self._attributes(name, self.old.values[name].space, heads)
-            of_rows = self.emitter.emit("pack_columns", name, key=f"{name}/pack", **packed)
+            of_rows = self.emitter.emit("pack_columns", self._rows(name), key=f"{name}/pack", **packed)
             self._forms[name, form] = self.emitter.emit(
                 "transpose", of_rows, key=f"{name}/columns", back=False, **moved
             )

@@ -41,7 +41,8 @@ class FirstAggregation(Technique[Once]):
 
 def _has_some(setting: Setting) -> bool:
     model = setting.job.model
-    return aggregates_constants(setting.forward) if model.kind == "module" else not model.input_dropout
+    is_asked = model.kind == "module" or model.is_decoupled
+    return aggregates_constants(setting.forward) if is_asked else not model.input_dropout
 
 
 def _hoist(cycle: Cycle, decision: Once, situation: Situation) -> Cycle:

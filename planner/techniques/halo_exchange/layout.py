@@ -101,7 +101,7 @@ class _RowLayout:
         if not self.old.spaces[space].is_of_vertices:
             return name
         if need is Need.COLUMN:
-            return self._gathered(name, op.attributes["block"])
+            return self._gathered(name, op.attributes["block"])  # also of a lower level than the block's columns
         if need is Need.BLOCK_ROW:
             return self._rows(name, self.old.blocks[op.attributes["block"]].row)
         if need is Need.OWN:
@@ -143,6 +143,7 @@ class _RowLayout:
 
     def _fetched_for(self, name: str, block: str) -> str:
         old = self.old.blocks[block]
+        name = self._rows(name, old.column)
         level, row_level = (self.old.spaces[space].level for space in (old.column, old.row))
         assert level is not None
         assert row_level is not None
@@ -208,7 +209,7 @@ class _RowLayout:
         missing = self.cut.missing(needed, level)
         if not any(map(len, missing)):
             return name
-        space = self.old.values[name].space
+        space = self.emitter.cycle.values[name].space
         parts, spaces = [name], [space]
         for label in TRAVELLING:
             wanted = self.cut.by_owner(missing, level, label)

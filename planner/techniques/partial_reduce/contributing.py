@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.job import ModelSpec
-from gnnplan.planner.models.forward import num_levels
 
 
 def contributing_vertices(
@@ -28,8 +27,8 @@ def contributing_vertices(
         train_mask: bool [N].
     """
 
-    reached, counts, num_hops = train_mask.copy(), [], num_levels(model) // model.num_layers
-    for _ in range(model.num_layers):
+    reached, counts = train_mask.copy(), []
+    for num_hops in reversed(model.hops_of_layers):
         counts.append([int(reached[vertices].sum()) for vertices in owned])
         for _ in range(num_hops):
             rows = matrix[np.flatnonzero(reached)]

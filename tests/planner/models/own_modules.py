@@ -110,6 +110,23 @@ class Predict(nn.Module):
         return self.prop(self.rows(x), edge_index)
 
 
+class Residual(nn.Module):
+    """All that is by column between sums: a residual to the first rows, dropout, a function, a gate, a maximum."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(num_features, WIDTH), nn.Linear(WIDTH, num_classes)
+        self.prop, self.greater = pyg.LGConv(), pyg.JumpingKnowledge("max")
+
+    def forward(self, x, edge_index):
+        x = x_0 = self.first(x)
+        x = F.dropout(self.prop(x, edge_index), 0.3, self.training)
+        x = torch.tanh(self.prop(x, edge_index)) * 0.5 + x_0
+        x = self.prop(self.greater([x, x_0]), edge_index)
+        x = self.prop(x * x_0, edge_index) - x
+        return self.head(x)
+
+
 class Gated(nn.Module):
     """A branch of its own weighs each layer, and both ways meet at several levels."""
 
@@ -167,6 +184,7 @@ MODULES: dict[str, Callable[[int, int], nn.Module]] = {
     "gcnii": Deep,
     "gcnii, two weights": lambda f, c: Deep(f, c, shared=False),
     "lightgcn": Light,
+    "residual": Residual,
     "arxiv, gcn": Arxiv,
     "arxiv, sage": lambda f, c: Arxiv(f, c, pyg.SAGEConv),
     "gated": Gated,

@@ -35,7 +35,8 @@ def test_levels_count_aggregations(model):
     """From the features at level 0 to the logits at the last."""
     cycle = cycle_of(model)
     levels = num_levels(model)
-    assert levels == model.num_layers * (model.num_hops if model.kind == "tagcn" else 1)
+    each = model.num_hops if model.kind in ("tagcn", "sgc") else 1
+    assert levels == (model.num_hops if model.is_decoupled else model.num_layers * each)
     assert {space.level for space in cycle.spaces.values() if space.is_of_vertices} == set(range(levels + 1))
     (loss,) = (op for op in cycle.programs["train"] if op.kind == "loss")
     logits = cycle.values[loss.reads[0]]

@@ -1,5 +1,7 @@
 """A job may pin techniques by their names, those of other packages too; which layout is best is searched."""
 
+from collections import Counter
+
 import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
@@ -71,6 +73,16 @@ def test_each_layout_wins_somewhere():
     pins = {"num_workers": 4, "on": {"bytes_per_s": 1e9}, "techniques": {"replicas": False, "overlap": False}}
     assert "feature_slices" in names(found(DENSE, "host", model=DEEP, **pins).best)
     assert "halo_exchange" in names(found("sbm", "host", model=DEEP, **pins).best)
+
+
+def test_a_decoupled_model_has_slices_where_they_are_faster():
+    """Ten propagations cost rows ten exchanges each way, or replicas; slices turn their logits twice each way."""
+    model = ModelSpec(kind="appnp", num_layers=2, hidden_channels=32, num_hops=10)
+    pins = {"num_workers": 4, "on": {"bytes_per_s": 1e9}, "model": model}
+    best, rows = (found("sbm", "host", techniques=layout, **pins).best for layout in ({}, ROWS))
+    assert "feature_slices" in names(best)
+    assert Counter(op.kind for op in best.cycle.programs["train"])["transpose"] == 4
+    assert best.epoch_s < rows.epoch_s
 
 
 def test_all_edges_on_every_worker_are_counted():

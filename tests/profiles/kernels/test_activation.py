@@ -34,6 +34,19 @@ def test_fused_pass_equals_torch_operators(key, probability, relu, rows, width, 
     torch.testing.assert_close(out, expected, rtol=1e-6, atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
+@given(keys, probabilities, st.booleans(), st.integers(0, 9), st.integers(0, 9))
+def test_columns_are_dropped_alike_in_any_slice(key, probability, relu, start, stop):
+    """Some columns of a matrix, by their numbers, bit for bit; also none of them."""
+    z, bias, vertices = random(7, 9), random(1, 9, seed=1)[0], torch.arange(7) * 5
+    here = slice(min(start, stop), max(start, stop))
+    part = z[:, here].clone()
+    whole = activate_(z, bias, relu=relu, dropout=probability, key=key, vertices=vertices)
+    columns = (here.start, 9)
+    activate_(part, bias[here], relu=relu, dropout=probability, key=key, vertices=vertices, columns=columns)
+    assert torch.equal(part, whole[:, here])
+
+
 @pytest.mark.parametrize("relu", [True, False])
 def test_without_dropout_needs_no_vertices(relu):
     """Without dropout the pass is bias and ReLU alone, in place."""

@@ -71,7 +71,15 @@ LARGE = generate_sbm(SbmGraph(source="sbm", num_nodes=3000, average_degree=5, nu
 @pytest.mark.parametrize("technique", ["halo_exchange", "replicas", "overlap", "feature_slices"])
 @pytest.mark.parametrize(
     "name",
-    ["skips, sage, batch norm", "skips, gat, row norm of pyg", "gated", "gcnii", "pyg's gcn, jumping", "arxiv, gcn"],
+    [
+        "skips, sage, batch norm",
+        "skips, gat, row norm of pyg",
+        "gated",
+        "gcnii",
+        "pyg's gcn, jumping",
+        "arxiv, gcn",
+        "residual",
+    ],
 )
 def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):
     """Of every size as many as the program says, for every worker."""

@@ -4,6 +4,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 
+from gnnplan.planner.contracts.technique import Choice
+from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Label
@@ -13,8 +15,9 @@ from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.execution.table import EXECUTIONS, execution_of
 from gnnplan.runtime.recorder import Recorder
+from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import MODELS, ORDERS, Case, Run, codes, initial, matrix_of, subset
-from tests.planner.techniques.feature_slices.sliced import sliced
+from tests.planner.techniques.feature_slices.sliced import choice, sliced
 from tests.runtime.execution.threads import play_on_threads
 
 EPOCHS = 4
@@ -119,6 +122,16 @@ def test_slices_of_columns(name, extra):
     for num_workers, order in ((2, "mixed"), (4, "aggregated")):
         case = Case(MODELS[name], num_workers, ORDERS[order], sparse="sparse_features" in extra)
         compare(case, sliced(case, *extra))
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+@pytest.mark.parametrize("kind", ["sgc", "appnp", "decoupled_gat"])
+def test_decoupled_models(kind, num_workers):
+    """Under rows and under slices, with what is alike computed once."""
+    case = Case(ModelSpec(kind=kind, num_layers=2, hidden_channels=6, heads=2, num_hops=3, dropout=0.3), num_workers)
+    rows = [choice("operator_order"), Choice("halo_exchange", choice("halo_exchange").decision, {"part": case.part})]
+    compare(case, composed(case, [*rows, choice("overlap")]))
+    compare(case, sliced(case, "overlap"))
 
 
 @pytest.mark.parametrize("name", ["gcn", "sage"])

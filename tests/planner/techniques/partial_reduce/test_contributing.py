@@ -20,7 +20,7 @@ def graph():
     return rng.integers(0, N, (2, 70)), rng.random(N) < 0.1, rng.integers(0, 3, N)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "tagcn"])
+@pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat"])
 def test_they_are_the_vertices_whose_output_has_a_gradient(graph, kind):
     """Counted by autograd on PyG's own layers in one process, split by owner."""
     edges, train, part = graph
