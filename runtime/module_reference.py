@@ -52,7 +52,7 @@ def train_module(
     for epoch in range(training.epochs):
         optimizer.zero_grad()
         with SameDropout(training.seed, epoch):
-            loss = loss_of(module(x, edge_index), y, mask)
+            loss = loss_of(module(x, edge_index), y, mask, training.loss)
         loss.backward()
         optimizer.step()
         schedule.step()

@@ -15,6 +15,8 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.losses import is_own, usual_loss
+from gnnplan.planner.own_code.own_loss import own_loss
 
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
 
@@ -73,11 +75,20 @@ def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout |
     return x
 
 
-def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice) -> Tensor:
-    """Mean cross-entropy, or mean binary cross-entropy over vertices and labels where y is [N, C]."""
-    if y.dim() == 2:
-        return F.binary_cross_entropy_with_logits(logits[mask], y[mask])
-    return F.cross_entropy(logits[mask], y[mask])
+def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice, name: str = "auto") -> Tensor:
+    """The mean of the loss that a job names; of one's own over the rows that it gives a loss of."""
+    logits, y = logits[mask], y[mask]
+    if is_own(name):
+        return own_loss(name, "")(logits, y).mean()
+    return _LOSSES[usual_loss(y.dim() == 2) if name == "auto" else name](logits, y)
+
+
+_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross_entropy": F.cross_entropy,
+    "bce": F.binary_cross_entropy_with_logits,
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+}
 
 
 def build_optimizer(parameters, training: TrainingSpec, *, fused: bool = False) -> torch.optim.Optimizer:
@@ -126,7 +137,7 @@ def train_reference(
     losses = []
     for epoch in range(training.epochs if epochs is None else epochs):
         optimizer.zero_grad()
-        loss = loss_of(pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None), y, mask)
+        loss = loss_of(pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None), y, mask, training.loss)
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.losses import counts_elements, is_own, usual_loss
 from gnnplan.planner.models import layers
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
@@ -31,7 +32,9 @@ class Task:
         matrix: CSR [N, N], row i gathers what vertex i aggregates.
         feature_entries: int64 [N], stored entries of every row of the features where they are sparse (None: dense).
         masks: bool [N] of training, validation and test vertices.
-        is_multilabel: labels are [N, C] and independent.
+        is_multilabel: labels are [N, C] and independent, or targets.
+        loss: of the job, as `gnnplan.planner.losses` has it (empty: the usual one of such labels).
+        loss_sha256: of the file of one's own.
     """
 
     matrix: sp.csr_matrix
@@ -40,6 +43,8 @@ class Task:
     masks: tuple[np.ndarray, np.ndarray, np.ndarray]
     feature_entries: np.ndarray | None = None
     is_multilabel: bool = False
+    loss: str = ""
+    loss_sha256: str = ""
 
     @property
     def num_nodes(self) -> int:
@@ -49,7 +54,15 @@ class Task:
     @property
     def loss_denominator(self) -> int:
         """What the summed loss is divided by: training vertices, times classes where labels are independent."""
-        return int(self.masks[0].sum()) * (self.num_classes if self.is_multilabel else 1)
+        name = self.loss or usual_loss(self.is_multilabel)
+        return int(self.masks[0].sum()) * (self.num_classes if counts_elements(name) else 1)
+
+    @property
+    def named_loss(self) -> dict[str, str]:
+        """Attributes of the loss where it is not the usual one."""
+        if self.loss in ("", usual_loss(self.is_multilabel)):
+            return {}
+        return {"loss": self.loss} | ({"sha256": self.loss_sha256} if is_own(self.loss) else {})
 
 
 def layer_widths(model: ModelSpec, num_features: int, num_classes: int) -> list[tuple[int, int]]:
@@ -134,6 +147,7 @@ def add_end(emitter: Emitter, task: Task, logits: str, *, training: bool) -> Non
             index=MASKS[0],
             denominator=task.loss_denominator,
             multilabel=task.is_multilabel,
+            **task.named_loss,
         )
         return
     counted = emitter.emit("hits", logits, LABELS, key="evaluate/count", indexes=MASKS, multilabel=task.is_multilabel)

@@ -11,7 +11,7 @@ from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Value, parameter_space
 
 if TYPE_CHECKING:
-    from gnnplan.planner.job import TrainingSpec
+    from gnnplan.planner.training_spec import TrainingSpec
 
 LOSS, TOTAL_LOSS = "loss", "total_loss"
 

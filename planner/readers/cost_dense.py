@@ -69,7 +69,8 @@ def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
     width = cycle.values[op.reads[0]].num_columns(worker)
     cleared = max(0, cycle.num_rows(op.reads[0], worker) - 2 * rows) * width
-    return total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes
+    found = total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes
+    return guess(found) if "loss" in op.attributes else found  # others are not measured
 
 
 @costs("hits")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gnnplan.planner.losses import is_own
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import rows_at_once
@@ -35,10 +36,15 @@ def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
 def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
     """The training rows' logits, and for classes their logarithms beside them.
 
-    Of label sets CUDA makes two matrices more, which are gone before the gradient is made.
+    Of label sets CUDA makes two matrices more, which are gone before the gradient is made. A loss of one's own is
+    taken to make three beside the logits: what it computes, what autograd keeps, and the gradient.
     """
     rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
-    chosen = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES
+    chosen, named = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES, op.attributes.get("loss", "")
+    if is_own(named):
+        return [chosen] * 4
+    if named:
+        return [chosen]
     if not op.attributes["multilabel"]:
         return [chosen, chosen]
     return [chosen, max(0, 2 * chosen - _matrix(cycle, op.writes[1], worker))] if on_cuda else [chosen]

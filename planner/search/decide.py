@@ -17,6 +17,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.losses import loss_of
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
@@ -112,7 +113,17 @@ def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
     is_sparse = graph.has_sparse_features or bool(job.pin.sparse_features)
     entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
+    training = job.training
+    return Task(
+        matrix,
+        graph.num_features,
+        graph.num_classes,
+        masks,
+        entries,
+        graph.is_multilabel,
+        loss_of(training.loss, graph),
+        training.loss_sha256,
+    )
 
 
 @dataclass

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
+from gnnplan.planner.losses import OF_TARGETS
+from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
-from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
 from gnnplan.runtime.metrics import hits
@@ -23,14 +28,25 @@ def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
 def _loss(c: Context, op: Operator) -> Execution:
     rows, denominator = c.rows(op.attributes["index"]), op.attributes["denominator"]
     right: list[Tensor] = []  # labels never change
+    compute = _loss_of(op)
 
     def run(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         if not right:
             right.append(_labels(labels, rows, multilabel=op.attributes["multilabel"]))
-        loss, grad = loss_and_grad(logits, rows, right[0], denominator)
+        loss, grad = compute(logits, rows, right[0], denominator)
         return loss.reshape(1, 1), grad
 
     return run
+
+
+def _loss_of(op: Operator) -> Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]:
+    """What computes the loss that an operator names, and its gradient."""
+    name = op.attributes.get("loss")
+    if name is None:
+        return loss_and_grad
+    if name in OF_TARGETS:
+        return partial(distance_and_grad, is_squared=name == "mse")
+    return partial(own_loss_and_grad, of_rows=own_loss(name, op.attributes["sha256"]))
 
 
 @executes("hits")

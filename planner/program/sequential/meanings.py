@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gnnplan.planner.losses import is_own, usual_loss
+from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.sparse import made_rows
 from gnnplan.planner.program.optimizer import rate_in
@@ -246,16 +248,40 @@ def _place(c: Context, op: Operator, *parts: Tensor) -> Tensor:
 
 @meaning("loss")
 def _loss(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    rows, denominator = c.rows(op.attributes["index"]), op.attributes["denominator"]
-    chosen, right = logits[rows], labels[rows]
-    grad = torch.zeros_like(logits)
-    if op.attributes["multilabel"]:
-        loss = functional.binary_cross_entropy_with_logits(chosen, right.to(chosen), reduction="sum")
-        grad[rows] = (chosen.sigmoid() - right) / denominator
-    else:
-        loss = functional.cross_entropy(chosen, right[:, 0], reduction="sum")
-        grad[rows] = (chosen.softmax(1) - functional.one_hot(right[:, 0], chosen.shape[1])) / denominator
+    rows, denominator, grad = c.rows(op.attributes["index"]), op.attributes["denominator"], torch.zeros_like(logits)
+    name = op.attributes.get("loss") or usual_loss(op.attributes["multilabel"])
+    right = labels[rows] if op.attributes["multilabel"] else labels[rows, 0]
+    loss, grad_chosen = (_own_loss if is_own(name) else _LOSSES[name])(op, logits[rows], right)
+    grad[rows] = grad_chosen / denominator
     return (loss / denominator).reshape(1, 1), grad
+
+
+def _cross_entropy(op: Operator, chosen: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    grad = chosen.softmax(1) - functional.one_hot(right, chosen.shape[1])
+    return functional.cross_entropy(chosen, right, reduction="sum"), grad
+
+
+def _bce(op: Operator, chosen: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    loss = functional.binary_cross_entropy_with_logits(chosen, right.to(chosen), reduction="sum")
+    return loss, chosen.sigmoid() - right
+
+
+def _own_loss(op: Operator, chosen: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    if not len(chosen):
+        return chosen.sum(), chosen
+    with torch.enable_grad():
+        leaf = chosen.detach().requires_grad_()
+        right = right.to(leaf) if right.is_floating_point() else right
+        loss = own_loss(op.attributes["loss"], op.attributes["sha256"])(leaf, right).sum()
+        return loss.detach(), torch.autograd.grad(loss, leaf)[0]
+
+
+_LOSSES: dict[str, Callable[[Operator, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "cross_entropy": _cross_entropy,
+    "bce": _bce,
+    "mse": lambda op, chosen, right: ((chosen - right).square().sum(), 2 * (chosen - right)),
+    "l1": lambda op, chosen, right: ((chosen - right).abs().sum(), (chosen - right).sign()),
+}
 
 
 @meaning("hits")
