@@ -207,6 +207,7 @@ def run(arguments: argparse.Namespace) -> None:
         "epoch_mean_s": trace.mean_epoch_s,
         "epoch_p95_s": trace.p95_epoch_s,
         "peak_bytes": trace.peak_bytes,
+        "metric": trace.metric,
         "accuracy": trace.accuracy,
         "final_loss": trace.losses[-1],
     }

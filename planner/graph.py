@@ -53,6 +53,12 @@ class Graph:
         """Whether `y` is a [N, C] matrix of independent labels, or targets."""
         return self.y.ndim == 2
 
+    @cached_property
+    def holds_sets(self) -> bool:
+        """Whether the labels of the splits, [N, C], are 0 and 1 alone."""
+        told = self.train_mask | self.val_mask | self.test_mask
+        return self.is_multilabel and bool(np.isin(self.y[told], (0, 1)).all())
+
     @property
     def has_sparse_features(self) -> bool:
         """Whether `x` is held as a scipy CSR matrix."""

@@ -312,6 +312,10 @@ class Job(Document):
             )
         if self.training.loss != "auto" and (self.mini_batch or self.pin.partial_reduce):
             raise ValueError("training.loss goes with neither mini-batches nor pin.partial_reduce yet; leave it out")
+        if self.graph.label_kind != "auto" and self.mini_batch:
+            raise ValueError("mini-batches have no losses of targets yet; leave graph.label_kind out")
+        if self.training.metric != "auto" and self.mini_batch:
+            raise ValueError("mini-batches have the usual metric alone; leave training.metric out")
         if self.training.schedule != "constant" and (self.mini_batch or self.pin.partial_reduce):
             raise ValueError("training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out")
         if self.mini_batch is None:

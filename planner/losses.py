@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gnnplan.profiles.errors import UserError
 
 if TYPE_CHECKING:
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 OF_CLASSES, OF_SETS = "cross_entropy", "bce"
 OF_TARGETS = ("mse", "l1")
 LOSSES = (OF_CLASSES, OF_SETS, *OF_TARGETS)
-_MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def is_own(name: str) -> bool:
@@ -54,14 +51,9 @@ def loss_of(name: str, graph: Graph) -> str:
             f"{graph.name}: training.loss {found!r} is of rows of numbers, and the labels are classes; write "
             f'label_kind = "targets" in the [graph] of the job'
         )
-    if found == OF_SETS and not _holds_sets(graph):
+    if found == OF_SETS and not graph.holds_sets:
         raise UserError(
             f'{graph.name}: labels of {found!r} must hold only 0 and 1; for numbers write loss = "mse" or "l1" in '
             f"the [training] of the job"
         )
     return found
-
-
-def _holds_sets(graph: Graph) -> bool:
-    told = np.logical_or.reduce([getattr(graph, each) for each in _MASKS])
-    return bool(np.isin(graph.y[told], (0, 1)).all())

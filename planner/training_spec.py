@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gnnplan.planner.losses import check_name, is_own
+from gnnplan.planner.metrics import MetricName
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.limits import Epochs
@@ -19,6 +20,8 @@ class TrainingSpec(Contract):
     Args:
         loss: `cross_entropy` of classes, `bce` of label sets, `mse` or `l1` of targets, each as torch has it, or
             `FILE.py:FUNCTION`; `auto` is the one of classes or of label sets, as the graph has them.
+        metric: what is told of the splits while it trains and at its end; `auto` is what is usual with the loss:
+            `accuracy` of classes, `f1_micro` of label sets, `rmse` or `mae` of targets.
         loss_sha256: of that file, as a plan was made with it (empty: not told).
         optimizer: torch's `Adam`, `AdamW` or `SGD` with their defaults, but for what stands here.
         momentum: of SGD.
@@ -33,6 +36,7 @@ class TrainingSpec(Contract):
     weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     loss: str = "auto"
     loss_sha256: str = ""
+    metric: MetricName = "auto"
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     schedule: Literal["constant", "linear", "cosine"] = "constant"

@@ -32,6 +32,11 @@ class Evaluations:
     accuracy: dict[str, float] = field(default_factory=dict)
     _peak_bytes: int = 0
 
+    @property
+    def metric(self) -> str:
+        """What the accuracies are."""
+        return self.trainer.metric
+
     def after(self, epoch: int) -> None:
         """Evaluates where it is time to."""
         if epoch not in self.epochs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.forecast.sleeps import planned_sleeps_s
-from gnnplan.planner.models.forward import MASKS
+from gnnplan.planner.metrics import values_of
+from gnnplan.planner.models.forward import MASKS, measured_metric
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
@@ -53,6 +55,7 @@ class ProgramTrainer:
     ) -> None:
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
+        self.metric = measured_metric(self.cycle)
         self.sleeps_s = planned_sleeps_s(plan, rank)
         self.net = self._net(plan, device, weights)
         self.recorder, self.timeout_s = Recorder(device), timeout_s
@@ -116,10 +119,11 @@ class ProgramTrainer:
         return dict.fromkeys(half_begins(self.cycle.programs[name]), lambda: time.sleep(half_s)) if half_s else {}
 
     def evaluate(self) -> dict[str, float]:
-        """Share right (micro-F1 for multi-label jobs) over the whole graph, per mask that is not empty."""
+        """The plan's metric over the whole graph, per mask that has rows of which it can be said."""
         self.recorder.begin(False)
-        counts = self.executor.run(EVALUATE)["hits"].tolist()
-        return {name: hits / total for name, (hits, total) in zip(MASKS, counts, strict=True) if total > 0}
+        counted = self.executor.run(EVALUATE)["hits"].cpu().numpy()
+        found = zip(MASKS, values_of(self.metric, counted), strict=True)
+        return {name: value for name, value in found if not math.isnan(value)}
 
     def close(self) -> None:
         """Ends what training needed: nothing, where workers are always in step."""

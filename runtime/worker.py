@@ -133,7 +133,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
         accuracy = trainer.evaluate()
     if rank == 0:
         assert gathered is not None
-        measured_trace(plan, gathered, accuracy, keeper.losses_before).save(folder / "measured.json")
+        measured_trace(plan, gathered, accuracy, keeper.losses_before, trainer.metric).save(folder / "measured.json")
         _save_model(trainer.net, rank, folder)
 
 
@@ -179,7 +179,7 @@ def _run_epochs(
         if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs):
             event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
             epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
-            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy})
+            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy, "metric": evaluations.metric})
             said_s, said_epoch = working_s, epoch
         keeper.after(record.epoch, record.end_s - record.start_s, record.loss)
     return records

@@ -73,7 +73,7 @@ def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     return guess(found) if "loss" in op.attributes else found  # others are not measured
 
 
-@costs("hits")
+@costs("hits", "scores")
 def _hits(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     """Every set of rows is gathered, then read once."""
     targets = [cycle.indexes[name].target for name in op.attributes["indexes"]]

@@ -18,6 +18,7 @@ from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.losses import loss_of
+from gnnplan.planner.metrics import metric_of
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
@@ -123,6 +124,7 @@ def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
         graph.is_multilabel,
         loss_of(training.loss, graph),
         training.loss_sha256,
+        metric_of(training.metric, training.loss, graph),
     )
 
 

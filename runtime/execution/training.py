@@ -11,13 +11,14 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from gnnplan.planner.losses import OF_TARGETS
+from gnnplan.planner.metrics import usual_metric
 from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
+from gnnplan.profiles.kernels.metrics import scores_of, sums_of
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
-from gnnplan.runtime.metrics import hits
 
 
 def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
@@ -51,12 +52,28 @@ def _loss_of(op: Operator) -> Callable[[Tensor, Tensor, Tensor, int], tuple[Tens
 
 @executes("hits")
 def _hits(c: Context, op: Operator) -> Execution:
-    indexes = [c.rows(name) for name in op.attributes["indexes"]]
-    multilabel = op.attributes["multilabel"]
+    indexes, multilabel = [c.rows(name) for name in op.attributes["indexes"]], op.attributes["multilabel"]
+    metric = op.attributes.get("metric") or usual_metric("", multilabel)
 
     def run(logits: Tensor, labels: Tensor) -> Tensor:
-        counts = [hits(logits[rows], _labels(labels, rows, multilabel=multilabel)) for rows in indexes]
-        return torch.stack(counts)
+        of_rows = [(logits[rows], _labels(labels, rows, multilabel=multilabel)) for rows in indexes]
+        return torch.stack([sums_of(metric, *each) for each in of_rows])
+
+    return run
+
+
+@executes("scores")
+def _scores(c: Context, op: Operator) -> Execution:
+    indexes, multilabel = [c.rows(name) for name in op.attributes["indexes"]], op.attributes["multilabel"]
+    ids = c.ids_on_device(c.cycle.values[op.reads[0]].space)
+
+    def run(logits: Tensor, labels: Tensor) -> Tensor:
+        out = logits.new_zeros(op.attributes["num_nodes"], 2 * logits.shape[1] + len(indexes))
+        for number, rows in enumerate(indexes):
+            own, width = ids[rows], logits.shape[1]
+            score, label = scores_of(logits[rows], _labels(labels, rows, multilabel=multilabel))
+            out[own, :width], out[own, width : 2 * width], out[own, 2 * width + number] = score, label, 1.0
+        return out
 
     return run
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gnnplan.planner.losses import is_own, usual_loss
+from gnnplan.planner.metrics import usual_metric
 from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.sparse import made_rows
@@ -23,6 +24,7 @@ from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
+from gnnplan.profiles.kernels.metrics import scores_of, sums_of
 
 if TYPE_CHECKING:
     from gnnplan.planner.program.sequential.executor import Context
@@ -286,16 +288,24 @@ _LOSSES: dict[str, Callable[[Operator, Tensor, Tensor], tuple[Tensor, Tensor]]] 
 
 @meaning("hits")
 def _hits(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> Tensor:
-    out = logits.new_zeros(len(op.attributes["indexes"]), 2)
-    for count, index in zip(out, op.attributes["indexes"], strict=True):
-        chosen, right = logits[c.rows(index)], labels[c.rows(index)]
-        if op.attributes["multilabel"]:  # micro-averaged F1
-            said = chosen > 0
-            both = (said & (right > 0)).sum()
-            count[0], count[1] = 2 * both, said.sum() + (right > 0).sum()
-        else:
-            count[0], count[1] = (chosen.argmax(1) == right[:, 0]).sum(), len(right)
+    metric = op.attributes.get("metric") or usual_metric("", op.attributes["multilabel"])
+    return torch.stack([sums_of(metric, *each) for each in _of_indexes(c, op, logits, labels)]).to(logits)
+
+
+@meaning("scores")
+def _scores(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> Tensor:
+    out = logits.new_zeros(op.attributes["num_nodes"], 2 * logits.shape[1] + 3)
+    ids = as_tensor(c.ids(c.cycle.values[op.reads[0]].space))
+    for number, (name, each) in enumerate(zip(op.attributes["indexes"], _of_indexes(c, op, logits, labels))):
+        own = ids[c.rows(name)]
+        out[own, :-3] = torch.cat(scores_of(*each), 1)
+        out[own, number - 3] = 1
     return out
+
+
+def _of_indexes(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+    rows = [c.rows(name) for name in op.attributes["indexes"]]
+    return [(logits[own], labels[own] if op.attributes["multilabel"] else labels[own, 0]) for own in rows]
 
 
 @meaning("flatten")
