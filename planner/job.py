@@ -316,8 +316,11 @@ class Job(Document):
             raise ValueError("mini-batches have no losses of targets yet; leave graph.label_kind out")
         if self.training.metric != "auto" and self.mini_batch:
             raise ValueError("mini-batches have the usual metric alone; leave training.metric out")
-        if self.training.schedule != "constant" and (self.mini_batch or self.pin.partial_reduce):
-            raise ValueError("training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out")
+        if not self.training.is_plain and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError(
+                "training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out, and clipping, "
+                "warm-up, other optimizers and their arguments too"
+            )
         if self.mini_batch is None:
             return self
         if len(self.mini_batch.fan_outs) != self.model.num_layers:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from gnnplan.planner.losses import check_name, is_own
 from gnnplan.planner.metrics import MetricName
+from gnnplan.planner.optimizers import OptimizerName, ScheduleName, check_optimizer, check_schedule, has_momentum
 from gnnplan.planner.weather.model import ModelledWeather
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.limits import Epochs
+from gnnplan.profiles.limits import MAX_EPOCHS, Epochs
 
 
 class TrainingSpec(Contract):
@@ -23,10 +24,16 @@ class TrainingSpec(Contract):
         metric: what is told of the splits while it trains and at its end; `auto` is what is usual with the loss:
             `accuracy` of classes, `f1_micro` of label sets, `rmse` or `mae` of targets.
         loss_sha256: of that file, as a plan was made with it (empty: not told).
-        optimizer: torch's `Adam`, `AdamW` or `SGD` with their defaults, but for what stands here.
-        momentum: of SGD.
+        optimizer: torch's `Adam`, `AdamW`, `SGD` and so on with their defaults, but for what stands here.
+        optimizer_arguments: by torch's names, such as `betas` and `eps`.
+        momentum: of SGD and RMSprop.
         schedule: what becomes of the learning rate: it stays, or falls to zero over all epochs, along a line or as half
-            a cosine (torch's `LinearLR` and `CosineAnnealingLR`, one step an epoch).
+            a cosine (torch's `LinearLR` and `CosineAnnealingLR`, one step an epoch), or what torch's `StepLR`,
+            `MultiStepLR` and `ExponentialLR` do.
+        schedule_arguments: by torch's names, such as `step_size` and `gamma`.
+        warmup_epochs: in which the learning rate grows along a line, before the schedule begins.
+        clip_norm: the most that the norm of the whole gradient may be: a longer one is scaled down (0: any).
+        clip_value: the most that an element of it may be, either way (0: any).
         weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
         traced_epochs: epochs whose tasks are measured one by one, spread over the run.
     """
@@ -37,17 +44,32 @@ class TrainingSpec(Contract):
     loss: str = "auto"
     loss_sha256: str = ""
     metric: MetricName = "auto"
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    optimizer: OptimizerName = "adam"
+    optimizer_arguments: dict[str, bool | float | tuple[float, ...]] = Field(default_factory=dict)
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    schedule: ScheduleName = "constant"
+    schedule_arguments: dict[str, bool | float | tuple[float, ...]] = Field(default_factory=dict)
+    warmup_epochs: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] = 0
+    clip_norm: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+    clip_value: Annotated[float, Field(ge=0, le=1e12)] = 0.0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     weather: ModelledWeather | None = None
     traced_epochs: Epochs = 10
 
     @model_validator(mode="after")
-    def _only_sgd_has_momentum(self) -> Self:
-        if self.momentum and self.optimizer != "sgd":
-            raise ValueError(f"momentum is of optimizer 'sgd', and the optimizer is {self.optimizer!r}; leave one out")
+    def _only_some_have_momentum(self) -> Self:
+        if self.momentum and not has_momentum(self.optimizer):
+            raise ValueError(
+                f"momentum is of optimizer 'sgd' and 'rmsprop', and the optimizer is {self.optimizer!r}; leave one out"
+            )
+        if self.optimizer_arguments.get("nesterov") and not self.momentum:
+            raise ValueError("optimizer_arguments.nesterov needs a momentum")
+        return self
+
+    @model_validator(mode="after")
+    def _have_their_arguments(self) -> Self:
+        check_optimizer(self.optimizer, self.optimizer_arguments)
+        check_schedule(self.schedule, self.schedule_arguments)
         return self
 
     @model_validator(mode="after")
@@ -56,6 +78,14 @@ class TrainingSpec(Contract):
         if self.loss_sha256 and not is_own(self.loss):
             raise ValueError("loss_sha256 is of a loss of one's own, FILE.py:FUNCTION; leave it out")
         return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every step is as torch's optimizers take it by default, at one rate."""
+        of_default = type(self)()
+        names = ("schedule", "optimizer_arguments", "warmup_epochs", "clip_norm", "clip_value")
+        given = any(getattr(self, name) != getattr(of_default, name) for name in names)
+        return self.optimizer in ("adam", "adamw", "sgd") and not given
 
     def with_paths_from(self, base: Path) -> Self:
         """The same with the file of its own loss taken from a folder."""

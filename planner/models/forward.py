@@ -152,7 +152,7 @@ def add_end(emitter: Emitter, task: Task, logits: str, *, training: bool) -> Non
     """What ends a program: the loss, or where it evaluates, how many are right."""
     targets: dict[str, Any] = {"multilabel": task.is_multilabel}
     if training:
-        targets = {"index": MASKS[0], "denominator": task.loss_denominator} | targets | task.named_loss
+        targets |= {"index": MASKS[0], "denominator": task.loss_denominator, **task.named_loss}
         emitter.emit_all("loss", logits, LABELS, key="loss", **targets)
         return
     is_ranked = task.metric == "roc_auc"

@@ -84,7 +84,10 @@ def _hits(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
 @costs("step")
 def _step(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     trained = sum(cycle.num_elements(name, worker) for name in op.attributes["parameters"])
-    return total([cost("optimizer_step", trained), cost.step_overhead()])
+    step = cost("optimizer_step", trained)
+    clipping = [cost.copy(trained)] if op.attributes.keys() & {"clip_norm", "clip_value"} else []
+    is_measured = op.attributes["optimizer"] in ("adam", "adamw", "sgd") and "arguments" not in op.attributes
+    return total([step if is_measured else guess(step), *map(guess, clipping), cost.step_overhead()])
 
 
 @costs("unflatten")

@@ -50,6 +50,14 @@ def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
     return [chosen, max(0, 2 * chosen - _matrix(cycle, op.writes[1], worker))] if on_cuda else [chosen]
 
 
+def _step(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """A clipped gradient is a copy; torch's own classes make two matrices more of one parameter at a time."""
+    sizes = [_matrix(cycle, name, worker) for name in op.attributes["parameters"]]
+    is_clipped = op.attributes.keys() & {"clip_norm", "clip_value"}
+    is_plain = op.attributes.get("optimizer") in ("adam", "adamw", "sgd") and "arguments" not in op.attributes
+    return [*(sizes if is_clipped else []), *([] if is_plain else [max(sizes, default=0)] * 2)]
+
+
 def _activate(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
     """On CUDA dropout's hashes are two int64 tensors, of some rows at a time."""
     return _hashes(cycle, op, worker) if on_cuda and op.attributes["dropout"] else []
@@ -107,6 +115,7 @@ TEMPORARIES: dict[str, Temporaries] = {
     "multiply": _multiply,
     "gram": _gram,
     "loss": _loss,
+    "step": _step,
     "activate": _activate,
     "dropout": _dropout,
     "publish": _publish,

@@ -27,6 +27,7 @@ class Context:
 
     Args:
         epoch: which one is played.
+        rate_factor: of the learning rate, beside what its schedule says.
         sent_bytes: what this worker has handed to exchanges.
         region: what the workers of its host hold together (None: they hold nothing).
     """
@@ -35,6 +36,7 @@ class Context:
     device: torch.device
     peers: Workers
     epoch: int = 0
+    rate_factor: float = 1.0
     sent_bytes: int = 0
     region: HostRegion | None = None
     _made: dict[tuple, Any] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from gnnplan.runtime.execution import (  # noqa: F401  (register)
     dense,
     functions,
     norms,
+    optimizer_step,
     region,
     sparse,
     training,

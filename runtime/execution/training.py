@@ -1,4 +1,4 @@
-"""Loss, accuracy and the optimizer's step."""
+"""Loss and metrics."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
-from torch.optim.sgd import sgd
 
 from gnnplan.planner.losses import OF_TARGETS
 from gnnplan.planner.metrics import usual_metric
 from gnnplan.planner.own_code.own_loss import own_loss
-from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
 from gnnplan.profiles.kernels.metrics import scores_of, sums_of
@@ -76,49 +73,3 @@ def _scores(c: Context, op: Operator) -> Execution:
         return out
 
     return run
-
-
-@executes("step")
-def _step(c: Context, op: Operator) -> Execution:
-    attributes, count = op.attributes, len(op.attributes["parameters"])
-    decay, momentum = attributes["weight_decay"], attributes.get("momentum", 0.0)
-
-    def run_sgd(*reads: Tensor) -> tuple[Tensor, ...]:
-        parameters, grads, cells = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count :]
-        sgd(
-            parameters,
-            grads,
-            list(cells[1:]) if cells else [None] * count,  # buffers begin at zero, so the first step is the gradient's
-            fused=True,
-            weight_decay=decay,
-            momentum=momentum,
-            lr=rate_in(attributes, c.epoch),
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-        )
-        return (*parameters, *cells)
-
-    def run_adam(*reads: Tensor) -> tuple[Tensor, ...]:
-        parameters, grads, steps = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count]
-        means, squares = list(reads[2 * count + 1 : 3 * count + 1]), list(reads[3 * count + 1 :])
-        adam(
-            parameters,
-            grads,
-            means,
-            squares,
-            [],
-            [steps[k, 0] for k in range(count)],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=rate_in(attributes, c.epoch),
-            weight_decay=decay,
-            decoupled_weight_decay=attributes["optimizer"] == "adamw",
-            eps=1e-8,
-            maximize=False,
-        )
-        return (*parameters, steps, *means, *squares)
-
-    return run_sgd if attributes["optimizer"] == "sgd" else run_adam

@@ -20,7 +20,6 @@ from gnnplan.planner.metrics import usual_metric
 from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.sparse import made_rows
-from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
@@ -318,34 +317,6 @@ def _unflatten(c: Context, op: Operator, flat: Tensor) -> tuple[Tensor, ...]:
     shapes = [(c.cycle.num_rows(name, c.worker), c.cycle.values[name].width) for name in op.attributes["like"]]
     parts = flat[0].split([rows * width for rows, width in shapes])
     return tuple(part.view(shape) for part, shape in zip(parts, shapes, strict=True))
-
-
-@meaning("step")
-def _step(c: Context, op: Operator, *reads: Tensor) -> tuple[Tensor, ...]:
-    attributes, count = op.attributes, len(op.attributes["parameters"])
-    parameters, grads, cells = reads[:count], reads[count : 2 * count], reads[2 * count :]
-    rate, decay = rate_in(attributes, c.epoch), attributes["weight_decay"]
-    if attributes["optimizer"] == "adamw":
-        for weight in parameters:
-            weight.mul_(1 - rate * decay)
-    else:
-        grads = tuple(grad + decay * weight for grad, weight in zip(grads, parameters, strict=True))
-    if attributes["optimizer"] == "sgd":
-        moved = cells[1:] if cells else grads
-        for weight, grad, buffer in zip(parameters, grads, moved, strict=True):
-            if cells:
-                buffer.mul_(attributes["momentum"]).add_(grad)
-            weight.sub_(rate * buffer)
-        return (*parameters, *cells)
-    steps, first, second = cells[0], cells[1 : count + 1], cells[count + 1 :]
-    steps.add_(1)
-    for k, (weight, grad, mean, square) in enumerate(zip(parameters, grads, first, second, strict=True)):
-        t = float(steps[k, 0])
-        mean.lerp_(grad, 0.1)
-        square.mul_(0.999).addcmul_(grad, grad, value=0.001)
-        root = (square / (1 - 0.999**t)).sqrt().add_(1e-8)
-        weight.sub_(rate / (1 - 0.9**t) * mean / root)
-    return (*parameters, *cells)
 
 
 @meaning("exchange", COLLECTIVES)
