@@ -319,7 +319,7 @@ class Job(Document):
         if not self.training.is_plain and (self.mini_batch or self.pin.partial_reduce):
             raise ValueError(
                 "training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out, and clipping, "
-                "warm-up, other optimizers and their arguments too"
+                "warm-up, early stopping, other optimizers and their arguments too"
             )
         if self.mini_batch is None:
             return self

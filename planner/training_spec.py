@@ -15,6 +15,18 @@ from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.limits import MAX_EPOCHS, Epochs
 
 
+class EarlyStopping(Contract):
+    """Ends a training whose validation metric does not become better, with the weights that had the best one.
+
+    Args:
+        patience: validations that may pass without a better one.
+        min_delta: by how much one must be better.
+    """
+
+    patience: Epochs = 10
+    min_delta: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+
+
 class TrainingSpec(Contract):
     """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
 
@@ -29,11 +41,13 @@ class TrainingSpec(Contract):
         momentum: of SGD and RMSprop.
         schedule: what becomes of the learning rate: it stays, or falls to zero over all epochs, along a line or as half
             a cosine (torch's `LinearLR` and `CosineAnnealingLR`, one step an epoch), or what torch's `StepLR`,
-            `MultiStepLR` and `ExponentialLR` do.
+            `MultiStepLR` and `ExponentialLR` do, or `ReduceLROnPlateau` (`plateau`) with the validation metric.
         schedule_arguments: by torch's names, such as `step_size` and `gamma`.
         warmup_epochs: in which the learning rate grows along a line, before the schedule begins.
         clip_norm: the most that the norm of the whole gradient may be: a longer one is scaled down (0: any).
         clip_value: the most that an element of it may be, either way (0: any).
+        early_stopping: whether the validation metric may end the training before its last epoch (None: never).
+        validate_every: epochs from one validation to the next, where something depends on them.
         weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
         traced_epochs: epochs whose tasks are measured one by one, spread over the run.
     """
@@ -52,6 +66,8 @@ class TrainingSpec(Contract):
     warmup_epochs: Annotated[int, Field(ge=0, le=MAX_EPOCHS)] = 0
     clip_norm: Annotated[float, Field(ge=0, le=1e12)] = 0.0
     clip_value: Annotated[float, Field(ge=0, le=1e12)] = 0.0
+    early_stopping: EarlyStopping | None = None
+    validate_every: Epochs = 1
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     weather: ModelledWeather | None = None
     traced_epochs: Epochs = 10
@@ -80,10 +96,22 @@ class TrainingSpec(Contract):
         return self
 
     @property
+    def is_supervised(self) -> bool:
+        """Whether the validation metric decides something while it trains."""
+        return self.early_stopping is not None or self.schedule == "plateau"
+
+    @property
+    def least_epochs(self) -> int:
+        """Epochs that are trained in any case."""
+        if self.early_stopping is None:
+            return self.epochs
+        return min(self.epochs, (self.early_stopping.patience + 1) * self.validate_every)
+
+    @property
     def is_plain(self) -> bool:
         """Whether every step is as torch's optimizers take it by default, at one rate."""
         of_default = type(self)()
-        names = ("schedule", "optimizer_arguments", "warmup_epochs", "clip_norm", "clip_value")
+        names = ("schedule", "optimizer_arguments", "warmup_epochs", "clip_norm", "clip_value", "early_stopping")
         given = any(getattr(self, name) != getattr(of_default, name) for name in names)
         return self.optimizer in ("adam", "adamw", "sgd") and not given
 

@@ -37,9 +37,9 @@ class Evaluations:
         """What the accuracies are."""
         return self.trainer.metric
 
-    def after(self, epoch: int) -> None:
-        """Evaluates where it is time to."""
-        if epoch not in self.epochs:
+    def after(self, epoch: int, *, is_due: bool = False) -> None:
+        """Evaluates where it is time to, or somebody else needs it now."""
+        if epoch not in self.epochs and not is_due:
             return
         begun_s = time.monotonic()
         self.note_peak()

@@ -59,12 +59,13 @@ class ProgramTrainer:
         self.sleeps_s = planned_sleeps_s(plan, rank)
         self.net = self._net(plan, device, weights)
         self.recorder, self.timeout_s = Recorder(device), timeout_s
+        self.matrices = self.net.matrices if isinstance(self.net, ModuleNet) else _as_matrices(self.net)
         projection = attach(project(self.cycle, rank), shard.arrays)
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
             projection,
             {name: _on_device(value, device) for name, value in shard.inputs.items()},
-            self.net.matrices if isinstance(self.net, ModuleNet) else _as_matrices(self.net),
+            self.matrices,
             self.recorder,
             self.peers,
         )
@@ -102,6 +103,10 @@ class ProgramTrainer:
             self.net.epochs = epoch + 1
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
+
+    def scale_rate(self, factor: float) -> None:
+        """From now on the learning rate is what the schedule says, times this."""
+        self.executor.rate_factor = factor
 
     def replay(self, epoch: int, look: Callable[[Operator, list[Any]], None]) -> None:
         """Plays an epoch again without its step, as `ProgramExecutor.replay` does."""

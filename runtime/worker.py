@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from gnnplan.planner.checkpoints import CheckpointOptions
+from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.contract import replacing
@@ -39,6 +40,7 @@ from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
+from gnnplan.runtime.supervision import SupervisedState, Supervision
 
 MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
@@ -97,6 +99,7 @@ def _pick_device(plan: Plan) -> torch.device:
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: RunOptions, stop: StopRequest) -> None:
     setup_start_s = time.monotonic()
     trainer = _trainer_of(plan, folder / "shards", rank, device, options.timeout_s)
+    supervision = _supervision_of(plan, trainer)
     evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations))
     checkpoints = keeping(
         trainer,
@@ -111,13 +114,17 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
     with closing(trainer), checkpoints as keeper:
         pool.release()
         return_freed_memory()
-        training, epochs = plan.job.training, plan.job.training.epochs
-        traced = set(traced_epochs(epochs, plan.cycle.order, training.traced_epochs, keeper.epoch))
+        training = plan.job.training
+        traced = set(
+            traced_epochs(
+                max(training.least_epochs, keeper.epoch + 1), plan.cycle.order, training.traced_epochs, keeper.epoch
+            )
+        )
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
         watch, load = StealWatch.begin(), LoadWatch.begin()
-        records = _run_epochs(trainer, keeper, traced, rank, evaluations)
+        records = _run_epochs(trainer, keeper, traced, rank, evaluations, supervision)
         stolen_share, machine_load, peak_bytes = watch.share(), load.end(), evaluations.peak_bytes()
         if plan.mini_batch is not None:  # evaluation may take more memory than training did
             _save_model(trainer.net, rank, folder)
@@ -130,6 +137,9 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
                 "load": asdict(machine_load),
             }
         )
+        if supervision and (words := supervision.put_best_back()) and rank == 0:
+            stopped = f"stopped after epoch {records[-1].epoch}: " if supervision.is_over else ""
+            emit({"event": "note", "words": f"{stopped}{words}"})
         accuracy = trainer.evaluate()
     if rank == 0:
         assert gathered is not None
@@ -157,12 +167,38 @@ def _trainer_of(
     return ProgramTrainer(plan, shard, rank, device, timeout_s, folder / FIRST_WEIGHTS)
 
 
+def _supervision_of(plan: Plan, trainer: ProgramTrainer | BatchTrainer) -> Supervision | None:
+    """What looks at the validation metric, where a job lets it decide something."""
+    if not plan.job.training.is_supervised:
+        return None
+    assert isinstance(trainer, ProgramTrainer)
+    supervision = Supervision(plan.job.training, METRICS[trainer.metric], trainer.matrices)
+    trainer.state = SupervisedState(trainer.state, supervision)
+    return supervision
+
+
+def _supervise(supervision: Supervision, trainer: ProgramTrainer | BatchTrainer, epoch: int, value: float) -> None:
+    assert isinstance(trainer, ProgramTrainer)
+    supervision.after(epoch, value)
+    trainer.scale_rate(supervision.rate_factor)
+
+
 def _run_epochs(
-    trainer: ProgramTrainer | BatchTrainer, keeper: Keeper, traced: set[int], rank: int, evaluations: Evaluations
+    trainer: ProgramTrainer | BatchTrainer,
+    keeper: Keeper,
+    traced: set[int],
+    rank: int,
+    evaluations: Evaluations,
+    supervision: Supervision | None = None,
 ) -> list[EpochRecord]:
-    """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
+    """Trains to the last epoch, or until the supervision ends it.
+
+    A worker that the others went on without goes on with the epoch after theirs.
+    """
     records: list[EpochRecord] = []
     watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
+    if supervision and isinstance(trainer, ProgramTrainer):  # as it was when the checkpoint was written
+        trainer.scale_rate(supervision.rate_factor)
     epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch
     while epoch < epochs:
         paused_s = evaluations.spent_s + keeper.held_s
@@ -173,14 +209,20 @@ def _run_epochs(
             watch.end(record)
         records.append(replace(record, paused_s=paused_s))
         epoch = record.epoch + 1
-        evaluations.after(record.epoch)
+        is_due = supervision is not None and supervision.is_due(record.epoch)
+        evaluations.after(record.epoch, is_due=is_due)
+        if supervision and is_due:
+            _supervise(supervision, trainer, record.epoch, evaluations.accuracy["val"])
+        is_over = supervision is not None and supervision.is_over
         working_s = record.end_s - paused_s
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
-        if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs):
+        if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs or is_over):
             event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
             epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
             emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy, "metric": evaluations.metric})
             said_s, said_epoch = working_s, epoch
+        if is_over:
+            break
         keeper.after(record.epoch, record.end_s - record.start_s, record.loss)
     return records
 

@@ -115,6 +115,8 @@ def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
     entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     training = job.training
+    if training.is_supervised and not graph.val_mask.any():
+        raise UserError(f"{graph.name}: early stopping and schedule 'plateau' need validation vertices; give a split")
     return Task(
         matrix,
         graph.num_features,

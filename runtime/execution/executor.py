@@ -88,6 +88,15 @@ class ProgramExecutor:
             self._drop_inputs()
 
     @property
+    def rate_factor(self) -> float:
+        """Of the learning rate, beside what its schedule says."""
+        return self._context.rate_factor
+
+    @rate_factor.setter
+    def rate_factor(self, factor: float) -> None:
+        self._context.rate_factor = factor
+
+    @property
     def sent_bytes(self) -> int:
         """What this worker has handed to exchanges since the last epoch began."""
         return self._context.sent_bytes
