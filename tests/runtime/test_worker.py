@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnplan.planner.job import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import evaluations, worker
 from gnnplan.runtime.epoch_record import EpochRecord
@@ -59,7 +60,8 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
         return []
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
-    training = SimpleNamespace(epochs=3, traced_epochs=1)
+    trainer.metric = "accuracy"
+    training = TrainingSpec(epochs=3, traced_epochs=1)
     plan = SimpleNamespace(
         job=SimpleNamespace(training=training),
         cycle=SimpleNamespace(order=("train",)),
@@ -92,6 +94,7 @@ def test_accuracies_on_the_way_are_told(monkeypatch):
         return EpochRecord(epoch, float(next(ticks)), float(next(ticks)), loss=1.0)
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
+    trainer.metric = "accuracy"
     seen = Evaluations(trainer, CPU, frozenset({1}))
     keeper = SimpleNamespace(epoch=0, num_epochs=4, held_s=0.0, in_step=True, after=lambda *_: None)
     records = worker._run_epochs(trainer, keeper, set(), 0, seen)
