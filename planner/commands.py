@@ -24,6 +24,7 @@ from gnnplan.planner.explain_commands import diff as diff
 from gnnplan.planner.explain_commands import explain as explain
 from gnnplan.planner.given import output_folder
 from gnnplan.planner.here import read_cluster, this_machine
+from gnnplan.planner.infer_commands import infer as infer
 from gnnplan.planner.job import Job
 from gnnplan.planner.objective.arguments import with_objective
 from gnnplan.planner.perfetto import write_perfetto

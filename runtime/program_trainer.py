@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
@@ -25,8 +24,8 @@ from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.runtime.checkpoint.state import ProgramState, State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
+from gnnplan.runtime.execution.inputs import on_device
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import build_pyg_model
@@ -64,7 +63,7 @@ class ProgramTrainer:
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
             projection,
-            {name: _on_device(value, device) for name, value in shard.inputs.items()},
+            {name: on_device(value, device) for name, value in shard.inputs.items()},
             self.matrices,
             self.recorder,
             self.peers,
@@ -140,7 +139,3 @@ def _as_matrices(net: BasicGNN) -> dict[str, Tensor]:
         name: parameter.detach().view(len(parameter) if parameter.dim() > 1 else 1, -1)
         for name, parameter in net.named_parameters()
     }
-
-
-def _on_device(value: Any, device: torch.device) -> Tensor | SparseRows:
-    return SparseRows(value, device) if sp.issparse(value) else torch.from_numpy(value).to(device)

@@ -29,6 +29,7 @@ from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.checkpoint.keeper import Keeper
 from gnnplan.runtime.checkpoint.stopping import StopRequest
 from gnnplan.runtime.checkpoint.training import keeping
+from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
 from gnnplan.runtime.finite import FiniteWatch
@@ -72,28 +73,11 @@ def run_worker(
     Reads `folder/shards/worker_{rank}.npz`; rank 0 writes `folder/measured.json` and `folder/model.pt`.
     """
     plan, options, stop = Plan.load(plan_path), options or RunOptions(), stop or StopRequest(is_deaf=True)
-    rank, device = int(os.environ["RANK"]), _pick_device(plan)
+    rank, device = int(os.environ["RANK"]), pick_device(plan)
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
     # Without a name, so that a trainer ends here: a reducer of its that outlives the group may wait for ever.
     with process_group(device, options.timeout_s), emptying_frames(), naming_lost_workers():
         _train(plan, folder, rank, device, options, stop)
-
-
-def _pick_device(plan: Plan) -> torch.device:
-    place = plan.placement.workers[int(os.environ["RANK"])]
-    profile = plan.placement.profiles[place.profile]
-    if profile.device_kind == "cuda":
-        found = torch.cuda.device_count()
-        if place.device_index >= found:
-            raise UserError(
-                f"the plan needs CUDA device {place.device_index} of {place.host}, which has {found}; plan with a "
-                f"profile of what is here"
-            )
-        device = torch.device("cuda", place.device_index)
-        torch.cuda.set_device(device)
-        return device
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    return torch.device("cpu")
 
 
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: RunOptions, stop: StopRequest) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gnnplan.planner.job import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import evaluations, worker
+from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations
 from gnnplan.runtime.gather import gather
@@ -121,7 +122,7 @@ def test_a_cpu_plan_runs_on_the_cpu(monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     for key, value in {"RANK": "0", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "3"}.items():
         monkeypatch.setenv(key, value)
-    assert worker._pick_device(plan_on("cpu")).type == "cpu"
+    assert pick_device(plan_on("cpu")).type == "cpu"
     assert asked == [3]
 
 
@@ -131,7 +132,7 @@ def test_a_gpu_plan_is_refused_where_its_device_is_not(monkeypatch, num_devices)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_devices)
     with pytest.raises(UserError, match=f"CUDA device 2 of here, which has {num_devices}"):
-        worker._pick_device(plan_on("cuda", device_index=2))
+        pick_device(plan_on("cuda", device_index=2))
 
 
 def test_a_gpu_plan_takes_the_device_that_was_planned(monkeypatch):
@@ -141,7 +142,7 @@ def test_a_gpu_plan_takes_the_device_that_was_planned(monkeypatch):
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    assert worker._pick_device(plan_on("cuda", device_index=2)) == torch.device("cuda", 2)
+    assert pick_device(plan_on("cuda", device_index=2)) == torch.device("cuda", 2)
     assert chosen == [torch.device("cuda", 2)]
 
 
