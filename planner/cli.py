@@ -62,17 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_infer):
         add(verbs)
-    for add in (
-        _add_compare,
-        _add_calibrate,
-        _add_explain,
-        _add_diff,
-        _add_report,
-        _add_whatif,
-        _add_statistics,
-        _add_emulate,
-        _add_demo,
-    ):
+    for add in (_add_compare, _add_calibrate, _add_explain, _add_diff, _add_report, _add_whatif, _add_statistics):
         add(verbs)
     _add_emulate(verbs)
     _add_demo(verbs)
