@@ -19,7 +19,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.run import cycle_of, write_shards
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.profiles.contract import check_writable, replacing
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
@@ -87,12 +87,18 @@ def infer_plan(
         if on_event:
             on_event(event)
 
-    with holding(folder):
-        write_shards(plan, graph, partition, make_inside(folder, "shards"))
-        save_plan(plan, partition, folder / "plan.json")
-        arguments = [str(folder / "plan.json"), str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}"]
-        launch("gnnplan.runtime.inference", [*arguments, f"--of={of}"], hosts=hosts, folder=folder, on_event=hear)
-        shape = _put_together(forward_of(cycle_of(plan, graph, partition), of), graph.num_nodes, folder, output)
+    try:
+        with holding(folder):
+            write_shards(plan, graph, partition, make_inside(folder, "shards"))
+            save_plan(plan, partition, folder / "plan.json")
+            arguments = [str(folder / "plan.json"), str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}"]
+            launch("gnnplan.runtime.inference", [*arguments, f"--of={of}"], hosts=hosts, folder=folder, on_event=hear)
+            shape = _put_together(forward_of(cycle_of(plan, graph, partition), of), graph.num_nodes, folder, output)
+    except RunFailedError:
+        raise  # the folder has what the workers said
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)
     return Inferred(output, shape, max(told, default=0.0), predicted)
 

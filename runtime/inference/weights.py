@@ -31,7 +31,7 @@ def _of_model(path: Path, cycle: Cycle) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever its readers do
-        raise UserError(f"{path}: it is no file of weights: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{path}: it is no state_dict of tensors alone; name the model.pt of a run") from error
     for name, shape in cycle.parameters.items():
         found = tuple(getattr(state.get(name), "shape", ())) if isinstance(state, dict) else ()
         if not isinstance(state, dict) or not isinstance(state.get(name), Tensor) or found != tuple(shape):

@@ -132,3 +132,13 @@ def test_targets_of_a_source():
     assert (graph.y.shape, graph.y.dtype, graph.num_classes) == ((10, 1), np.float32, 1)
     masks = graph.train_mask.astype(int) + graph.val_mask + graph.test_mask
     assert masks.tolist() == [1, 1, 1, 0, *[1] * 6]
+
+
+def test_arguments_keep_their_types():
+    """Numbers stay numbers and lists lists, through a file too; whole ones are not taken for truths."""
+    given = {"step_size": 1, "gamma": 1}
+    spec = TrainingSpec(schedule="step", schedule_arguments=given, optimizer_arguments={"betas": [0, 0.5]})
+    again = TrainingSpec.model_validate_json(spec.model_dump_json())
+    assert again == spec
+    assert {type(each) for each in again.schedule_arguments.values()} == {float}
+    assert again.optimizer_arguments == {"betas": (0.0, 0.5)}

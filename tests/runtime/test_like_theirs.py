@@ -122,3 +122,15 @@ def test_checkpoints_are_weights_too(run):
     assert not np.allclose(found, outputs(plan, graph, folder), atol=1e-3)
     with pytest.raises(UserError, match=r"no model\.pt, no checkpoint"):
         gnnplan.infer(plan, folder.parent / "nowhere", graph=graph)
+
+
+def test_other_files_are_no_weights(run):
+    """In one line, and nothing is left of what was begun."""
+    plan, graph, _, folder, _ = run
+    output = folder.parent / "none.npy"
+    torch.save({"conv1.bias": torch.zeros(3)}, folder.parent / "other.pt")
+    for name, words in (("plan.json", "no state_dict of tensors alone"), ("other.pt", "and the plan's model has")):
+        with pytest.raises(UserError, match=words):
+            gnnplan.infer(plan, folder.parent / name, output, graph=graph)
+    assert not output.exists()
+    assert not (folder.parent / "none.infer").exists()
