@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from gnnplan.planner.api import profile_machine as profile
     from gnnplan.planner.cluster import Cluster
+    from gnnplan.planner.infer_verb import infer
     from gnnplan.planner.job import Job
     from gnnplan.planner.plan import Plan
     from gnnplan.planner.trace import Trace
@@ -48,6 +49,7 @@ __all__ = [
     "compare",
     "diff",
     "explain",
+    "infer",
     "load_graph",
     "plan",
     "prepare_run",
@@ -66,6 +68,7 @@ _ELSEWHERE = {
     "MachineProfile": "gnnplan.profiles.machine",
     "Plan": "gnnplan.planner.plan",
     "Trace": "gnnplan.planner.trace",
+    "infer": "gnnplan.planner.infer_verb",
 }
 
 

@@ -12,11 +12,12 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import MAX_EPOCHS, MAX_KEPT, MAX_SECONDS, MAX_WORKERS, Bytes, Epochs
@@ -128,10 +129,16 @@ def training_of(plan: Plan) -> str:
     facts = {
         "graph": plan.graph.fingerprint,
         "model": job.model.model_dump(mode="json"),
-        "training": [job.training.optimizer, job.training.seed],
+        "training": [job.training.optimizer, job.training.seed, *_unusual(job.training)],
         "mini_batch": job.mini_batch and job.mini_batch.model_dump(mode="json", exclude={"device_bytes"}),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _unusual(training: TrainingSpec) -> list[Any]:
+    """What else a training stands for, where it is not what is usual: what it learns, and what its optimizer keeps."""
+    arguments = [training.optimizer_arguments] if training.optimizer_arguments else []
+    return [*arguments, *([training.loss, training.loss_sha256] if training.loss != "auto" else [])]
 
 
 def checkpoints_in(folder: Path) -> tuple[list[Checkpoint], list[str]]:

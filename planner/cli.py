@@ -60,10 +60,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: gnnplan train examples/short.toml",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_compare, _add_calibrate):
+    for add in (_add_train, _add_profile, _add_plan, _add_show, _add_simulate, _add_run, _add_infer):
         add(verbs)
-    for add in (_add_explain, _add_diff, _add_report, _add_whatif, _add_statistics, _add_emulate, _add_demo):
+    for add in (_add_compare, _add_calibrate, _add_explain, _add_diff, _add_report, _add_whatif, _add_statistics):
         add(verbs)
+    _add_emulate(verbs)
+    _add_demo(verbs)
     return parser
 
 
@@ -215,6 +217,22 @@ def _add_run(verbs: _Verbs) -> None:
         "--prepare", action="store_true", help="do not run: write a folder with a torchrun script for every host"
     )
     _add_checkpoints(run)
+
+
+def _add_infer(verbs: _Verbs) -> None:
+    infer = _verb(
+        verbs,
+        "infer",
+        "write what a trained model says of every vertex, as a .npy in the order of the graph",
+        "gnnplan infer out/demo/plan.json out/demo/model.pt -o out/predictions.npy",
+    )
+    infer.add_argument("plan", type=Path, metavar="PLAN|JOB", help="plan file, or a job to plan for this machine first")
+    infer.add_argument("weights", type=Path, metavar="MODEL|CHECKPOINT", help="model.pt, checkpoint, or a run's folder")
+    infer.add_argument("-o", "--output", type=Path, help=".npy to write (default: predictions.npy beside the plan)")
+    infer.add_argument(
+        "--of", default="", metavar="OPERATOR", help="rows of this operator, as `gnnplan show` names it (the logits)"
+    )
+    infer.add_argument("--timeout", type=_seconds, default=300.0, help="longest wait in a collective, seconds")
 
 
 def _add_checkpoints(verb: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from gnnplan.planner.explain_commands import diff as diff
 from gnnplan.planner.explain_commands import explain as explain
 from gnnplan.planner.given import output_folder
 from gnnplan.planner.here import read_cluster, this_machine
+from gnnplan.planner.infer_commands import infer as infer
 from gnnplan.planner.job import Job
 from gnnplan.planner.objective.arguments import with_objective
 from gnnplan.planner.perfetto import write_perfetto
@@ -207,6 +208,7 @@ def run(arguments: argparse.Namespace) -> None:
         "epoch_mean_s": trace.mean_epoch_s,
         "epoch_p95_s": trace.p95_epoch_s,
         "peak_bytes": trace.peak_bytes,
+        "metric": trace.metric,
         "accuracy": trace.accuracy,
         "final_loss": trace.losses[-1],
     }

@@ -79,6 +79,7 @@ class Comparison(Document):
     only_predicted: tuple[str, ...]
     only_measured: tuple[str, ...]
     accuracy: dict[str, float]
+    metric: str = "accuracy"
 
     def figure(self, name: str) -> Figure:
         """A figure by its name, e.g. `epoch`."""
@@ -125,6 +126,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         only_predicted=tuple(sorted(ours.keys() - theirs.keys())),
         only_measured=tuple(sorted(theirs.keys() - ours.keys())),
         accuracy=measured.accuracy,
+        metric=measured.metric,
     )
 
 

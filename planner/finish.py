@@ -31,7 +31,7 @@ class Parts:
         edge_index: integer [2, E].
         x: numeric [N, F], dense or CSR; None where the source has none.
         y: integer [N] or [N, 1] with -1 unlabelled, float with NaN unlabelled, or [N, C > 1]
-            of 0 and 1 (multi-label); None where the source has none.
+            of 0 and 1 (multi-label) or targets; None where the source has none.
         masks: any of `train_mask`, `val_mask`, `test_mask`, bool [N] or [S, N] for S splits.
         edge_values: any of `EDGE_VALUES`, a row for every edge.
         num_classes: C; None takes the largest class + 1.
@@ -168,10 +168,16 @@ def _labels(parts: Parts, options: GraphOptions) -> tuple[np.ndarray, int]:
         if not num_classes:
             raise UserError(f"{where}: no labels; set synthetic_num_classes to draw random ones")
         return _rng(options, _LABEL_STREAM).integers(0, num_classes, n), num_classes
-    if y.ndim == 2 and y.shape[1] == 1:
+    if y.ndim == 2 and y.shape[1] == 1 and options.label_kind == "auto":
         y = y[:, 0]
     if y.dtype.kind not in "biuf" or y.ndim not in (1, 2) or y.shape[0] != n or y.size == 0:
         raise UserError(f"{where}: y must be numbers [{n}] or [{n}, C], found {y.dtype} {list(y.shape)}")
+    if y.ndim == 1 and options.label_kind == "targets":
+        y = y[:, None]
+    if y.ndim == 2 and options.label_kind == "auto" and not np.isin(y, (0, 1)).all():
+        raise UserError(
+            f"{where}: multi-label y must hold only 0 and 1; set label_kind = 'targets' to regress on numbers"
+        )
     if y.ndim == 2:
         return np.ascontiguousarray(y, np.float32), int(y.shape[1])
     y = _class_ids(y, where)
@@ -184,7 +190,10 @@ def _class_ids(y: np.ndarray, where: str) -> np.ndarray:
     if y.dtype.kind == "f":
         y = np.where(np.isnan(y), -1, y)
         if not (np.isfinite(y).all() and (y == np.floor(y)).all()):
-            raise UserError(f"{where}: y holds labels that are no whole numbers; number the classes from 0")
+            raise UserError(
+                f"{where}: y holds labels that are no whole numbers; number the classes from 0, or "
+                f"set label_kind = 'targets' to regress on them"
+            )
     low, high = float(y.min()), float(y.max())
     if low < -1 or high >= MAX_WIDTH:
         bad = low if low < -1 else high
@@ -193,7 +202,7 @@ def _class_ids(y: np.ndarray, where: str) -> np.ndarray:
 
 
 def _masks(parts: Parts, options: GraphOptions, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    is_labelled = np.ones(parts.num_nodes, bool) if y.ndim == 2 else y >= 0
+    is_labelled = ~np.isnan(y).any(1) if y.ndim == 2 else y >= 0
     has_masks = "train_mask" in parts.masks
     if options.split == "file" and not has_masks:
         raise UserError(f"{parts.where}: no train_mask in it for split = 'file'; set split = 'random'")

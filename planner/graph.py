@@ -23,9 +23,9 @@ class Graph:
         num_nodes: N; trailing vertices may be isolated.
         edge_index: int32 or int64 [2, E]; row 0 source, row 1 target; a message goes 0 -> 1.
         x: float32 [N, F] dense, or a scipy CSR float32 [N, F] where most entries are zero.
-        y: int64 [N] class ids with -1 unlabelled, or float32 [N, C] for multi-label jobs.
+        y: int64 [N] class ids with -1 unlabelled, or float32 [N, C]: label sets of 0 and 1, or targets to regress on.
         train_mask, val_mask, test_mask: bool [N].
-        num_classes: C.
+        num_classes: C, also of targets.
         name: for reports.
         edge_values: float32 [E] or [E, D] by name, `edge_weight` or `edge_attr`, that modules may ask for.
     """
@@ -57,8 +57,14 @@ class Graph:
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether `y` is a [N, C] matrix of independent labels."""
+        """Whether `y` is a [N, C] matrix of independent labels, or targets."""
         return self.y.ndim == 2
+
+    @cached_property
+    def holds_sets(self) -> bool:
+        """Whether the labels of the splits, [N, C], are 0 and 1 alone."""
+        told = self.train_mask | self.val_mask | self.test_mask
+        return self.is_multilabel and bool(np.isin(self.y[told], (0, 1)).all())
 
     @property
     def has_sparse_features(self) -> bool:
@@ -103,8 +109,8 @@ class Graph:
         if self.is_multilabel:
             if self.y.shape[1] != self.num_classes:
                 raise UserError(f"{name}: multi-label y has {self.y.shape[1]} columns for {self.num_classes} classes")
-            if not np.isin(self.y, (0, 1)).all():
-                raise UserError(f"{name}: multi-label y must hold only 0 and 1")
+            if not np.isfinite(self.y[self.train_mask | self.val_mask | self.test_mask]).all():
+                raise UserError(f"{name}: a vertex of the split has labels of NaN or infinity")
             return
         if int(self.y.max()) >= self.num_classes or int(self.y.min()) < -1:
             raise UserError(f"{name}: y holds a class outside -1..{self.num_classes - 1}")

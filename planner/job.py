@@ -12,7 +12,7 @@ from gnnplan.planner.job_in_short import in_full
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.partial.decision import Absent
-from gnnplan.planner.weather.model import ModelledWeather
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.limits import (
     MAX_EPOCHS,
@@ -43,6 +43,7 @@ class GraphOptions(Contract):
             `val_fraction` of the labelled vertices with `split_seed`, the rest is test; `auto`
             is `file` where the source has masks, else `random`.
         split_index: which one, where the source holds several splits.
+        label_kind: `targets` takes labels as numbers to regress on, [N] or [N, T]; `auto` takes [N] as classes.
         make_undirected: add the reverse of every edge, merging duplicates.
         normalize_features: divide every feature row by its sum.
         synthetic_feature_width: features to draw where the source has none (0: an error).
@@ -55,6 +56,7 @@ class GraphOptions(Contract):
     train_fraction: Fraction = 0.6
     val_fraction: Fraction = 0.2
     split_seed: NonNegativeInt = 0
+    label_kind: Literal["auto", "targets"] = "auto"
     make_undirected: bool = False
     normalize_features: bool = False
     synthetic_feature_width: Annotated[int, Field(ge=0, le=MAX_WIDTH)] = 0
@@ -168,35 +170,6 @@ GraphSpec = Annotated[
     SbmGraph | RmatGraph | NpzGraph | PygGraph | OgbGraph | EdgeListGraph | MemoryGraph | StatisticsGraph,
     Field(discriminator="source"),
 ]
-
-
-class TrainingSpec(Contract):
-    """Full-batch training: one optimizer step per epoch on the mean loss over ALL training vertices.
-
-    Args:
-        optimizer: torch's `Adam`, `AdamW` or `SGD` with their defaults, but for what stands here.
-        momentum: of SGD.
-        schedule: what becomes of the learning rate: it stays, or falls to zero over all epochs, along a line or as half
-            a cosine (torch's `LinearLR` and `CosineAnnealingLR`, one step an epoch).
-        weather: what fluctuates while it trains: sleeps that the runtime injects, or a model of the machines.
-        traced_epochs: epochs whose tasks are measured one by one, spread over the run.
-    """
-
-    epochs: Epochs = 100
-    learning_rate: Annotated[float, Field(gt=0, le=1e6)] = 0.01
-    weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    weather: ModelledWeather | None = None
-    traced_epochs: Epochs = 10
-
-    @model_validator(mode="after")
-    def _only_sgd_has_momentum(self) -> Self:
-        if self.momentum and self.optimizer != "sgd":
-            raise ValueError(f"momentum is of optimizer 'sgd', and the optimizer is {self.optimizer!r}; leave one out")
-        return self
 
 
 class MiniBatchSpec(Contract):
@@ -337,8 +310,17 @@ class Job(Document):
             raise ValueError(
                 "a module of one's own has neither mini-batches nor pin.partial_reduce yet; leave them out"
             )
-        if self.training.schedule != "constant" and (self.mini_batch or self.pin.partial_reduce):
-            raise ValueError("training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out")
+        if self.training.loss != "auto" and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError("training.loss goes with neither mini-batches nor pin.partial_reduce yet; leave it out")
+        if self.graph.label_kind != "auto" and self.mini_batch:
+            raise ValueError("mini-batches have no losses of targets yet; leave graph.label_kind out")
+        if self.training.metric != "auto" and self.mini_batch:
+            raise ValueError("mini-batches have the usual metric alone; leave training.metric out")
+        if not self.training.is_plain and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError(
+                "training.schedule goes with neither mini-batches nor pin.partial_reduce; leave it out, and clipping, "
+                "warm-up, early stopping, other optimizers and their arguments too"
+            )
         if self.mini_batch is None:
             return self
         if self.model.is_decoupled:
@@ -380,7 +362,7 @@ class Job(Document):
         return super().load(path).with_paths_from(Path(path).resolve().parent)
 
     def with_paths_from(self, base: Path) -> Self:
-        """The job with the relative paths of its graph and its module taken from a folder."""
+        """The job with the relative paths of its graph, its module and its loss taken from a folder."""
         moved = {
             key: base / value
             for key in ("path", "root", "features", "labels")
@@ -389,4 +371,7 @@ class Job(Document):
         model = self.model
         if model.build and not model.build_file.is_absolute():
             model = model.model_copy(update={"build": str(base / model.build)})
-        return self.model_copy(update={"graph": self.graph.model_copy(update=moved), "model": model})
+        training = self.training.with_paths_from(base)
+        return self.model_copy(
+            update={"graph": self.graph.model_copy(update=moved), "model": model, "training": training}
+        )

@@ -16,6 +16,7 @@ from gnnplan.planner.models.forward import FEATURES, LABELS, ON_BLOCK
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.kinds.reduce import EVALUATING
 from gnnplan.planner.program.parts import Value
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
@@ -102,7 +103,7 @@ def cut_program_shard(cycle: Cycle, graph: Graph, rank: int) -> ProgramShard:
         features = features if sp.issparse(features) else sp.csr_matrix(features)
     elif sp.issparse(features):
         features = features.toarray()
-    labels = graph.y[ids[LABELS]]
+    labels = np.nan_to_num(graph.y[ids[LABELS]])  # rows of no split may have none
     inputs = {FEATURES: features, LABELS: labels if labels.ndim == 2 else labels[:, None]}
     inputs |= {name: rows_on_edges(cycle, graph, name, rank) for name in inputs_on_edges(cycle)}
     read = ids_read(cycle)
@@ -171,7 +172,7 @@ def _faults(cycle: Cycle, shard: ProgramShard, rank: int) -> Iterator[str]:
 
 
 def _num_classes(cycle: Cycle) -> int:
-    logits = next(op.reads[0] for program in cycle.programs.values() for op in program if op.kind == "hits")
+    logits = next(op.reads[0] for program in cycle.programs.values() for op in program if op.kind in EVALUATING)
     return cycle.values[logits].width
 
 
@@ -210,10 +211,7 @@ def _are_rows(rows: np.ndarray, count: int, limit: int) -> bool:
 
 
 def ids_read(cycle: Cycle) -> set[str]:
-    """Spaces whose vertices some dropout reads."""
-    return {
-        cycle.values[op.writes[0]].space
-        for program in cycle.programs.values()
-        for op in program
-        if op.attributes.get("dropout") or op.kind == "dropout"
-    }
+    """Spaces whose vertices some dropout reads, or who brings scores together."""
+    ops = [op for program in cycle.programs.values() for op in program]
+    dropped = {op.writes[0] for op in ops if op.attributes.get("dropout") or op.kind == "dropout"}
+    return {cycle.values[name].space for name in dropped | {op.reads[0] for op in ops if op.kind == "scores"}}

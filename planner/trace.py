@@ -59,7 +59,8 @@ class Trace(Document):
         sent_bytes: bytes each worker sent in one epoch that reuses nothing, all-reduce left out.
         reuse_sent_bytes: in the mean of those that r does not divide (empty where there are none).
         losses: of every epoch run, first those of a run that this one goes on from (empty in a predicted trace).
-        accuracy: `train`, `val`, `test` (share right, or micro-F1 for multi-label jobs).
+        accuracy: `train`, `val`, `test`, by the metric.
+        metric: what of: `accuracy`, or another that the job names (`gnnplan.planner.metrics`).
         setup_s: seconds before the first epoch (loading, one-time exchange, precompute).
         stolen_share: of the processor time of the machines meanwhile, given to others by the hypervisor: of the
             machine where it is largest.
@@ -83,6 +84,7 @@ class Trace(Document):
     refresh_interval: Epochs = 1
     losses: tuple[float, ...] = ()
     accuracy: dict[str, float] = Field(default_factory=dict)
+    metric: str = "accuracy"
     setup_s: float = 0.0
     stolen_share: float = 0.0
     others_share: float = 0.0

@@ -12,6 +12,7 @@ from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.compare import Comparison, compare
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan, load_partition, save_plan
@@ -53,10 +54,11 @@ class Trained:
 
     def __repr__(self) -> str:
         epoch = self.comparison.figure("epoch")
-        reached = ", ".join(f"{name} {value:.2%}" for name, value in self.measured.accuracy.items())
+        metric = METRICS[self.measured.metric]
+        reached = ", ".join(f"{name} {metric.shown(value)}" for name, value in self.measured.accuracy.items())
         return (
             f"Trained {self.plan.job.name!r}: {len(self.measured.losses)} epochs of {epoch.measured:.4g} s "
-            f"({epoch.predicted:.4g} s predicted), loss {self.measured.losses[-1]:.4g}, accuracy {reached}\n"
+            f"({epoch.predicted:.4g} s predicted), loss {self.measured.losses[-1]:.4g}, {metric.words} {reached}\n"
             f"  files: {self.files['plan'].parent}"
         )
 

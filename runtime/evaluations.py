@@ -32,9 +32,14 @@ class Evaluations:
     accuracy: dict[str, float] = field(default_factory=dict)
     _peak_bytes: int = 0
 
-    def after(self, epoch: int) -> None:
-        """Evaluates where it is time to."""
-        if epoch not in self.epochs:
+    @property
+    def metric(self) -> str:
+        """What the accuracies are."""
+        return self.trainer.metric
+
+    def after(self, epoch: int, *, is_due: bool = False) -> None:
+        """Evaluates where it is time to, or somebody else needs it now."""
+        if epoch not in self.epochs and not is_due:
             return
         begun_s = time.monotonic()
         self.note_peak()

@@ -16,7 +16,11 @@ UNTIMED_EPOCHS = 2
 
 
 def measured_trace(
-    plan: Plan, gathered: list[dict], accuracy: dict[str, float], losses_before: Sequence[float] = ()
+    plan: Plan,
+    gathered: list[dict],
+    accuracy: dict[str, float],
+    losses_before: Sequence[float] = (),
+    metric: str = "accuracy",
 ) -> Trace:
     """Lays the workers' records side by side, epoch by epoch.
 
@@ -26,6 +30,7 @@ def measured_trace(
     Args:
         gathered: of every worker, `records`, `peak_bytes`, `setup_s`, `stolen_share` and `load`.
         losses_before: of epochs of a run that this one goes on from.
+        metric: what the accuracies are.
     """
     by_worker = [{record["epoch"]: EpochRecord(**record) for record in entry["records"]} for entry in gathered]
     interval = plan.refresh_interval
@@ -45,6 +50,7 @@ def measured_trace(
         refresh_interval=interval,
         losses=(*losses_before, *(record.loss for record in firsts)),
         accuracy=accuracy,
+        metric=metric,
         setup_s=max(entry["setup_s"] for entry in gathered),
         stolen_share=max(entry["stolen_share"] for entry in gathered),
         others_share=others_share([MachineLoad(**entry["load"]) for entry in gathered]),

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import TrainingSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
-from gnnplan.runtime.reference import build_optimizer, build_schedule, dense_features, loss_of
+from gnnplan.runtime.reference import build_optimizer, build_schedule, clip, dense_features, loss_of
 
 
 class SameDropout(TorchFunctionMode):
@@ -60,8 +60,9 @@ def train_module(
     for epoch in range(training.epochs):
         optimizer.zero_grad()
         with SameDropout(training.seed, epoch):
-            loss = loss_of(module(x, edge_index, **also), y, mask)
+            loss = loss_of(module(x, edge_index, **also), y, mask, training.loss)
         loss.backward()
+        clip(module.parameters(), training)
         optimizer.step()
         schedule.step()
         losses.append(float(loss.detach()))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.forecast.sleeps import planned_sleeps_s
-from gnnplan.planner.models.forward import MASKS
+from gnnplan.planner.metrics import values_of
+from gnnplan.planner.models.forward import MASKS, measured_metric
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
@@ -25,8 +26,8 @@ from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.runtime.checkpoint.state import ProgramState, State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
+from gnnplan.runtime.execution.inputs import on_device
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import build_pyg_model
@@ -55,15 +56,17 @@ class ProgramTrainer:
     ) -> None:
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
+        self.metric = measured_metric(self.cycle)
         self.sleeps_s = planned_sleeps_s(plan, rank)
         self.net = self._net(plan, device, weights)
         self.recorder, self.timeout_s = Recorder(device), timeout_s
+        self.matrices = self.net.matrices if isinstance(self.net, ModuleNet) else _as_matrices(self.net)
         projection = attach(project(self.cycle, rank), shard.arrays)
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
             projection,
-            {name: _on_device(value, device) for name, value in shard.inputs.items()},
-            self.net.matrices if isinstance(self.net, ModuleNet) else _as_matrices(self.net),
+            {name: on_device(value, device) for name, value in shard.inputs.items()},
+            self.matrices,
             self.recorder,
             self.peers,
             _module_of(plan),
@@ -103,6 +106,10 @@ class ProgramTrainer:
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
 
+    def scale_rate(self, factor: float) -> None:
+        """From now on the learning rate is what the schedule says, times this."""
+        self.executor.rate_factor = factor
+
     def replay(self, epoch: int, look: Callable[[Operator, list[Any]], None]) -> None:
         """Plays an epoch again without its step, as `ProgramExecutor.replay` does."""
         self.recorder.begin(False)
@@ -119,10 +126,11 @@ class ProgramTrainer:
         return dict.fromkeys(half_begins(self.cycle.programs[name]), lambda: time.sleep(half_s)) if half_s else {}
 
     def evaluate(self) -> dict[str, float]:
-        """Share right (micro-F1 for multi-label jobs) over the whole graph, per mask that is not empty."""
+        """The plan's metric over the whole graph, per mask that has rows of which it can be said."""
         self.recorder.begin(False)
-        counts = self.executor.run(EVALUATE)["hits"].tolist()
-        return {name: hits / total for name, (hits, total) in zip(MASKS, counts, strict=True) if total > 0}
+        counted = self.executor.run(EVALUATE)["hits"].cpu().numpy()
+        found = zip(MASKS, values_of(self.metric, counted), strict=True)
+        return {name: value for name, value in found if not math.isnan(value)}
 
     def close(self) -> None:
         """Ends what training needed: nothing, where workers are always in step."""
@@ -142,7 +150,3 @@ def _as_matrices(net: BasicGNN) -> dict[str, Tensor]:
         name: parameter.detach().view(len(parameter) if parameter.dim() > 1 else 1, -1)
         for name, parameter in net.named_parameters()
     }
-
-
-def _on_device(value: Any, device: torch.device) -> Tensor | SparseRows:
-    return SparseRows(value, device) if sp.issparse(value) else torch.from_numpy(value).to(device)

@@ -17,6 +17,9 @@ from torch_geometric.utils import add_self_loops, remove_self_loops, softmax
 
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.losses import is_own, usual_loss
+from gnnplan.planner.own_code.own_loss import own_loss
+from gnnplan.profiles.kernels.optimizer_step import OPTIMIZERS
 
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
 
@@ -162,28 +165,62 @@ def pyg_forward(net: BasicGNN, x: Tensor, edge_index: Tensor, dropout: Dropout |
     return x
 
 
-def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice) -> Tensor:
-    """Mean cross-entropy, or mean binary cross-entropy over vertices and labels where y is [N, C]."""
-    if y.dim() == 2:
-        return F.binary_cross_entropy_with_logits(logits[mask], y[mask])
-    return F.cross_entropy(logits[mask], y[mask])
+def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice, name: str = "auto") -> Tensor:
+    """The mean of the loss that a job names; of one's own over the rows that it gives a loss of."""
+    logits, y = logits[mask], y[mask]
+    if is_own(name):
+        return own_loss(name, "")(logits, y).mean()
+    return _LOSSES[usual_loss(y.dim() == 2) if name == "auto" else name](logits, y)
+
+
+_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross_entropy": F.cross_entropy,
+    "bce": F.binary_cross_entropy_with_logits,
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+}
 
 
 def build_optimizer(parameters, training: TrainingSpec, *, fused: bool = False) -> torch.optim.Optimizer:
     """The optimizer of a job: torch's default implementation, or its fused one, which the engine uses."""
-    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay, "fused": fused}
-    if training.momentum:
-        options["momentum"] = training.momentum
-    return kinds[training.optimizer](parameters, **options)
+    options: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    options |= {"fused": fused} if training.optimizer in ("adam", "adamw", "sgd") else {}
+    options |= {"momentum": training.momentum} if training.momentum else {}
+    return OPTIMIZERS[training.optimizer](parameters, **options, **training.optimizer_arguments)
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, training: TrainingSpec) -> torch.optim.lr_scheduler.LRScheduler:
-    """What changes the learning rate after every epoch."""
-    schedules, epochs = torch.optim.lr_scheduler, training.epochs
-    if training.schedule == "cosine":
-        return schedules.CosineAnnealingLR(optimizer, T_max=epochs)
-    return schedules.LinearLR(optimizer, 1.0, 0.0 if training.schedule == "linear" else 1.0, total_iters=epochs)
+    """What changes the learning rate after every epoch, of a schedule that asks for no metric."""
+    schedules, warmup = torch.optim.lr_scheduler, training.warmup_epochs
+    given: dict[str, Any] = dict(training.schedule_arguments)
+    epochs = training.epochs - warmup
+    match training.schedule:
+        case "cosine":
+            main: Any = schedules.CosineAnnealingLR(optimizer, **{"T_max": epochs, **given})
+        case "step":
+            main = schedules.StepLR(optimizer, **given)
+        case "multistep":
+            main = schedules.MultiStepLR(optimizer, **given)
+        case "exponential":
+            main = schedules.ExponentialLR(optimizer, **given)
+        case "linear":
+            bounds = {"start_factor": 1.0, "end_factor": 0.0, "total_iters": epochs}
+            main = schedules.LinearLR(optimizer, **{**bounds, **given})
+        case _:
+            main = schedules.LinearLR(optimizer, 1.0, 1.0, total_iters=epochs)
+    if not warmup:
+        return main
+    first = schedules.LinearLR(optimizer, 1 / warmup, total_iters=warmup - 1)
+    return schedules.SequentialLR(optimizer, [first, main], [warmup])
+
+
+def clip(parameters, training: TrainingSpec) -> None:
+    """Clips gradients as a job says, by torch's own functions."""
+    parameters = list(parameters)
+    if training.clip_value:
+        torch.nn.utils.clip_grad_value_(parameters, training.clip_value)
+    if training.clip_norm:
+        torch.nn.utils.clip_grad_norm_(parameters, training.clip_norm)
 
 
 def dense_features(graph: Graph) -> np.ndarray:
@@ -215,8 +252,9 @@ def train_reference(
     losses = []
     for epoch in range(training.epochs if epochs is None else epochs):
         optimizer.zero_grad()
-        loss = loss_of(pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None), y, mask)
+        loss = loss_of(pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None), y, mask, training.loss)
         loss.backward()
+        clip(net.parameters(), training)
         optimizer.step()
         losses.append(float(loss.detach()))
     return net, losses

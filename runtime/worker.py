@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from gnnplan.planner.checkpoints import CheckpointOptions
+from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.clocks import ClockReading, on_first_clock
@@ -29,6 +30,7 @@ from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.checkpoint.keeper import Keeper
 from gnnplan.runtime.checkpoint.stopping import StopRequest
 from gnnplan.runtime.checkpoint.training import keeping
+from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations, evaluated_epochs
 from gnnplan.runtime.finite import FiniteWatch
@@ -40,6 +42,7 @@ from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
+from gnnplan.runtime.supervision import SupervisedState, Supervision
 
 MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
@@ -71,33 +74,17 @@ def run_worker(
     Reads `folder/shards/worker_{rank}.npz`; rank 0 writes `folder/measured.json` and `folder/model.pt`.
     """
     plan, options, stop = Plan.load(plan_path), options or RunOptions(), stop or StopRequest(is_deaf=True)
-    rank, device = int(os.environ["RANK"]), _pick_device(plan)
+    rank, device = int(os.environ["RANK"]), pick_device(plan)
     check_room(plan, rank, device, int(os.environ["LOCAL_WORLD_SIZE"]))
     # Without a name, so that a trainer ends here: a reducer of its that outlives the group may wait for ever.
     with process_group(device, options.timeout_s), emptying_frames(), naming_lost_workers():
         _train(plan, folder, rank, device, options, stop)
 
 
-def _pick_device(plan: Plan) -> torch.device:
-    place = plan.placement.workers[int(os.environ["RANK"])]
-    profile = plan.placement.profiles[place.profile]
-    if profile.device_kind == "cuda":
-        found = torch.cuda.device_count()
-        if place.device_index >= found:
-            raise UserError(
-                f"the plan needs CUDA device {place.device_index} of {place.host}, which has {found}; plan with a "
-                f"profile of what is here"
-            )
-        device = torch.device("cuda", place.device_index)
-        torch.cuda.set_device(device)
-        return device
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    return torch.device("cpu")
-
-
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: RunOptions, stop: StopRequest) -> None:
     setup_start_s = time.monotonic()
     trainer = _trainer_of(plan, folder / "shards", rank, device, options.timeout_s)
+    supervision = _supervision_of(plan, trainer)
     evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations))
     checkpoints = keeping(
         trainer,
@@ -112,13 +99,17 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
     with closing(trainer), checkpoints as keeper:
         pool.release()
         return_freed_memory()
-        training, epochs = plan.job.training, plan.job.training.epochs
-        traced = set(traced_epochs(epochs, plan.cycle.order, training.traced_epochs, keeper.epoch))
+        training = plan.job.training
+        traced = set(
+            traced_epochs(
+                max(training.least_epochs, keeper.epoch + 1), plan.cycle.order, training.traced_epochs, keeper.epoch
+            )
+        )
         if plan.num_workers > 1:
             dist.barrier()
         setup_s = time.monotonic() - setup_start_s
         watch, load, begin = StealWatch.begin(), LoadWatch.begin(), ClockReading.now()
-        records = _run_epochs(trainer, keeper, traced, rank, evaluations)
+        records = _run_epochs(trainer, keeper, traced, rank, evaluations, supervision)
         stolen_share, machine_load, peak_bytes = watch.share(), load.end(), evaluations.peak_bytes()
         if plan.mini_batch is not None:  # evaluation may take more memory than training did
             _save_model(trainer.net, rank, folder)
@@ -132,10 +123,13 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
                 "load": asdict(machine_load),
             }
         )
+        if supervision and (words := supervision.put_best_back()) and rank == 0:
+            stopped = f"stopped after epoch {records[-1].epoch}: " if supervision.is_over else ""
+            emit({"event": "note", "words": f"{stopped}{words}"})
         accuracy = trainer.evaluate()
     if rank == 0:
         assert gathered is not None
-        measured_trace(plan, gathered, accuracy, keeper.losses_before).save(folder / "measured.json")
+        measured_trace(plan, gathered, accuracy, keeper.losses_before, trainer.metric).save(folder / "measured.json")
         _save_model(trainer.net, rank, folder)
 
 
@@ -159,12 +153,38 @@ def _trainer_of(
     return ProgramTrainer(plan, shard, rank, device, timeout_s, folder / FIRST_WEIGHTS)
 
 
+def _supervision_of(plan: Plan, trainer: ProgramTrainer | BatchTrainer) -> Supervision | None:
+    """What looks at the validation metric, where a job lets it decide something."""
+    if not plan.job.training.is_supervised:
+        return None
+    assert isinstance(trainer, ProgramTrainer)
+    supervision = Supervision(plan.job.training, METRICS[trainer.metric], trainer.matrices)
+    trainer.state = SupervisedState(trainer.state, supervision)
+    return supervision
+
+
+def _supervise(supervision: Supervision, trainer: ProgramTrainer | BatchTrainer, epoch: int, value: float) -> None:
+    assert isinstance(trainer, ProgramTrainer)
+    supervision.after(epoch, value)
+    trainer.scale_rate(supervision.rate_factor)
+
+
 def _run_epochs(
-    trainer: ProgramTrainer | BatchTrainer, keeper: Keeper, traced: set[int], rank: int, evaluations: Evaluations
+    trainer: ProgramTrainer | BatchTrainer,
+    keeper: Keeper,
+    traced: set[int],
+    rank: int,
+    evaluations: Evaluations,
+    supervision: Supervision | None = None,
 ) -> list[EpochRecord]:
-    """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
+    """Trains to the last epoch, or until the supervision ends it.
+
+    A worker that the others went on without goes on with the epoch after theirs.
+    """
     records: list[EpochRecord] = []
     watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
+    if supervision and isinstance(trainer, ProgramTrainer):  # as it was when the checkpoint was written
+        trainer.scale_rate(supervision.rate_factor)
     epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch
     while epoch < epochs:
         paused_s = evaluations.spent_s + keeper.held_s
@@ -175,14 +195,20 @@ def _run_epochs(
             watch.end(record)
         records.append(replace(record, paused_s=paused_s))
         epoch = record.epoch + 1
-        evaluations.after(record.epoch)
+        is_due = supervision is not None and supervision.is_due(record.epoch)
+        evaluations.after(record.epoch, is_due=is_due)
+        if supervision and is_due:
+            _supervise(supervision, trainer, record.epoch, evaluations.accuracy["val"])
+        is_over = supervision is not None and supervision.is_over
         working_s = record.end_s - paused_s
         # Each word costs the listener CPU time, which on a small machine is the workers' own.
-        if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs):
+        if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs or is_over):
             event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
             epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
-            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy})
+            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy, "metric": evaluations.metric})
             said_s, said_epoch = working_s, epoch
+        if is_over:
+            break
         keeper.after(record.epoch, record.end_s - record.start_s, record.loss)
     return records
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.losses import counts_elements, is_own, usual_loss
+from gnnplan.planner.metrics import num_sums, usual_metric
 from gnnplan.planner.models import layers
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.kinds.reduce import EVALUATING
 from gnnplan.planner.program.parts import Block, Index, Space, Value
 
 FEATURES, LABELS = "x", "y"
@@ -35,7 +39,10 @@ class Task:
         feature_entries: int64 [N], stored entries of every row of the features where they are sparse (None: dense).
         masks: bool [N] of training, validation and test vertices.
         edge_values: float [E] or [E, D] that a module of one's own may ask for, by the name of its argument.
-        is_multilabel: labels are [N, C] and independent.
+        is_multilabel: labels are [N, C] and independent, or targets.
+        loss: of the job, as `gnnplan.planner.losses` has it (empty: the usual one of such labels).
+        loss_sha256: of the file of one's own.
+        metric: as `gnnplan.planner.metrics` has it (empty: the usual one of classes or label sets).
     """
 
     matrix: sp.csr_matrix
@@ -45,16 +52,34 @@ class Task:
     feature_entries: np.ndarray | None = None
     is_multilabel: bool = False
     edge_values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    loss: str = ""
+    loss_sha256: str = ""
+    metric: str = ""
 
     @property
     def num_nodes(self) -> int:
         """N."""
-        return int(self.matrix.shape[0])
+        return len(self.masks[0])
 
     @property
     def loss_denominator(self) -> int:
         """What the summed loss is divided by: training vertices, times classes where labels are independent."""
-        return int(self.masks[0].sum()) * (self.num_classes if self.is_multilabel else 1)
+        name = self.loss or usual_loss(self.is_multilabel)
+        return int(self.masks[0].sum()) * (self.num_classes if counts_elements(name) else 1)
+
+    @property
+    def named_loss(self) -> dict[str, str]:
+        """Attributes of the loss where it is not the usual one."""
+        if self.loss in ("", usual_loss(self.is_multilabel)):
+            return {}
+        return {"loss": self.loss} | ({"sha256": self.loss_sha256} if is_own(self.loss) else {})
+
+    @property
+    def named_metric(self) -> dict[str, str | int]:
+        """Attributes of what is counted where it is not what is usual of such labels."""
+        if self.metric in ("", usual_metric("", self.is_multilabel)):
+            return {}
+        return {"metric": self.metric, "num_sums": num_sums(self.metric, self.num_classes)}
 
 
 def layer_widths(model: ModelSpec, num_features: int, num_classes: int) -> list[tuple[int, int]]:
@@ -130,16 +155,20 @@ def _add_model(emitter: Emitter, model: ModelSpec, task: Task, *, training: bool
 
 def add_end(emitter: Emitter, task: Task, logits: str, *, training: bool) -> None:
     """What ends a program: the loss, or where it evaluates, how many are right."""
+    targets: dict[str, Any] = {"multilabel": task.is_multilabel}
     if training:
-        emitter.emit_all(
-            "loss",
-            logits,
-            LABELS,
-            key="loss",
-            index=MASKS[0],
-            denominator=task.loss_denominator,
-            multilabel=task.is_multilabel,
-        )
+        targets |= {"index": MASKS[0], "denominator": task.loss_denominator, **task.named_loss}
+        emitter.emit_all("loss", logits, LABELS, key="loss", **targets)
         return
-    counted = emitter.emit("hits", logits, LABELS, key="evaluate/count", indexes=MASKS, multilabel=task.is_multilabel)
+    is_ranked = task.metric == "roc_auc"
+    targets = {"indexes": MASKS} | targets | ({"num_nodes": task.num_nodes} if is_ranked else task.named_metric)
+    counted = emitter.emit("scores" if is_ranked else "hits", logits, LABELS, key="evaluate/count", **targets)
     emitter.emit("all_reduce", counted, key="evaluate/reduce", writes=("hits",))
+
+
+def measured_metric(cycle: Cycle) -> str:
+    """The metric that a cycle's evaluation counts."""
+    op = next(op for op in cycle.programs[EVALUATE] if op.kind in EVALUATING)
+    if op.kind == "scores":
+        return "roc_auc"
+    return op.attributes.get("metric") or usual_metric("", op.attributes["multilabel"])

@@ -12,6 +12,7 @@ from dataclasses import replace
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.kinds.reduce import EVALUATING
 from gnnplan.planner.program.parts import Operator
 
 
@@ -60,7 +61,7 @@ def _constants(cycle: Cycle, program: Program, made: set[str]) -> set[int]:
     known, found = set(made), set()
     for number, op in enumerate(program):
         given = all(cycle.values[name].role == "input" or name in known for name in op.reads)
-        if given and not KINDS[op.kind].varies and op.kind not in ("loss", "hits"):
+        if given and not KINDS[op.kind].varies and op.kind not in ("loss", *EVALUATING):
             known.update(op.writes)
             found.add(number)
     return found

@@ -2,59 +2,84 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from gnnplan.planner.optimizers import Items, OptimizerName, ScheduleName, items, moments_of, rate_factor
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Value, parameter_space
 
 if TYPE_CHECKING:
-    from gnnplan.planner.job import TrainingSpec
+    from gnnplan.planner.training_spec import TrainingSpec
 
 LOSS, TOTAL_LOSS = "loss", "total_loss"
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer of torch, by what its step needs."""
+    """An optimizer of torch, by what its step needs.
 
-    kind: Literal["adam", "adamw", "sgd"] = "adam"
+    Args:
+        clip_norm, clip_value: of the gradient over all workers and parameters, before weight decay (0: not clipped).
+        arguments, schedule_arguments: as `gnnplan.planner.optimizers` has them.
+    """
+
+    kind: OptimizerName = "adam"
     learning_rate: float = 0.01
     weight_decay: float = 0.0
     momentum: float = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    schedule: ScheduleName = "constant"
     num_epochs: int = 1
+    arguments: Items = ()
+    schedule_arguments: Items = ()
+    warmup_epochs: int = 0
+    clip_norm: float = 0.0
+    clip_value: float = 0.0
 
     @classmethod
     def of(cls, training: TrainingSpec) -> Optimizer:
         """That of a job."""
-        rates = training.learning_rate, training.weight_decay, training.momentum
-        return cls(training.optimizer, *rates, training.schedule, training.epochs)
+        return cls(
+            training.optimizer,
+            training.learning_rate,
+            training.weight_decay,
+            training.momentum,
+            training.schedule,
+            training.epochs,
+            items(training.optimizer_arguments),
+            items(training.schedule_arguments),
+            training.warmup_epochs,
+            training.clip_norm,
+            training.clip_value,
+        )
 
     @property
     def moments(self) -> tuple[str, ...]:
         """Cells beside every parameter."""
-        if self.kind == "sgd":
-            return ("momentum_buffer",) if self.momentum else ()
-        return ("exp_avg", "exp_avg_sq")
+        return moments_of(self.kind, {"momentum": self.momentum, **dict(self.arguments)})
 
     @property
     def extras(self) -> dict[str, Any]:
         """Attributes of a step that most steps have not."""
-        moved = {"momentum": self.momentum} if self.momentum else {}
-        is_scheduled = self.schedule != "constant"
-        return moved | ({"schedule": self.schedule, "num_epochs": self.num_epochs} if is_scheduled else {})
+        names = ("momentum", "arguments", "schedule_arguments", "warmup_epochs", "clip_norm", "clip_value")
+        given = {name: getattr(self, name) for name in names if getattr(self, name)}
+        if self.schedule != "constant":
+            given["schedule"] = self.schedule
+        if self.schedule != "constant" or self.warmup_epochs:
+            given["num_epochs"] = self.num_epochs
+        return given
 
 
 def rate_in(attributes: Mapping[str, Any], epoch: int) -> float:
-    """The learning rate of a step in an epoch, counted from 0."""
+    """The learning rate of a step in an epoch, counted from 0; of a plateau before it has changed."""
     rate, schedule = attributes["learning_rate"], attributes.get("schedule", "constant")
-    if schedule == "constant":
+    if "num_epochs" not in attributes:
         return rate
-    passed = min(1.0, epoch / attributes["num_epochs"])
-    return rate * ((1 - passed) if schedule == "linear" else (1 + math.cos(math.pi * passed)) / 2)
+    given = dict(attributes.get("schedule_arguments", ()))
+    return rate * rate_factor(
+        schedule, given, epoch, attributes["num_epochs"], attributes.get("warmup_epochs", 0), rate
+    )
 
 
 def add_step(emitter: Emitter, parameters: tuple[str, ...], grads: tuple[str, ...], optimizer: Optimizer) -> set[str]:

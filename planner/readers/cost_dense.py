@@ -69,10 +69,11 @@ def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
     width = cycle.values[op.reads[0]].num_columns(worker)
     cleared = max(0, cycle.num_rows(op.reads[0], worker) - 2 * rows) * width
-    return total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes
+    found = total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes
+    return guess(found) if "loss" in op.attributes else found  # others are not measured
 
 
-@costs("hits")
+@costs("hits", "scores")
 def _hits(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     """Every set of rows is gathered, then read once."""
     targets = [cycle.indexes[name].target for name in op.attributes["indexes"]]
@@ -83,7 +84,10 @@ def _hits(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
 @costs("step")
 def _step(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     trained = sum(cycle.num_elements(name, worker) for name in op.attributes["parameters"])
-    return total([cost("optimizer_step", trained), cost.step_overhead()])
+    step = cost("optimizer_step", trained)
+    clipping = [cost.copy(trained)] if op.attributes.keys() & {"clip_norm", "clip_value"} else []
+    is_measured = op.attributes["optimizer"] in ("adam", "adamw", "sgd") and "arguments" not in op.attributes
+    return total([step if is_measured else guess(step), *map(guess, clipping), cost.step_overhead()])
 
 
 @costs("unflatten")

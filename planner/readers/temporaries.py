@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gnnplan.planner.losses import is_own
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import rows_at_once
@@ -35,13 +36,26 @@ def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
 def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
     """The training rows' logits, and for classes their logarithms beside them.
 
-    Of label sets CUDA makes two matrices more, which are gone before the gradient is made.
+    Of label sets CUDA makes two matrices more, which are gone before the gradient is made. A loss of one's own is
+    taken to make three beside the logits: what it computes, what autograd keeps, and the gradient.
     """
     rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
-    chosen = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES
+    chosen, named = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES, op.attributes.get("loss", "")
+    if is_own(named):
+        return [chosen] * 4
+    if named:
+        return [chosen]
     if not op.attributes["multilabel"]:
         return [chosen, chosen]
     return [chosen, max(0, 2 * chosen - _matrix(cycle, op.writes[1], worker))] if on_cuda else [chosen]
+
+
+def _step(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """A clipped gradient is a copy; torch's own classes make two matrices more of one parameter at a time."""
+    sizes = [_matrix(cycle, name, worker) for name in op.attributes["parameters"]]
+    is_clipped = op.attributes.keys() & {"clip_norm", "clip_value"}
+    is_plain = op.attributes.get("optimizer") in ("adam", "adamw", "sgd") and "arguments" not in op.attributes
+    return [*(sizes if is_clipped else []), *([] if is_plain else [max(sizes, default=0)] * 2)]
 
 
 def _activate(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
@@ -101,6 +115,7 @@ TEMPORARIES: dict[str, Temporaries] = {
     "multiply": _multiply,
     "gram": _gram,
     "loss": _loss,
+    "step": _step,
     "activate": _activate,
     "dropout": _dropout,
     "publish": _publish,

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.report.units import seconds
 
 LINE_EVERY_S = 5.0
@@ -98,7 +99,8 @@ def event_words(event: dict[str, Any]) -> str:
 def epoch_words(event: dict[str, Any], predicted_s: float | None) -> str:
     """Loss, accuracies, seconds an epoch beside the predicted, and what is left, as far as an event tells."""
     words = [f"loss {event['loss']:.4g}"] if "loss" in event else []
-    words += [f"{name} {value:.1%}" for name, value in event.get("accuracy", {}).items()]
+    metric = METRICS[event.get("metric", "accuracy")]
+    words += [f"{name} {metric.shown(value, digits=1)}" for name, value in event.get("accuracy", {}).items()]
     if "epoch_s" in event:
         predicted = f" ({seconds(predicted_s)} predicted)" if predicted_s else ""
         words.append(f"{seconds(event['epoch_s'])} an epoch{predicted}")

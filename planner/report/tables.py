@@ -11,6 +11,7 @@ from rich.text import Text
 
 from gnnplan.planner.compare import Comparison, Figure, TaskFigure
 from gnnplan.planner.interval.ranking import are_apart_here
+from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.money import cost_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.plan import Candidate, Plan, Prediction, Searched, WorkerLoad
@@ -305,7 +306,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     for figure in comparison.figures:
         table.add_row(figure.name, _shown(figure.predicted, figure), _shown(figure.measured, figure), _error(figure))
     for split, value in comparison.accuracy.items():
-        table.add_row(f"{split} accuracy", "", f"{value:.2%}", "")
+        metric = METRICS[comparison.metric]
+        table.add_row(f"{split} {metric.words}", "", metric.shown(value), "")
     spread = f"the measured epochs spread by {comparison.epoch_spread:.1%} (interquartile range)"
     if comparison.epoch_range_s:
         low, high = comparison.epoch_range_s

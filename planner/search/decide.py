@@ -17,6 +17,8 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.losses import loss_of
+from gnnplan.planner.metrics import metric_of
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
@@ -119,7 +121,21 @@ def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
     is_sparse = graph.has_sparse_features or bool(job.pin.sparse_features)
     entries = sp.csr_matrix(graph.x).getnnz(1) if is_sparse else None
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-    return Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel, graph.edge_values)
+    training = job.training
+    if training.is_supervised and not graph.val_mask.any():
+        raise UserError(f"{graph.name}: early stopping and schedule 'plateau' need validation vertices; give a split")
+    return Task(
+        matrix,
+        graph.num_features,
+        graph.num_classes,
+        masks,
+        entries,
+        graph.is_multilabel,
+        graph.edge_values,
+        loss_of(training.loss, graph),
+        training.loss_sha256,
+        metric_of(training.metric, training.loss, graph),
+    )
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -32,3 +34,40 @@ def loss_and_grad(logits: Tensor, rows: Tensor, y: Tensor, denominator: int) -> 
         grad_chosen[torch.arange(len(y), device=y.device), y] -= 1
     grad = pool.empty_like(logits).zero_().index_copy_(0, rows, grad_chosen.div_(denominator))
     return loss / denominator, grad
+
+
+def distance_and_grad(
+    logits: Tensor, rows: Tensor, y: Tensor, denominator: int, *, is_squared: bool
+) -> tuple[Tensor, Tensor]:
+    """Squared or absolute distances from targets, summed over `rows` and columns, as `loss_and_grad` has it.
+
+    Args:
+        y: float [t, C].
+    """
+    difference = gather_rows(logits, rows).sub_(y)
+    if is_squared:
+        loss = torch.linalg.vector_norm(difference).square()
+        difference.mul_(2)
+    else:
+        loss = torch.linalg.vector_norm(difference, 1)
+        difference.sign_()
+    grad = pool.empty_like(logits).zero_().index_copy_(0, rows, difference.div_(denominator))
+    return loss / denominator, grad
+
+
+def own_loss_and_grad(
+    logits: Tensor, rows: Tensor, y: Tensor, denominator: int, of_rows: Callable[[Tensor, Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """A function's losses of rows, summed, and their gradient by autograd, as `loss_and_grad` has it.
+
+    Args:
+        of_rows: takes the logits [t, C] of `rows` and `y`, and gives [t]. It is not called where there are none.
+    """
+    grad = pool.empty_like(logits).zero_()
+    if not len(rows):
+        return logits.new_zeros(()), grad
+    with torch.enable_grad():
+        chosen = gather_rows(logits, rows).requires_grad_()
+        loss = of_rows(chosen, y).sum() / denominator
+        (grad_chosen,) = torch.autograd.grad(loss, chosen)
+    return loss.detach(), grad.index_copy_(0, rows, grad_chosen)

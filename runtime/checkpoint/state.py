@@ -15,7 +15,7 @@ from gnnplan.runtime.checkpoint.parts import Likes
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 
-PARAMETER, OPTIMIZER, KEPT = "parameter", "optimizer", "kept"
+PARAMETER, OPTIMIZER, KEPT, CONTROL = "parameter", "optimizer", "kept", "control"
 Shape = tuple[int | None, ...]
 
 _CSR_PARTS = ("data", "indices", "indptr")
@@ -36,7 +36,7 @@ class State(Protocol):
 
 def is_carried(name: str) -> bool:
     """Whether another plan of the same training has an array too."""
-    return name.split("/", 1)[0] in (PARAMETER, OPTIMIZER)
+    return name.split("/", 1)[0] in (PARAMETER, OPTIMIZER, CONTROL)
 
 
 def copied(held: Mapping[str, Tensor | np.ndarray]) -> dict[str, np.ndarray]:

@@ -29,6 +29,7 @@ class Context:
 
     Args:
         epoch: which one is played.
+        rate_factor: of the learning rate, beside what its schedule says.
         sent_bytes: what this worker has handed to exchanges.
         region: what the workers of its host hold together (None: they hold nothing).
         module: whose layers some operators run (None: there are none); it is left as it is.
@@ -38,6 +39,7 @@ class Context:
     device: torch.device
     peers: Workers
     epoch: int = 0
+    rate_factor: float = 1.0
     sent_bytes: int = 0
     region: HostRegion | None = None
     module: nn.Module | None = None

@@ -23,6 +23,7 @@ from gnnplan.runtime.execution import (  # noqa: F401  (register)
     dense,
     functions,
     norms,
+    optimizer_step,
     region,
     sparse,
     training,
@@ -87,6 +88,15 @@ class ProgramExecutor:
             self.run(SETUP)
             del self._bound[SETUP]
             self._drop_inputs()
+
+    @property
+    def rate_factor(self) -> float:
+        """Of the learning rate, beside what its schedule says."""
+        return self._context.rate_factor
+
+    @rate_factor.setter
+    def rate_factor(self, factor: float) -> None:
+        self._context.rate_factor = factor
 
     @property
     def sent_bytes(self) -> int:

@@ -1,18 +1,21 @@
-"""Loss, accuracy and the optimizer's step."""
+"""Loss and metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
-from torch.optim.sgd import sgd
 
-from gnnplan.planner.program.optimizer import rate_in
+from gnnplan.planner.losses import OF_TARGETS
+from gnnplan.planner.metrics import usual_metric
+from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.parts import Operator
-from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
+from gnnplan.profiles.kernels.metrics import scores_of, sums_of
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
-from gnnplan.runtime.metrics import hits
 
 
 def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
@@ -23,69 +26,50 @@ def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
 def _loss(c: Context, op: Operator) -> Execution:
     rows, denominator = c.rows(op.attributes["index"]), op.attributes["denominator"]
     right: list[Tensor] = []  # labels never change
+    compute = _loss_of(op)
 
     def run(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         if not right:
             right.append(_labels(labels, rows, multilabel=op.attributes["multilabel"]))
-        loss, grad = loss_and_grad(logits, rows, right[0], denominator)
+        loss, grad = compute(logits, rows, right[0], denominator)
         return loss.reshape(1, 1), grad
 
     return run
 
 
+def _loss_of(op: Operator) -> Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]:
+    """What computes the loss that an operator names, and its gradient."""
+    name = op.attributes.get("loss")
+    if name is None:
+        return loss_and_grad
+    if name in OF_TARGETS:
+        return partial(distance_and_grad, is_squared=name == "mse")
+    return partial(own_loss_and_grad, of_rows=own_loss(name, op.attributes["sha256"]))
+
+
 @executes("hits")
 def _hits(c: Context, op: Operator) -> Execution:
-    indexes = [c.rows(name) for name in op.attributes["indexes"]]
-    multilabel = op.attributes["multilabel"]
+    indexes, multilabel = [c.rows(name) for name in op.attributes["indexes"]], op.attributes["multilabel"]
+    metric = op.attributes.get("metric") or usual_metric("", multilabel)
 
     def run(logits: Tensor, labels: Tensor) -> Tensor:
-        counts = [hits(logits[rows], _labels(labels, rows, multilabel=multilabel)) for rows in indexes]
-        return torch.stack(counts)
+        of_rows = [(logits[rows], _labels(labels, rows, multilabel=multilabel)) for rows in indexes]
+        return torch.stack([sums_of(metric, *each) for each in of_rows])
 
     return run
 
 
-@executes("step")
-def _step(c: Context, op: Operator) -> Execution:
-    attributes, count = op.attributes, len(op.attributes["parameters"])
-    decay, momentum = attributes["weight_decay"], attributes.get("momentum", 0.0)
+@executes("scores")
+def _scores(c: Context, op: Operator) -> Execution:
+    indexes, multilabel = [c.rows(name) for name in op.attributes["indexes"]], op.attributes["multilabel"]
+    ids = c.ids_on_device(c.cycle.values[op.reads[0]].space)
 
-    def run_sgd(*reads: Tensor) -> tuple[Tensor, ...]:
-        parameters, grads, cells = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count :]
-        sgd(
-            parameters,
-            grads,
-            list(cells[1:]) if cells else [None] * count,  # buffers begin at zero, so the first step is the gradient's
-            fused=True,
-            weight_decay=decay,
-            momentum=momentum,
-            lr=rate_in(attributes, c.epoch),
-            dampening=0.0,
-            nesterov=False,
-            maximize=False,
-        )
-        return (*parameters, *cells)
+    def run(logits: Tensor, labels: Tensor) -> Tensor:
+        out = logits.new_zeros(op.attributes["num_nodes"], 2 * logits.shape[1] + len(indexes))
+        for number, rows in enumerate(indexes):
+            own, width = ids[rows], logits.shape[1]
+            score, label = scores_of(logits[rows], _labels(labels, rows, multilabel=multilabel))
+            out[own, :width], out[own, width : 2 * width], out[own, 2 * width + number] = score, label, 1.0
+        return out
 
-    def run_adam(*reads: Tensor) -> tuple[Tensor, ...]:
-        parameters, grads, steps = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count]
-        means, squares = list(reads[2 * count + 1 : 3 * count + 1]), list(reads[3 * count + 1 :])
-        adam(
-            parameters,
-            grads,
-            means,
-            squares,
-            [],
-            [steps[k, 0] for k in range(count)],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=rate_in(attributes, c.epoch),
-            weight_decay=decay,
-            decoupled_weight_decay=attributes["optimizer"] == "adamw",
-            eps=1e-8,
-            maximize=False,
-        )
-        return (*parameters, steps, *means, *squares)
-
-    return run_sgd if attributes["optimizer"] == "sgd" else run_adam
+    return run

@@ -9,15 +9,16 @@ import numpy as np
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from gnnplan.planner.metrics import usual_metric
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.readers.stream import stage_categories
 from gnnplan.profiles.errors import NotFiniteError
 from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.profiles.kernels.metrics import sums_of
 from gnnplan.runtime.checkpoint.module_state import ModuleState
 from gnnplan.runtime.checkpoint.state import State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.least import NOWHERE, least
-from gnnplan.runtime.metrics import hits
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.device_memory import keep_rows
 from gnnplan.runtime.mini_batch.distributed import joined, split
@@ -47,6 +48,11 @@ class BatchTrainer:
         # Dropout draws from torch's own stream; every worker drops others.
         torch.manual_seed(chained_key(_DROPOUT, plan.job.training.seed, rank) >> 1)
         self.state: State = ModuleState(self.net, self.worker.stages.optimizer, device)
+
+    @property
+    def metric(self) -> str:
+        """What is said of the splits."""
+        return usual_metric("", self.worker.graph.y.ndim == 2)
 
     def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
         """Nothing is kept between epochs: a batch is a function of its epoch and its number."""
@@ -107,7 +113,7 @@ class BatchTrainer:
         for batch in self.worker.loader.with_seeds(torch.from_numpy(mask)):
             moved = batch.to(self.worker.device)
             logits = self.net(moved.x, moved.edge_index)[: batch.batch_size]
-            counted += hits(logits, moved.y[: batch.batch_size]).cpu()
+            counted += sums_of(self.metric, logits, moved.y[: batch.batch_size]).cpu()
         right, total = counted.tolist()
         return right / total if total else 0.0
 

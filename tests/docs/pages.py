@@ -19,6 +19,8 @@ PAGES = (
     "docs/tutorials/rent_or_buy.md",
     "docs/tutorials/mini_batches.md",
     "docs/tutorials/two_machines.md",
+    "docs/training.md",
+    "docs/infer.md",
     "docs/what_if.md",
     "docs/reference/api.md",
 )

@@ -27,7 +27,7 @@ def test_rows_say_values_defaults_and_meaning():
     schemas = _schemas(JOB)
     training = "\n".join(_section("TrainingSpec", schemas["TrainingSpec"], schemas))
     assert "| `epochs` | whole number ≥ 1, ≤ 1e+06 | `100` |" in training
-    assert "| `optimizer` | `adam`, `adamw`, `sgd` | `adam` |" in training
+    assert "| `schedule` | `constant`, `linear`, `cosine`, `step`, `multistep`, `exponential`, `plateau` |" in training
     assert "epochs whose tasks are measured one by one, spread over the run." in training
     assert "[NpzGraph](#npzgraph)" in "\n".join(_section("Job", schemas["Job"], schemas))
 

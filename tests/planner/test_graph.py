@@ -47,7 +47,7 @@ FAULTS = {
     "val_mask must be bool [6], found bool (5,)": {"val_mask": np.zeros(5, bool)},
     "test_mask must be bool [6], found bool (6, 1)": {"test_mask": np.zeros((N, 1), bool)},
     "no training vertex": {"train_mask": np.zeros(N, bool)},
-    "multi-label y must hold only 0 and 1": {"y": np.full((N, 2), 2, np.float32)},
+    "a vertex of the split has labels of NaN or infinity": {"y": np.full((N, 2), np.nan, np.float32)},
     "class outside -1..1": {"y": np.full(N, 2)},
     "a vertex of the split has no label": {"y": np.full(N, -1)},
 }

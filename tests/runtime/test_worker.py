@@ -9,8 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnplan.planner.job import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import evaluations, worker
+from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.evaluations import Evaluations
 from gnnplan.runtime.gather import gather
@@ -59,7 +61,8 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
         return []
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), close=lambda: None, evaluate=lambda: {"val": 0.5})
-    training = SimpleNamespace(epochs=3, traced_epochs=1)
+    trainer.metric = "accuracy"
+    training = TrainingSpec(epochs=3, traced_epochs=1)
     plan = SimpleNamespace(
         job=SimpleNamespace(training=training),
         cycle=SimpleNamespace(order=("train",)),
@@ -92,6 +95,7 @@ def test_accuracies_on_the_way_are_told(monkeypatch):
         return EpochRecord(epoch, float(next(ticks)), float(next(ticks)), loss=1.0)
 
     trainer = SimpleNamespace(net=torch.nn.Linear(1, 1), train_epoch=train_epoch, evaluate=lambda: {"val": 0.5})
+    trainer.metric = "accuracy"
     seen = Evaluations(trainer, CPU, frozenset({1}))
     keeper = SimpleNamespace(epoch=0, num_epochs=4, held_s=0.0, in_step=True, after=lambda *_: None)
     records = worker._run_epochs(trainer, keeper, set(), 0, seen)
@@ -118,7 +122,7 @@ def test_a_cpu_plan_runs_on_the_cpu(monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", asked.append)
     for key, value in {"RANK": "0", "LOCAL_RANK": "0", "OMP_NUM_THREADS": "3"}.items():
         monkeypatch.setenv(key, value)
-    assert worker._pick_device(plan_on("cpu")).type == "cpu"
+    assert pick_device(plan_on("cpu")).type == "cpu"
     assert asked == [3]
 
 
@@ -128,7 +132,7 @@ def test_a_gpu_plan_is_refused_where_its_device_is_not(monkeypatch, num_devices)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_devices)
     with pytest.raises(UserError, match=f"CUDA device 2 of here, which has {num_devices}"):
-        worker._pick_device(plan_on("cuda", device_index=2))
+        pick_device(plan_on("cuda", device_index=2))
 
 
 def test_a_gpu_plan_takes_the_device_that_was_planned(monkeypatch):
@@ -138,7 +142,7 @@ def test_a_gpu_plan_takes_the_device_that_was_planned(monkeypatch):
         monkeypatch.setenv(key, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    assert worker._pick_device(plan_on("cuda", device_index=2)) == torch.device("cuda", 2)
+    assert pick_device(plan_on("cuda", device_index=2)) == torch.device("cuda", 2)
     assert chosen == [torch.device("cuda", 2)]
 
 

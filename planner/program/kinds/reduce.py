@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gnnplan.planner.program.derive import Derivation
 
 ONE = parameter_space(1)
+EVALUATING = ("hits", "scores")
+"""Kinds that look at logits to say how good they are."""
 
 
 def _loss_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
@@ -28,12 +30,30 @@ LOSS = register(
         _loss_derive,
     )
 )
+
+
+def _counted(num_rows: int, width: int) -> Value:
+    return Value("", parameter_space(num_rows), width)
+
+
 HITS = register(
     Kind(
         "hits",
-        "w = right ones and all, of logits r0 against labels r1 over the rows of each of `indexes`",
+        "w = what `metric` sums up (right ones and all), of logits r0 against labels r1 over the rows of each of "
+        "`indexes`",
         (Need.OWN,),
-        lambda cycle, op: (Value("", parameter_space(len(op.attributes["indexes"])), 2),),
+        lambda cycle, op: (
+            Value("", parameter_space(len(op.attributes["indexes"])), op.attributes.get("num_sums", 2)),
+        ),
+    )
+)
+SCORES = register(
+    Kind(
+        "scores",
+        "w = of each of `num_nodes` vertices scores by logits r0, labels r1, and which of `indexes` it is in; zeros of "
+        "those that are others'",
+        (Need.OWN,),
+        lambda cycle, op: (_counted(op.attributes["num_nodes"], 2 * cycle.values[op.reads[0]].width + 3),),
     )
 )
 

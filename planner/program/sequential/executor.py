@@ -16,6 +16,7 @@ from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.sequential import optimizer_step  # noqa: F401  (register)
 from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
 from gnnplan.planner.program.sequential.meanings import as_tensor, meaning_of
 
@@ -27,13 +28,18 @@ Inputs = Mapping[str, Sequence[Tensor]]
 
 @dataclass
 class Context:
-    """What an operator of one worker may ask for."""
+    """What an operator of one worker may ask for.
+
+    Args:
+        rate_factor: of the learning rate, beside what its schedule says.
+    """
 
     cycle: Cycle
     dtype: torch.dtype
     worker: int = 0
     epoch: int = 0
     module: nn.Module | None = None
+    rate_factor: float = 1.0
     _made: dict = field(default_factory=dict)
 
     @property

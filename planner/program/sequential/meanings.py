@@ -15,12 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gnnplan.planner.losses import is_own, usual_loss
+from gnnplan.planner.metrics import usual_metric
+from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.sparse import made_rows
-from gnnplan.planner.program.optimizer import rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
+from gnnplan.profiles.kernels.metrics import scores_of, sums_of
 
 if TYPE_CHECKING:
     from gnnplan.planner.program.sequential.executor import Context
@@ -247,30 +250,62 @@ def _place(c: Context, op: Operator, *parts: Tensor) -> Tensor:
 
 @meaning("loss")
 def _loss(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    rows, denominator = c.rows(op.attributes["index"]), op.attributes["denominator"]
-    chosen, right = logits[rows], labels[rows]
-    grad = torch.zeros_like(logits)
-    if op.attributes["multilabel"]:
-        loss = functional.binary_cross_entropy_with_logits(chosen, right.to(chosen), reduction="sum")
-        grad[rows] = (chosen.sigmoid() - right) / denominator
-    else:
-        loss = functional.cross_entropy(chosen, right[:, 0], reduction="sum")
-        grad[rows] = (chosen.softmax(1) - functional.one_hot(right[:, 0], chosen.shape[1])) / denominator
+    rows, denominator, grad = c.rows(op.attributes["index"]), op.attributes["denominator"], torch.zeros_like(logits)
+    name = op.attributes.get("loss") or usual_loss(op.attributes["multilabel"])
+    right = labels[rows] if op.attributes["multilabel"] else labels[rows, 0]
+    loss, grad_chosen = (_own_loss if is_own(name) else _LOSSES[name])(op, logits[rows], right)
+    grad[rows] = grad_chosen / denominator
     return (loss / denominator).reshape(1, 1), grad
+
+
+def _cross_entropy(op: Operator, chosen: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    grad = chosen.softmax(1) - functional.one_hot(right, chosen.shape[1])
+    return functional.cross_entropy(chosen, right, reduction="sum"), grad
+
+
+def _bce(op: Operator, chosen: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    loss = functional.binary_cross_entropy_with_logits(chosen, right.to(chosen), reduction="sum")
+    return loss, chosen.sigmoid() - right
+
+
+def _own_loss(op: Operator, chosen: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    if not len(chosen):
+        return chosen.sum(), chosen
+    with torch.enable_grad():
+        leaf = chosen.detach().requires_grad_()
+        right = right.to(leaf) if right.is_floating_point() else right
+        loss = own_loss(op.attributes["loss"], op.attributes["sha256"])(leaf, right).sum()
+        return loss.detach(), torch.autograd.grad(loss, leaf)[0]
+
+
+_LOSSES: dict[str, Callable[[Operator, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "cross_entropy": _cross_entropy,
+    "bce": _bce,
+    "mse": lambda op, chosen, right: ((chosen - right).square().sum(), 2 * (chosen - right)),
+    "l1": lambda op, chosen, right: ((chosen - right).abs().sum(), (chosen - right).sign()),
+}
 
 
 @meaning("hits")
 def _hits(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> Tensor:
-    out = logits.new_zeros(len(op.attributes["indexes"]), 2)
-    for count, index in zip(out, op.attributes["indexes"], strict=True):
-        chosen, right = logits[c.rows(index)], labels[c.rows(index)]
-        if op.attributes["multilabel"]:  # micro-averaged F1
-            said = chosen > 0
-            both = (said & (right > 0)).sum()
-            count[0], count[1] = 2 * both, said.sum() + (right > 0).sum()
-        else:
-            count[0], count[1] = (chosen.argmax(1) == right[:, 0]).sum(), len(right)
+    metric = op.attributes.get("metric") or usual_metric("", op.attributes["multilabel"])
+    return torch.stack([sums_of(metric, *each) for each in _of_indexes(c, op, logits, labels)]).to(logits)
+
+
+@meaning("scores")
+def _scores(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> Tensor:
+    out = logits.new_zeros(op.attributes["num_nodes"], 2 * logits.shape[1] + 3)
+    ids = as_tensor(c.ids(c.cycle.values[op.reads[0]].space))
+    for number, (name, each) in enumerate(zip(op.attributes["indexes"], _of_indexes(c, op, logits, labels))):
+        own = ids[c.rows(name)]
+        out[own, :-3] = torch.cat(scores_of(*each), 1)
+        out[own, number - 3] = 1
     return out
+
+
+def _of_indexes(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> list[tuple[Tensor, Tensor]]:
+    rows = [c.rows(name) for name in op.attributes["indexes"]]
+    return [(logits[own], labels[own] if op.attributes["multilabel"] else labels[own, 0]) for own in rows]
 
 
 @meaning("flatten")
@@ -283,34 +318,6 @@ def _unflatten(c: Context, op: Operator, flat: Tensor) -> tuple[Tensor, ...]:
     shapes = [(c.cycle.num_rows(name, c.worker), c.cycle.values[name].width) for name in op.attributes["like"]]
     parts = flat[0].split([rows * width for rows, width in shapes])
     return tuple(part.view(shape) for part, shape in zip(parts, shapes, strict=True))
-
-
-@meaning("step")
-def _step(c: Context, op: Operator, *reads: Tensor) -> tuple[Tensor, ...]:
-    attributes, count = op.attributes, len(op.attributes["parameters"])
-    parameters, grads, cells = reads[:count], reads[count : 2 * count], reads[2 * count :]
-    rate, decay = rate_in(attributes, c.epoch), attributes["weight_decay"]
-    if attributes["optimizer"] == "adamw":
-        for weight in parameters:
-            weight.mul_(1 - rate * decay)
-    else:
-        grads = tuple(grad + decay * weight for grad, weight in zip(grads, parameters, strict=True))
-    if attributes["optimizer"] == "sgd":
-        moved = cells[1:] if cells else grads
-        for weight, grad, buffer in zip(parameters, grads, moved, strict=True):
-            if cells:
-                buffer.mul_(attributes["momentum"]).add_(grad)
-            weight.sub_(rate * buffer)
-        return (*parameters, *cells)
-    steps, first, second = cells[0], cells[1 : count + 1], cells[count + 1 :]
-    steps.add_(1)
-    for k, (weight, grad, mean, square) in enumerate(zip(parameters, grads, first, second, strict=True)):
-        t = float(steps[k, 0])
-        mean.lerp_(grad, 0.1)
-        square.mul_(0.999).addcmul_(grad, grad, value=0.001)
-        root = (square / (1 - 0.999**t)).sqrt().add_(1e-8)
-        weight.sub_(rate / (1 - 0.9**t) * mean / root)
-    return (*parameters, *cells)
 
 
 @meaning("exchange", COLLECTIVES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gnnplan.planner.compare import Comparison, Figure
+from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.report.disturbance import run_was_disturbed
 from gnnplan.planner.report.html.element import Html, element, section, table
 from gnnplan.planner.report.tables import why_missed
@@ -14,7 +15,8 @@ _MOST_FIGURES, _MOST_TASKS = 24, 12
 def comparison(compared: Comparison) -> Html:
     """Figures of both sides, and the tasks that miss most."""
     figures = [(f.name, _shown(f.predicted, f), _shown(f.measured, f), _error(f)) for f in compared.figures]
-    accuracy = [(f"{split} accuracy", "", f"{value:.2%}", "") for split, value in compared.accuracy.items()]
+    metric = METRICS[compared.metric]
+    reached = [(f"{split} {metric.words}", "", metric.shown(value), "") for split, value in compared.accuracy.items()]
     tasks = [
         (task.task, seconds(task.predicted_s), seconds(task.measured_s), why_missed(task))
         for task in compared.tasks[:_MOST_TASKS]
@@ -24,7 +26,7 @@ def comparison(compared: Comparison) -> Html:
     return section(
         "Predicted against measured",
         *warnings,
-        table(columns, [*figures[:_MOST_FIGURES], *accuracy], numbers=(1, 2, 3), is_narrow=True),
+        table(columns, [*figures[:_MOST_FIGURES], *reached], numbers=(1, 2, 3), is_narrow=True),
         element("h3", "Tasks that miss most"),
         table(("task", "predicted", "measured", "why"), tasks, numbers=(1, 2)),
     )

@@ -173,9 +173,7 @@ class Case:
             "split": split_placed,
             "once": hoist_constants,
             "features": lambda cycle: hoist_constants(cycle, lambda op: op.kind == "exchange"),
-            "derive": lambda cycle: differentiate(
-                cycle, Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
-            ),
+            "derive": lambda cycle: differentiate(cycle, Optimizer.of(training)),
             "refresh": lambda cycle: refresh_every(cycle, self.interval),
             "regions": lambda cycle: share_in_regions(cycle, HOSTS[: self.num_workers]),
             "storage": reuse_storage,

@@ -108,6 +108,15 @@ VARIANTS = [
         {"index": "trained", "denominator": 15, "multilabel": True},
         "of independent labels",
     ),
+    *(
+        Variant(
+            "loss",
+            (("rows", 3), ("rows", 3)),
+            {"index": "trained", "denominator": 15, "multilabel": True, "loss": name},
+            f"named {name}",
+        )
+        for name in ("mse", "l1")
+    ),
 ]
 
 

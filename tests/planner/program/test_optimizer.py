@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.cycle import Cycle
@@ -9,7 +10,7 @@ from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.optimizer import Optimizer, add_step
 from gnnplan.planner.program.parts import Value
 from gnnplan.planner.program.sequential import SequentialExecutor
-from gnnplan.runtime.reference import build_optimizer, build_schedule
+from gnnplan.runtime.reference import build_optimizer, build_schedule, clip
 from tests.planner.program.cases import MODELS, PASSES, SEED, Case, worst
 
 EPOCHS = 4
@@ -19,6 +20,25 @@ SETTINGS = [
     {"optimizer": "sgd", "momentum": 0.5, "schedule": "cosine"},
     {"optimizer": "adam", "schedule": "linear"},
     {"optimizer": "adamw", "weight_decay": 0.3, "schedule": "cosine"},
+    {"optimizer": "adam", "optimizer_arguments": {"betas": (0.5, 0.9), "eps": 1e-3, "amsgrad": True}},
+    {"optimizer": "adamw", "weight_decay": 0.1, "optimizer_arguments": {"eps": 1e-4}},
+    {"optimizer": "sgd", "momentum": 0.9, "optimizer_arguments": {"nesterov": True}},
+    {"optimizer": "adagrad", "weight_decay": 0.1, "optimizer_arguments": {"lr_decay": 0.1}},
+    {"optimizer": "rmsprop", "momentum": 0.5, "optimizer_arguments": {"centered": True, "alpha": 0.8}},
+    {"optimizer": "rmsprop", "weight_decay": 0.1},
+    {"optimizer": "adadelta", "optimizer_arguments": {"rho": 0.5}},
+    {"optimizer": "adamax", "weight_decay": 0.1},
+    {"optimizer": "radam", "optimizer_arguments": {"betas": (0.5, 0.6)}},
+    {"optimizer": "sgd", "schedule": "step", "schedule_arguments": {"step_size": 2, "gamma": 0.5}},
+    {"optimizer": "sgd", "schedule": "multistep", "schedule_arguments": {"milestones": (1, 3)}},
+    {"optimizer": "adam", "schedule": "exponential", "schedule_arguments": {"gamma": 0.7}},
+    {"optimizer": "sgd", "schedule": "cosine", "schedule_arguments": {"T_max": 3, "eta_min": 0.01}},
+    {"optimizer": "sgd", "schedule": "linear", "schedule_arguments": {"start_factor": 0.5, "total_iters": 2}},
+    {"optimizer": "sgd", "schedule": "cosine", "warmup_epochs": 2},
+    {"optimizer": "adam", "warmup_epochs": 3},
+    {"optimizer": "sgd", "clip_norm": 0.5, "weight_decay": 0.1},
+    {"optimizer": "adam", "clip_value": 0.3, "optimizer_arguments": {"eps": 1e-2}},
+    {"optimizer": "sgd", "clip_value": 0.4, "clip_norm": 1.0},
 ]
 
 
@@ -52,11 +72,40 @@ def test_steps_are_torchs(settings, num_workers):
     for epoch in range(EPOCHS):
         for name, value in torchs.items():
             value.grad = sum(grads[name])
+        clip(torchs.values(), spec)
         optimizer.step()
         schedule.step()
         executor.play(tuple(emitter.operators), epoch)
     for name, value in torchs.items():
         assert all(worst(each.reshape(value.shape), value) < 1e-12 for each in executor.stored[name])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"optimizer": "adagrad", "optimizer_arguments": {"betas": (0.5, 0.9)}},
+        {"optimizer": "adam", "optimizer_arguments": {"betas": (0.5, 1.5)}},
+        {"optimizer": "adam", "optimizer_arguments": {"amsgrad": 1.0}},
+        {"optimizer": "sgd", "optimizer_arguments": {"nesterov": True}},
+        {"optimizer": "adam", "momentum": 0.9},
+        {"schedule": "step"},
+        {"schedule": "step", "schedule_arguments": {"step_size": 0}},
+        {"schedule": "exponential", "schedule_arguments": {"gamma": -1}},
+        {"schedule_arguments": {"gamma": 0.5}},
+    ],
+    ids=str,
+)
+def test_other_arguments_are_refused(given):
+    """Before anything is planned."""
+    with pytest.raises(ValidationError, match=r"argument|must be|needs|momentum"):
+        TrainingSpec(**given)
+
+
+def test_plain_steps_say_nothing_new():
+    """Programs of jobs that ask for none of it have the attributes that they had."""
+    assert Optimizer.of(TrainingSpec()).extras == {}
+    spec = TrainingSpec(optimizer="sgd", momentum=0.9, schedule="cosine", epochs=7)
+    assert Optimizer.of(spec).extras == {"momentum": 0.9, "schedule": "cosine", "num_epochs": 7}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
 
 
 def case(n, classes, num_rows, multilabel, seed):
@@ -72,3 +72,28 @@ def test_rows_outside_get_no_gradient_and_logits_stay(multilabel):
     assert grad[outside].abs().max() == 0
     assert grad[rows].abs().sum(1).min() > 0
     assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize("is_squared", [False, True])
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 20), st.integers(1, 7), st.integers(0, 20), st.integers(1, 500), st.integers(0, 10**6))
+def test_distances_equal_autograd(is_squared, n, columns, num_rows, denominator, seed):
+    """Squared and absolute, any rows, against float64 autograd; logits stay as they are."""
+    logits, rows, y = case(n, columns, min(n, num_rows), True, seed)
+    before = logits.clone()
+    loss, grad = distance_and_grad(logits, rows, y, denominator, is_squared=is_squared)
+    leaf, of = logits.double().requires_grad_(), F.mse_loss if is_squared else F.l1_loss
+    want = of(leaf[rows], y.double(), reduction="sum") / denominator
+    torch.testing.assert_close(loss, want.detach(), check_dtype=False, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(grad, torch.autograd.grad(want, leaf)[0], check_dtype=False, rtol=1e-5, atol=1e-5)
+    assert logits.equal(before)
+
+
+@pytest.mark.parametrize("num_rows", [0, 7])
+def test_functions_of_rows_are_derived(num_rows):
+    """By autograd, also where a caller has switched it off; of no rows the function is not asked."""
+    logits, rows, y = case(12, 4, num_rows, False, 2)
+    with torch.no_grad():
+        found = own_loss_and_grad(logits, rows, y, 9, lambda a, b: F.cross_entropy(a, b, reduction="none"))
+    for got, want in zip(found, loss_and_grad(logits, rows, y, 9), strict=True):
+        torch.testing.assert_close(got, want)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.labels import Label
 from gnnplan.runtime.checkpoint.state import ProgramState, copied, is_carried, viewed
-from tests.planner.program.cases import MODELS, ORDERS, Case, Run, codes, subset
+from tests.planner.program.cases import MODELS, ORDERS, SEED, Case, Run, codes, subset
 from tests.planner.techniques.feature_slices.sliced import sliced
 from tests.runtime.execution.test_program_executor import inputs_of, labelled, weights_of
 from tests.runtime.execution.threads import play_on_threads
@@ -67,6 +68,22 @@ def test_exact_plans(name):
     for num_workers in (1, 3):
         arrays = check_going_on(Case(MODELS[name], num_workers, passes=("split", "once", "storage", "overlap")))
         assert all(map(is_carried, arrays))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "rmsprop", "momentum": 0.5, "optimizer_arguments": {"centered": True}, "clip_norm": 0.1},
+        {"optimizer": "radam", "schedule": "cosine", "warmup_epochs": 2},
+        {"optimizer": "adam", "optimizer_arguments": {"amsgrad": True}, "schedule": "linear"},
+        {"optimizer": "adagrad", "optimizer_arguments": {"lr_decay": 0.1}, "clip_value": 0.01},
+    ],
+    ids=lambda each: each["optimizer"],
+)
+def test_all_that_optimizers_keep(settings):
+    """Whatever torch's class has beside the parameters, and where the schedule is."""
+    training = TrainingSpec(epochs=EPOCHS, seed=SEED, **settings)
+    check_going_on(Case(MODELS["gcn"], 3, passes=("split", "storage"), training=training))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -47,6 +47,9 @@ def test_plays_as_the_sequential_executor(name, technique):
     [
         Optimizer("sgd", 0.05, 0.1, momentum=0.9, schedule="linear", num_epochs=4),
         Optimizer("adamw", 0.01, 0.1, schedule="cosine", num_epochs=4),
+        Optimizer("adagrad", 0.01, 0.1, clip_norm=0.1),
+        Optimizer("rmsprop", 0.01, momentum=0.5, arguments=(("centered", True),), warmup_epochs=3, num_epochs=4),
+        Optimizer("radam", 0.01, clip_value=0.01),
     ],
     ids=lambda each: each.kind,
 )

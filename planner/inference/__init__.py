@@ -1,0 +1,1 @@
+"""Predictions and embeddings of the whole graph: the forward half of a plan alone."""

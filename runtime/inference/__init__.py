@@ -1,0 +1,1 @@
+"""The forward half of a plan, played once by its workers."""
