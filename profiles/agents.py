@@ -21,7 +21,9 @@ from gnnplan.profiles.stopping import Stop
 
 _GRACE_S = 5.0
 _LONGEST_END_S = 8.0  # for the agents to end by themselves, when a worker has failed or one of them has ended
-_LONGEST_STOP_S = 25.0  # for workers that are told to end: torchrun kills them after 30
+LONGEST_STOP_S = 25.0
+"""For workers that are told to end: torchrun kills them after 30."""
+
 _POLL_S = 0.2
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
@@ -113,7 +115,7 @@ class Agents:
             if stop and stop.number and stopping_s is None:
                 stopping_s = time.monotonic()
                 self._tell_to_end()
-            if stopping_s is not None and time.monotonic() > stopping_s + _LONGEST_STOP_S:
+            if stopping_s is not None and time.monotonic() > stopping_s + LONGEST_STOP_S:
                 return
             try:
                 line = self._lines.get(timeout=_POLL_S)
