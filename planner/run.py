@@ -81,7 +81,8 @@ def run_plan(
                 raise StoppedError(f"{stopped}{words}", stopped.number) from None
         except RunFailedError as failed:
             words = _kept_words(folder, plan, goes_on=not isinstance(failed, NotFiniteError))
-            raise type(failed)(f"{failed}{words}") from None
+            failed.args = (f"{failed}{words}",)
+            raise
         finally:
             clear_unfinished(folder)
         return Trace.load(folder / MEASURED_FILE)

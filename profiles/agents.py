@@ -61,8 +61,8 @@ class Agents:
         self._hosts, self._worker, self._environment = hosts, worker, environment
         self._scratch: TemporaryDirectory[str] | None = None
         self._run_id = f"gnnplan-{uuid4().hex[:12]}"
-        self.stuck = ""
-        """Which agent did not end when it should have, in words (empty: none)."""
+        self.stuck: tuple[int, ...] = ()
+        """Hosts whose agents did not end when they should have."""
 
     def __enter__(self) -> Agents:
         self._scratch = TemporaryDirectory(prefix="gnnplan-workers-", ignore_cleanup_errors=True)
@@ -127,8 +127,7 @@ class Agents:
                 if ending_s is None and (has_failed() or self._one_is_over()):
                     ending_s = time.monotonic()
                 if ending_s is not None and time.monotonic() > ending_s + _LONGEST_END_S:
-                    left = [str(rank) for rank, child in enumerate(self._children) if child.poll() is None]
-                    self.stuck = f"the agent of host {', '.join(left)} does not end: stopped, or cut off from others"
+                    self.stuck = tuple(rank for rank, child in enumerate(self._children) if child.poll() is None)
                     return
                 continue
             if line is None:
@@ -149,6 +148,11 @@ class Agents:
     def exit_code(self) -> int:
         """That of the first agent that failed, 0 where none has (yet)."""
         return next((child.returncode for child in self._children if child.poll()), 0)
+
+    def killed(self) -> tuple[tuple[int, int], ...]:
+        """(host, signal) of every agent that one has ended."""
+        codes = [child.poll() or 0 for child in self._children]
+        return tuple((rank, -code) for rank, code in enumerate(codes) if code < 0)
 
     def wait(self) -> int:
         """Waits for agents that have closed their output; returns `exit_code()`, 1 for one that stays."""
@@ -186,10 +190,10 @@ def _worker_environment(host: HostGroup, extra: Mapping[str, str]) -> dict[str, 
     return environment
 
 
-def die_with_parent() -> None:
-    """In a child before it executes: have the kernel end it when the process that made it ends."""
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Has the kernel end this process, by that signal, when the one that made it ends."""
     pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(number))
 
 
 def _stop_group(child: subprocess.Popen[str]) -> None:
