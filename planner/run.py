@@ -57,8 +57,9 @@ def run_plan(
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss", "epoch_s", "accuracy"}` a few times a
             second, and after the last epoch. `epoch_s` is the mean of the epochs since the event before, and
             `accuracy` the last one known, by `train`, `val` and `test`. Also with `{"event": "checkpoint", "epoch",
-            "seconds", "fault"}` when one was written, or was not for the reason in `fault`, and with
-            `{"event": "note", "words"}` for what is to be read.
+            "seconds", "fault"}` when one was written, or was not for the reason in `fault`, with `{"event": "note",
+            "words"}` for what is to be read, and with `{"event": "traced", "epoch", "tasks"}` after an epoch whose
+            tasks were measured: seconds of the first worker's longest ones.
 
     Raises:
         UserError: the plan does not belong to this graph or cannot run here, or another run holds the folder.

@@ -10,6 +10,7 @@ from typing import Any
 from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.compare import Comparison, compare
+from gnnplan.planner.drift import Drift
 from gnnplan.planner.elastic.run import Elastic, run_elastic
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
@@ -131,7 +132,7 @@ def train_job(
         "module": job.model.held,
         "num_evaluations": NUM_EVALUATIONS,
         "checkpoints": checkpoints,
-        "on_event": on_event,
+        "on_event": _with_drift(on_event, Drift.of(plan, predicted)),
     }
     if elastic:
         among = replace(elastic, placement=plan.placement if cluster is None else resolve(cluster))
@@ -149,6 +150,19 @@ def train_job(
     if graph is not None:
         write_partition_picture(files["partition picture"], plan, load_partition(plan, files["plan"]), graph)
     return Trained(plan, predicted, measured, comparison, files, _trained_module(plan, job, files["model"]))
+
+
+def _with_drift(on_event: Callable[[Event], None] | None, drift: Drift) -> Callable[[Event], None] | None:
+    """The handler, which is also told in a note where epochs drift from what was predicted."""
+    if on_event is None:
+        return None
+
+    def told(event: Event) -> None:
+        on_event(event)
+        if words := drift.words_of(event):
+            on_event({"event": "note", "words": words})
+
+    return told
 
 
 def _trained_module(plan: Plan, job: Job, path: Path) -> Any:

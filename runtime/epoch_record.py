@@ -29,3 +29,10 @@ class EpochRecord:
     num_members: int = 0
     oldest: int = 0
     paused_s: float = 0.0
+
+    def longest_tasks(self, count: int) -> dict[str, float]:
+        """Seconds of the longest tasks of a traced epoch."""
+        found: dict[str, float] = {}
+        for task, _, start_s, end_s in self.spans:
+            found[task] = found.get(task, 0.0) + end_s - start_s
+        return dict(sorted(found.items(), key=lambda item: -item[1])[:count])

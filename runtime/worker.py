@@ -42,6 +42,7 @@ from gnnplan.runtime.room import check_room
 
 MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
+_NUM_TOLD = 20  # tasks of a traced epoch: one short line, which no other worker's is mixed with
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ def _run_epochs(
         if watch:
             watch.end(record)
         records.append(replace(record, paused_s=paused_s))
+        if rank == 0 and record.spans:
+            emit({"event": "traced", "epoch": record.epoch, "tasks": record.longest_tasks(_NUM_TOLD)})
         epoch = record.epoch + 1
         evaluations.after(record.epoch)
         working_s = record.end_s - paused_s
