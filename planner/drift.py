@@ -61,8 +61,7 @@ class Drift:
 
     def words_of(self, event: Event) -> str:
         """What is to be said now (empty: nothing)."""
-        if event["event"] == "traced":
-            self._measured = event["tasks"]
+        self._measured = event.get("tasks", self._measured)
         if event["event"] != "epoch" or "epoch_s" not in event or self._has_said or not self.predicted_s:
             return ""
         ratio = event["epoch_s"] / self.predicted_s

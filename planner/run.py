@@ -56,10 +56,10 @@ def run_plan(
             has it). They lie in `folder/checkpoints/`.
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss", "epoch_s", "accuracy"}` a few times a
             second, and after the last epoch. `epoch_s` is the mean of the epochs since the event before, and
-            `accuracy` the last one known, by `train`, `val` and `test`. Also with `{"event": "checkpoint", "epoch",
-            "seconds", "fault"}` when one was written, or was not for the reason in `fault`, with `{"event": "note",
-            "words"}` for what is to be read, and with `{"event": "traced", "epoch", "tasks"}` after an epoch whose
-            tasks were measured: seconds of the first worker's longest ones.
+            `accuracy` the last one known, by `train`, `val` and `test`. After an epoch whose tasks were measured it has
+            `tasks`, too: seconds of the first worker's longest ones. Also with `{"event": "checkpoint", "epoch",
+            "seconds", "fault"}` when one was written, or was not for the reason in `fault`, and with
+            `{"event": "note", "words"}` for what is to be read.
 
     Raises:
         UserError: the plan does not belong to this graph or cannot run here, or another run holds the folder.

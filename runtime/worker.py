@@ -162,7 +162,7 @@ def _run_epochs(
     trainer: ProgramTrainer | BatchTrainer, keeper: Keeper, traced: set[int], rank: int, evaluations: Evaluations
 ) -> list[EpochRecord]:
     """Trains to the last epoch; a worker that the others went on without goes on with the epoch after theirs."""
-    records: list[EpochRecord] = []
+    records, tasks = list[EpochRecord](), dict[str, float]()
     watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
     epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch
     while epoch < epochs:
@@ -173,8 +173,7 @@ def _run_epochs(
         if watch:
             watch.end(record)
         records.append(replace(record, paused_s=paused_s))
-        if rank == 0 and record.spans:
-            emit({"event": "traced", "epoch": record.epoch, "tasks": record.longest_tasks(_NUM_TOLD)})
+        tasks = record.longest_tasks(_NUM_TOLD) or tasks
         epoch = record.epoch + 1
         evaluations.after(record.epoch)
         working_s = record.end_s - paused_s
@@ -182,8 +181,8 @@ def _run_epochs(
         if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs):
             event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
             epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
-            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy})
-            said_s, said_epoch = working_s, epoch
+            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy} | ({"tasks": tasks} if tasks else {}))
+            said_s, said_epoch, tasks = working_s, epoch, {}
         keeper.after(record.epoch, record.end_s - record.start_s, record.loss)
     return records
 

@@ -14,10 +14,11 @@ def played(ratios, measured=None, every_s=2.0, others=None):
     """What is said of epochs that take so many times what was predicted."""
     now = [0.0]
     drift = Drift(0.1, TASKS, others or {}, clock=lambda: now[0])
-    said = [drift.words_of({"event": "traced", "tasks": measured})] if measured else []
+    said = []
     for number, ratio in enumerate(ratios):
         now[0] += every_s
-        said.append(drift.words_of({"event": "epoch", "epoch": number, "epoch_s": 0.1 * ratio}))
+        event = {"event": "epoch", "epoch": number, "epoch_s": 0.1 * ratio}
+        said.append(drift.words_of(event | ({"tasks": measured} if measured and number == 3 else {})))
     return [words for words in said if words]
 
 
