@@ -24,6 +24,8 @@ _LONGEST_END_S = 8.0  # for the agents to end by themselves, when a worker has f
 LONGEST_STOP_S = 25.0
 """For workers that are told to end: torchrun kills them after 30."""
 
+_SOFT = (signal.SIGTERM, signal.SIGKILL)
+_HARD = (signal.SIGKILL,)  # for agents that have been waited for in vain
 _POLL_S = 0.2
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
@@ -77,7 +79,7 @@ class Agents:
 
     def __exit__(self, *_: object) -> None:
         for child in self._children:
-            _stop_group(child)
+            _stop_group(child, _HARD if self.stuck else _SOFT)
         if self._scratch:
             self._scratch.cleanup()
 
@@ -196,9 +198,9 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(number))
 
 
-def _stop_group(child: subprocess.Popen[str]) -> None:
+def _stop_group(child: subprocess.Popen[str], signals: Sequence[signal.Signals]) -> None:
     workers = _open_children(child.pid)
-    for stop in (signal.SIGTERM, signal.SIGKILL):
+    for stop in signals:
         try:
             os.killpg(child.pid, stop)
         except ProcessLookupError:

@@ -16,7 +16,7 @@ class Loss:
     Args:
         words: who, how, and what the new plan is.
         at_s: on the clock, when the epoch from which training goes on had begun for the first time.
-        lost_epochs: that are trained again.
+        lost_epochs: that are trained again, as far as events tell; there may be a few more.
     """
 
     words: str
@@ -69,7 +69,7 @@ class Watch:
 
     def _tell(self, loss: Loss, event: Event) -> None:
         lost_s = max(self.clock() - loss.at_s, 0.0)
-        words = f"{loss.words}; {loss.lost_epochs} epochs are trained again, {lost_s:.1f} s were lost"
+        words = f"{loss.words}; at least {loss.lost_epochs} epochs are trained again, {lost_s:.1f} s were lost"
         if self.on_event:
             facts = {"lost_epochs": loss.lost_epochs, "lost_s": lost_s}
             self.on_event({"event": "restart", "words": words, **facts})

@@ -21,7 +21,7 @@ def test_epochs_and_seconds_from_the_checkpoint_on_are_lost():
     restart = next(event for event in told if event["event"] == "restart")
     assert restart == {
         "event": "restart",
-        "words": "lost b; 5 epochs are trained again, 20.0 s were lost",
+        "words": "lost b; at least 5 epochs are trained again, 20.0 s were lost",
         "lost_epochs": 5,
         "lost_s": 20.0,
     }
