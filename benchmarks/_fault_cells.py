@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +36,7 @@ class Job:
     Args:
         endless: the same with a learning rate that no training survives.
         is_repeatable: two runs have the same bits.
+        prefix: command that a run is started through, as `gnnplan emulate CLUSTER --`.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Job:
     epochs: int
     endless: Path | None = None
     is_repeatable: bool = True
+    prefix: tuple[str, ...] = ()
 
     def is_right(self, folder: Path) -> bool:
         """Whether a run has come to the numbers of the one that nothing disturbed."""
@@ -93,6 +95,7 @@ class Fault:
         mend: given its folder, before it goes on.
         codes: with which the run may end, where the fault came in time.
         lasts_s: for which a run that goes on is held up.
+        on_link: of a host; so it is played on emulated ones, and all others are not.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Fault:
     mend: Callable[[Path], None] = lambda _: None
     on_small_disk: bool = False
     lasts_s: float = 0.0
+    on_link: bool = False
 
     @property
     def timeout_s(self) -> float:
@@ -112,13 +116,20 @@ class Run:
     """A process of `benchmarks._fault_run`, and what it says."""
 
     def __init__(
-        self, plan: Path, folder: Path, scratch: Path, *, resume: bool = False, timeout_s: float = TIMEOUT_S
+        self,
+        plan: Path,
+        folder: Path,
+        scratch: Path,
+        *,
+        prefix: Sequence[str] = (),
+        resume: bool = False,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.plan, self.folder, self.scratch = plan, folder, scratch
         words = ["run", str(plan), "-o", str(folder), "--checkpoint-every", str(_EVERY), "--json"]
         words += [f"--timeout={timeout_s}", *["--resume"][:resume]]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._fault_run", *words],
+            [*prefix, sys.executable, "-m", "benchmarks._fault_run", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -163,7 +174,7 @@ def hear_interrupts() -> None:
 def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Cell:
     """A run with a fault, and the run that goes on from what it has left."""
     plan = job.endless if fault.name == NAN and job.endless else job.plan
-    run = Run(plan, folder, scratch, timeout_s=fault.timeout_s)
+    run = Run(plan, folder, scratch, prefix=job.prefix, timeout_s=fault.timeout_s)
     _wait_for(moment, run, job, folder)
     begun_s = time.monotonic()
     with _meeting_in_vain(folder, moment):
@@ -178,7 +189,7 @@ def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Ce
     if code == 0:
         cell.wrong_numbers = not job.is_right(folder)
     elif plan == job.plan:
-        again = Run(job.plan, folder, scratch, resume=True)
+        again = Run(job.plan, folder, scratch, prefix=job.prefix, resume=True)
         has_gone_on = again.end(_RUN_S) and again.process.returncode == 0
         cell.resumed = has_gone_on and job.is_right(folder)
         cell.wrong_numbers = has_gone_on and not cell.resumed

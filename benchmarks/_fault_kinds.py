@@ -13,8 +13,11 @@ from pathlib import Path
 from threading import Timer
 
 from benchmarks._fault_cells import NAN, Fault, Run, send, workers_of
+from gnnplan.planner.emulation import kernel
 
+EMULATED = "emulated cluster"
 _BEGINS_S = 30.0
+_CUT_S = 5.0
 _HELD_UP_S = 20.0
 _REFUSED_S = 40.0
 
@@ -85,7 +88,25 @@ def _empty_disk(folder: Path) -> None:
     (folder / "filler").unlink(missing_ok=True)
 
 
+def _cut_link(for_s: float | None) -> Callable[[Run], None]:
+    """That of the last host, for so long or for good (None). The emulation is named after the process of the run."""
+
+    def strike(run: Run) -> None:
+        host = f"gnnplan{run.process.pid}-1"
+        _set_link(host, "down")
+        if for_s is not None:
+            Timer(for_s, _set_link, (host, "up")).start()
+
+    return strike
+
+
+def _set_link(host: str, how: str) -> None:
+    subprocess.run(["ip", "-n", host, "link", "set", kernel.INTERFACE, how], check=False)
+
+
 FAULTS = (
+    Fault("link down for good", _cut_link(None), (1,), on_link=True),
+    Fault("link down 5 s", _cut_link(_CUT_S), (0,), lasts_s=_CUT_S, on_link=True),
     Fault("SIGKILL", _sends(signal.SIGKILL), (1,)),
     Fault("SIGTERM", _tells(signal.SIGTERM), (143,)),
     Fault("agent killed", _sends(signal.SIGKILL, agents=True), (1,)),
@@ -102,8 +123,10 @@ FAULTS = (
 )
 
 
-def can_come(fault: Fault, moment: str) -> bool:
-    """Whether a fault can be played at a moment."""
+def can_come(fault: Fault, moment: str, kind: str) -> bool:
+    """Whether a fault can be played at a moment of a kind of run."""
+    if fault.on_link != (kind == EMULATED):
+        return False
     if fault.name == "read-only":
         return moment == "start"  # Linux refuses while files are open to be written
     if fault.name == NAN:
@@ -111,6 +134,6 @@ def can_come(fault: Fault, moment: str) -> bool:
     return True
 
 
-def may_mount() -> bool:
-    """Whether this process can give a run a disk of its own."""
+def is_root() -> bool:
+    """Whether this process can give a run a disk of its own, or hosts."""
     return os.geteuid() == 0

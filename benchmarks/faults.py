@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks._fault_cells import MOMENTS, Fault, Job, play
-from benchmarks._fault_kinds import FAULTS, can_come, may_mount
+from benchmarks._fault_cells import MOMENTS, Fault, Job, Run, play
+from benchmarks._fault_kinds import EMULATED, FAULTS, can_come, is_root
 from benchmarks._results import about, keep, kept_parts, record_of
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
@@ -27,6 +27,7 @@ from gnnplan.profiles.machine import Link
 
 _FILE = "faults"
 _LIMIT_S = 840.0
+_WHOLE_S = 240.0
 _SETTINGS = "1"  # of the jobs: cells of others are played again
 _EPOCHS, _QUICK_EPOCHS = 500, 150
 _SMALL_BYTES = "4m"
@@ -40,7 +41,7 @@ _GRAPH = {
     "seed": 1,
 }
 _FINDINGS = ("hangs", "wrong_numbers", "unnamed", "left_behind")
-_KINDS = ("full batch", "partial reduce", "mini-batch")
+_KINDS = ("full batch", EMULATED, "partial reduce", "mini-batch")
 
 
 def main(quick: bool) -> dict:
@@ -49,13 +50,15 @@ def main(quick: bool) -> dict:
     names = [_name(*cell) for cell in all_cells]
     rows = {} if quick else kept_parts(_FILE, "rows", "cell", dict.fromkeys(names, _SETTINGS))
     if quick:
-        all_cells = [(FAULTS[0], "checkpoint", _KINDS[0])]
+        all_cells = [(each, "checkpoint", _KINDS[0]) for each in FAULTS if each.name == "SIGKILL"]
     missing = [cell for cell in all_cells if _name(*cell) not in rows]
     with TemporaryDirectory(prefix="gnnplan-faults-") as folder:
         jobs: dict[str, Job] = {}
         for number, (fault, moment, kind) in enumerate(missing):
             if not quick and time.monotonic() > begun_s + _LIMIT_S:
                 break
+            if kind == EMULATED and not is_root():
+                continue
             if kind not in jobs:
                 jobs[kind] = _job(kind, Path(folder), quick=quick)
             if row := _played(jobs[kind], fault, moment, Path(folder) / str(number)):
@@ -72,8 +75,8 @@ def _name(fault: Fault, moment: str, kind: str) -> str:
 
 def _cells() -> Iterator[tuple[Fault, str, str]]:
     for moment in MOMENTS:
-        for kind in _KINDS:
-            yield from ((fault, moment, kind) for fault in FAULTS if can_come(fault, moment))
+        for fault in FAULTS:
+            yield from ((fault, moment, kind) for kind in _KINDS if can_come(fault, moment, kind))
 
 
 def _played(job: Job, fault: Fault, moment: str, folder: Path) -> dict[str, Any] | None:
@@ -121,13 +124,17 @@ def _job(kind: str, folder: Path, *, quick: bool) -> Job:
         job["pin"] = pin | {"partial_reduce": {"max_staleness": 2}}
     else:
         job["pin"] = pin | {"refresh_interval": 3}
-    return _planned(kind, job, folder, _cluster(folder), epochs)
+    return _planned(kind, job, folder, _cluster(folder, kind), epochs)
 
 
-def _cluster(folder: Path) -> Cluster:
-    """Two workers of a machine like this, by a link on which rows are worth keeping."""
+def _cluster(folder: Path, kind: str) -> Cluster:
+    """Two workers of a machine like this, or of two, by a link on which rows are worth keeping."""
     path = folder / "here.json"
     catalog_profile("rtx-3090").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(path)
+    if kind == EMULATED:
+        one = (DeviceSpec(profile=path),)
+        hosts = tuple(HostSpec(name=name, devices=one, link=Link(bytes_per_s=1e7)) for name in "ab")
+        return Cluster(schema_version=1, hosts=hosts)
     host = HostSpec(name="here", devices=(DeviceSpec(profile=path, count=2),))
     return Cluster(schema_version=1, hosts=(host,), device_link=Link(bytes_per_s=1e6))
 
@@ -141,8 +148,16 @@ def _planned(kind: str, job: dict[str, Any], folder: Path, cluster: Cluster | No
         endless = folder / f"{name}_endless.json"
         training = {**job["training"], "optimizer": "sgd", "learning_rate": 1e6}
         api.plan(job | {"training": training}, cluster, endless)
-    api.run(plan, folder / f"{name}_whole")
-    return Job(kind, plan, folder / f"{name}_whole", epochs, endless, is_repeatable=kind != "partial reduce")
+    prefix: tuple[str, ...] = ()
+    if kind == EMULATED:
+        assert cluster is not None
+        file = cluster.save(folder / "cluster.json")
+        prefix = (sys.executable, "-m", "gnnplan.planner.cli", "emulate", str(file), "--")
+    whole = folder / f"{name}_whole"
+    undisturbed = Run(plan, whole, folder, prefix=prefix)
+    assert undisturbed.end(_WHOLE_S), undisturbed.said
+    assert undisturbed.process.returncode == 0, undisturbed.said
+    return Job(kind, plan, whole, epochs, endless, is_repeatable=kind != "partial reduce", prefix=prefix)
 
 
 @contextmanager
@@ -152,7 +167,7 @@ def _place(folder: Path, on_small_disk: bool) -> Iterator[Path | None]:
         yield folder
         return
     folder.mkdir()
-    if not may_mount():
+    if not is_root():
         yield None
         return
     mount = ["mount", "-t", "tmpfs", "-o", f"size={_SMALL_BYTES}", "tmpfs", str(folder)]
