@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -19,21 +19,43 @@ from typing import Any
 import torch
 
 TIMEOUT_S = 20.0
-LONGEST_S = TIMEOUT_S + 15.0  # from the fault to the end of the run
+MARGIN_S = 15.0  # beside the timeout, from the fault to the end of the run
 _RUN_S = 120.0
 _EVERY = 25  # epochs
-MOMENTS = ("middle", "checkpoint", "start", "after saving", "first epoch", "last epoch")
+_CLOSE = 0.15  # accuracies of two runs that are not alike
+_WAIT_S = 1.0  # in which all others come to an exchange with a worker that is stopped
+MOMENTS = ("middle", "checkpoint", "exchange", "start", "after saving", "first epoch", "last epoch")
+NAN = "NaN"
 Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A plan to run, and the model of a run that nothing disturbed."""
+    """A plan to run, and the folder of a run that nothing disturbed.
+
+    Args:
+        endless: the same with a learning rate that no training survives.
+        is_repeatable: two runs have the same bits.
+        prefix: command that a run is started through, as `gnnplan emulate CLUSTER --`.
+    """
 
     kind: str
     plan: Path
-    model: Path
+    whole: Path
     epochs: int
+    endless: Path | None = None
+    is_repeatable: bool = True
+    prefix: tuple[str, ...] = ()
+
+    def is_right(self, folder: Path) -> bool:
+        """Whether a run has come to the numbers of the one that nothing disturbed."""
+        first, second = (torch.load(each / "model.pt", weights_only=True) for each in (self.whole, folder))
+        if self.is_repeatable:
+            return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+        traces = [json.loads((each / "measured.json").read_text()) for each in (folder, self.whole)]
+        reached, wanted = (trace["accuracy"] for trace in traces)
+        is_close = all(abs(reached[name] - wanted[name]) < _CLOSE for name in wanted)
+        return is_close and all(bool(torch.isfinite(each).all()) for each in second.values())
 
 
 @dataclass
@@ -41,7 +63,7 @@ class Cell:
     """What came of a fault.
 
     Args:
-        code: the run's exit code.
+        exit_code: of the run.
         line: the last that it said.
         seconds: from the fault to its end.
         resumed: whether the run that went on has the right bits; None where there was none to go on.
@@ -50,7 +72,7 @@ class Cell:
     fault: str
     moment: str
     kind: str
-    code: int
+    exit_code: int
     line: str
     seconds: float
     hangs: bool = False
@@ -69,26 +91,45 @@ class Fault:
     """What is done to a run.
 
     Args:
-        strike: given the run and its folder.
+        strike: given the run; says in words what else was wrong.
         mend: given its folder, before it goes on.
         codes: with which the run may end, where the fault came in time.
+        lasts_s: for which a run that goes on is held up.
+        on_link: of a host; so it is played on emulated ones, and all others are not.
     """
 
     name: str
-    strike: Callable[[subprocess.Popen, Path], None]
+    strike: Callable[[Run], str | None]
     codes: tuple[int, ...]
     mend: Callable[[Path], None] = lambda _: None
     on_small_disk: bool = False
+    lasts_s: float = 0.0
+    on_link: bool = False
+
+    @property
+    def timeout_s(self) -> float:
+        """Of a worker that waits: whoever is only held up is not lost."""
+        return TIMEOUT_S + self.lasts_s
 
 
 class Run:
     """A process of `benchmarks._fault_run`, and what it says."""
 
-    def __init__(self, job: Job, folder: Path, scratch: Path, *, resume: bool = False) -> None:
-        words = ["run", str(job.plan), "-o", str(folder), "--checkpoint-every", str(_EVERY), "--json"]
-        words += [f"--timeout={TIMEOUT_S}", *["--resume"][:resume]]
+    def __init__(
+        self,
+        plan: Path,
+        folder: Path,
+        scratch: Path,
+        *,
+        prefix: Sequence[str] = (),
+        resume: bool = False,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.plan, self.folder, self.scratch = plan, folder, scratch
+        words = ["run", str(plan), "-o", str(folder), "--checkpoint-every", str(_EVERY), "--json"]
+        words += [f"--timeout={timeout_s}", *["--resume"][:resume]]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._fault_run", *words],
+            [*prefix, sys.executable, "-m", "benchmarks._fault_run", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -132,24 +173,41 @@ def hear_interrupts() -> None:
 
 def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Cell:
     """A run with a fault, and the run that goes on from what it has left."""
-    run = Run(job, folder, scratch)
+    plan = job.endless if fault.name == NAN and job.endless else job.plan
+    run = Run(plan, folder, scratch, prefix=job.prefix, timeout_s=fault.timeout_s)
     _wait_for(moment, run, job, folder)
     begun_s = time.monotonic()
-    fault.strike(run.process, folder)
-    has_ended = run.end(LONGEST_S)
+    with _meeting_in_vain(folder, moment):
+        wrong = fault.strike(run)
+    has_ended = run.end(fault.timeout_s + fault.lasts_s + MARGIN_S + (_RUN_S if 0 in fault.codes else 0))
     seconds, code = time.monotonic() - begun_s, run.process.returncode
-    line = run.said[-1] if run.said else ""
+    line = wrong or (run.said[-1] if run.said else "")
     cell = Cell(fault.name, moment, job.kind, code, line, seconds, hangs=not has_ended)
-    cell.unnamed = code != 0 and (code not in fault.codes or not _is_one_line(run.said))
+    cell.unnamed = bool(wrong) or (code != 0 and (code not in fault.codes or not _is_one_line(run.said)))
     cell.left_behind = tuple(_left(folder, scratch))
     fault.mend(folder)
     if code == 0:
-        cell.wrong_numbers = not _same(job.model, folder / "model.pt")
-    else:
-        again = Run(job, folder, scratch, resume=True)
-        cell.resumed = again.end(_RUN_S) and again.process.returncode == 0 and _same(job.model, folder / "model.pt")
-        cell.wrong_numbers = again.process.returncode == 0 and not cell.resumed
+        cell.wrong_numbers = not job.is_right(folder)
+    elif plan == job.plan:
+        again = Run(job.plan, folder, scratch, prefix=job.prefix, resume=True)
+        has_gone_on = again.end(_RUN_S) and again.process.returncode == 0
+        cell.resumed = has_gone_on and job.is_right(folder)
+        cell.wrong_numbers = has_gone_on and not cell.resumed
     return cell
+
+
+@contextmanager
+def _meeting_in_vain(folder: Path, moment: str) -> Iterator[None]:
+    """For the moment of an exchange the first worker is stopped for a while, so that all others wait for it in one."""
+    stopped = workers_of(folder)[:1] if moment == "exchange" else []
+    for pid in stopped:
+        send(pid, signal.SIGSTOP)
+        time.sleep(_WAIT_S)
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            send(pid, signal.SIGCONT)
 
 
 def _wait_for(moment: str, run: Run, job: Job, folder: Path) -> None:
@@ -171,7 +229,7 @@ def _is_it(moment: str, event: Event, epochs: int) -> bool:
     if kind == "checkpoint":
         return moment == "checkpoint"
     if kind == "epoch":
-        least = {"first epoch": 0, "middle": epochs // 2, "last epoch": epochs - 1}
+        least = {"first epoch": 0, "middle": epochs // 2, "exchange": epochs // 2, "last epoch": epochs - 1}
         return moment in least and event["epoch"] >= least[moment]
     return kind == "start" and moment == "start"
 
@@ -179,11 +237,6 @@ def _is_it(moment: str, event: Event, epochs: int) -> bool:
 def _is_one_line(said: list[str]) -> bool:
     own = [line for line in said if line.startswith("gnnplan: ")]
     return len(own) == 1 and said[-1] == own[0] and not any("Traceback" in line for line in said)
-
-
-def _same(one: Path, other: Path) -> bool:
-    first, second = (torch.load(path, weights_only=True) for path in (one, other))
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def _left(folder: Path, scratch: Path) -> list[str]:
@@ -195,29 +248,27 @@ def _left(folder: Path, scratch: Path) -> list[str]:
     return [*(f"process {path.parent.name}" for path in pids), *hidden, *halves, *map(str, scratch.iterdir())]
 
 
+def workers_of(folder: Path, *, agents: bool = False) -> list[int]:
+    """Processes that train in a folder (or the agents that started them), by their ids."""
+    plan, found = str(folder / "plan.json").encode(), []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        if _has(path, plan) and (b"torch.distributed.run" in _words(path)) == agents:
+            found.append(int(path.parent.name))
+    return sorted(found)
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """A signal, to a process that may be gone."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
 def _has(path: Path, plan: bytes) -> bool:
+    return plan in _words(path)
+
+
+def _words(path: Path) -> list[bytes]:
     try:
-        return plan in path.read_bytes().split(b"\0")
+        return path.read_bytes().split(b"\0")
     except OSError:
-        return False
-
-
-def kill_worker(_: subprocess.Popen, folder: Path) -> None:
-    """The last worker that has begun; before there is one, the run itself waits for it."""
-    until_s = time.monotonic() + 30
-    while time.monotonic() < until_s:
-        for path in sorted(Path("/proc").glob("[0-9]*/cmdline"), key=lambda path: -int(path.parent.name)):
-            if _has(path, str(folder / "plan.json").encode()) and b"torch.distributed.run" not in path.read_bytes():
-                os.kill(int(path.parent.name), signal.SIGKILL)
-                return
-        time.sleep(0.05)
-
-
-def remove_folder(_: subprocess.Popen, folder: Path) -> None:
-    """All of it."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def signalled(number: signal.Signals) -> Callable[[subprocess.Popen, Path], None]:
-    """The run is sent a signal."""
-    return lambda process, _: process.send_signal(number)
+        return []

@@ -30,6 +30,7 @@ from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.cluster_profiles import profile_cluster
 from gnnplan.planner.compare import Comparison
 from gnnplan.planner.compare import compare as compare_traces
+from gnnplan.planner.elastic.run import Elastic, run_elastic
 from gnnplan.planner.explain.diff import diff_plans
 from gnnplan.planner.explain.difference import Difference
 from gnnplan.planner.explain.explain import explain_plan
@@ -239,6 +240,7 @@ def run(
     checkpoint_every: str | int | None = None,
     keep: int = DEFAULT_NUM_KEPT,
     resume: bool = False,
+    elastic: bool | int = False,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trace:
     """Runs a plan on this machine, or on the emulated cluster around it, and returns what was measured.
@@ -250,19 +252,22 @@ def run(
         checkpoint_every: `"10s"`, a number of epochs, or `"never"` (None: every minute).
         keep: checkpoints that stay.
         resume: go on from the last checkpoint in the folder, where there is one.
+        elastic: where workers are lost, plan for who is left and go on from the last checkpoint; of a number, so many
+            times at most.
         model: the module that the plan was made for, where that has no file. It is left as it is: `model.pt` in the
             folder is its `state_dict` after training.
     """
-    return run_plan(
-        plan_file(plan),
-        Path(folder),
-        graph=_graph_in_memory(plan, graph),
-        module=_module_in_memory(plan, model),
-        timeout_s=timeout_s,
-        num_evaluations=num_evaluations,
-        checkpoints=CheckpointOptions.of(checkpoint_every, keep, resume),
-        on_event=on_event,
-    )
+    how: dict[str, Any] = {
+        "graph": _graph_in_memory(plan, graph),
+        "module": _module_in_memory(plan, model),
+        "timeout_s": timeout_s,
+        "num_evaluations": num_evaluations,
+        "checkpoints": CheckpointOptions.of(checkpoint_every, keep, resume),
+        "on_event": on_event,
+    }
+    if asked := Elastic.of(elastic):
+        return run_elastic(plan_file(plan), Path(folder), asked, **how)
+    return run_plan(plan_file(plan), Path(folder), **how)
 
 
 def prepare_run(
@@ -330,6 +335,7 @@ def train(
     checkpoint_every: str | int | None = None,
     keep: int = DEFAULT_NUM_KEPT,
     resume: bool = False,
+    elastic: bool | int = False,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trained:
     """Plans a job, runs the plan here, and lays what was measured over what was predicted.
@@ -341,6 +347,7 @@ def train(
         on_plan: told the plan before it runs.
         checkpoint_every, keep, on_event: as `run` takes them.
         resume: go on from the last checkpoint in the folder, with the plan that lies there.
+        elastic: as `run` takes it; all workers of the cluster may stand in, and a run that goes on is planned anew.
 
     Raises as `plan` and `run` do.
     """
@@ -355,5 +362,6 @@ def train(
         on_step=on_step,
         on_plan=on_plan,
         checkpoints=CheckpointOptions.of(checkpoint_every, keep, resume),
+        elastic=Elastic.of(elastic),
         on_event=on_event,
     )

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from gnnplan.planner.objective.arguments import add_objective
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, StoppedError, UserError
-from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_SECONDS, MAX_WORKERS
+from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_RESTARTS, MAX_SECONDS, MAX_WORKERS
 from gnnplan.profiles.stopping import raising_on_sigterm
 
 _Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -244,6 +244,10 @@ def _add_checkpoints(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument("--keep", type=_kept, default=2, help="checkpoints that stay (default 2)")
     verb.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
+    verb.add_argument(
+        "--elastic", action="store_true", help="where workers are lost, plan for who is left and go on from there"
+    )
+    verb.add_argument("--restarts", type=_restarts, default=3, help="the most of --elastic (default 3)")
 
 
 def _add_compare(verbs: _Verbs) -> None:
@@ -338,6 +342,12 @@ def _frequency(text: str) -> str:
 def _kept(text: str) -> int:
     if (count := _count(text)) > MAX_KEPT:
         raise argparse.ArgumentTypeError(f"must be at most {MAX_KEPT}, got {text}")
+    return count
+
+
+def _restarts(text: str) -> int:
+    if (count := _count(text)) > MAX_RESTARTS:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_RESTARTS:,}, got {text}")
     return count
 
 

@@ -218,7 +218,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _checkpoints(arguments: argparse.Namespace) -> dict[str, Any]:
     """As Python's verbs take them."""
-    return {"checkpoint_every": arguments.checkpoint_every, "keep": arguments.keep, "resume": arguments.resume}
+    elastic = arguments.elastic and arguments.restarts
+    every, keep, resume = arguments.checkpoint_every, arguments.keep, arguments.resume
+    return {"checkpoint_every": every, "keep": keep, "resume": resume, "elastic": elastic}
 
 
 def compare(arguments: argparse.Namespace) -> None:

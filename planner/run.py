@@ -69,7 +69,8 @@ def run_plan(
             has it). They lie in `folder/checkpoints/`.
         on_event: called with `{"event": "epoch", "epoch", "epochs", "loss", "epoch_s", "accuracy"}` a few times a
             second, and after the last epoch. `epoch_s` is the mean of the epochs since the event before, and
-            `accuracy` the last one known, by `train`, `val` and `test`. Also with `{"event": "checkpoint", "epoch",
+            `accuracy` the last one known, by `train`, `val` and `test`. After an epoch whose tasks were measured it has
+            `tasks`, too: seconds of the first worker's longest ones. Also with `{"event": "checkpoint", "epoch",
             "seconds", "fault"}` when one was written, or was not for the reason in `fault`, and with
             `{"event": "note", "words"}` for what is to be read.
 
@@ -94,7 +95,8 @@ def run_plan(
                 raise StoppedError(f"{stopped}{words}", stopped.number) from None
         except RunFailedError as failed:
             words = _kept_words(folder, plan, goes_on=not isinstance(failed, NotFiniteError))
-            raise type(failed)(f"{failed}{words}") from None
+            failed.args = (f"{failed}{words}",)
+            raise
         finally:
             clear_unfinished(folder)
         return Trace.load(folder / MEASURED_FILE)

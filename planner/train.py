@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gnnplan.planner.checkpoints import CheckpointOptions
-from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.compare import Comparison, compare
+from gnnplan.planner.drift import Drift
+from gnnplan.planner.elastic.run import Elastic, run_elastic
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.metrics import METRICS
@@ -94,6 +96,7 @@ def train_job(
     on_step: OnStep = lambda _: None,
     on_plan: Callable[[Plan], None] = lambda _: None,
     checkpoints: CheckpointOptions | None = None,
+    elastic: Elastic | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Trained:
     """Plans a job, runs the plan here, and lays what was measured over what was predicted.
@@ -105,6 +108,8 @@ def train_job(
         on_plan: told the plan before it runs.
         checkpoints: as `run_plan` takes them. A run that goes on has the plan that lies in the folder, where it is of
             this job.
+        elastic: a run goes on where workers are lost, on whoever of the cluster is left (None: it ends). Then one that
+            goes on from checkpoints is planned anew, for who was lost may be back.
         on_event: as `run_plan` takes it.
 
     Raises as `write_plan` and `run_plan` do.
@@ -123,22 +128,29 @@ def train_job(
     if graph is not None:
         names["partition picture"] = "partition.png"
     files = {what: folder / name for what, name in names.items()}
-    going_on = checkpoints is not None and checkpoints.resume
+    going_on = checkpoints is not None and checkpoints.resume and elastic is None
     plan = (_plan_at(files["plan"], job) if going_on else None) or write_plan(
         job, cluster, graph, files["plan"], on_step
     )
     on_plan(plan)
     predicted = simulate_plan(plan, NUM_REPLICAS)
     predicted.save(files["predicted trace"])
-    measured = run_plan(
-        files["plan"],
-        folder,
-        graph=graph,
-        module=job.model.held,
-        num_evaluations=NUM_EVALUATIONS,
-        checkpoints=checkpoints,
-        on_event=on_event,
-    )
+    how: dict[str, Any] = {
+        "graph": graph,
+        "module": job.model.held,
+        "num_evaluations": NUM_EVALUATIONS,
+        "checkpoints": checkpoints,
+        "on_event": _with_drift(on_event, Drift.of(plan, predicted)),
+    }
+    if elastic:
+        among = replace(elastic, placement=plan.placement if cluster is None else resolve(cluster))
+        measured = run_elastic(files["plan"], folder, among, **how)
+        if measured.plan_fingerprint != plan.fingerprint():
+            plan = load_plan(files["plan"])
+            predicted = simulate_plan(plan, NUM_REPLICAS)
+            predicted.save(files["predicted trace"])
+    else:
+        measured = run_plan(files["plan"], folder, **how)
     comparison = compare(predicted, measured)
     comparison.save(files["comparison"])
     write_perfetto(files["Perfetto trace"], [predicted, measured], ["predicted", "measured"])
@@ -146,6 +158,19 @@ def train_job(
     if graph is not None:
         write_partition_picture(files["partition picture"], plan, load_partition(plan, files["plan"]), graph)
     return Trained(plan, predicted, measured, comparison, files, _trained_module(plan, job, files["model"]))
+
+
+def _with_drift(on_event: Callable[[Event], None] | None, drift: Drift) -> Callable[[Event], None] | None:
+    """The handler, which is also told in a note where epochs drift from what was predicted."""
+    if on_event is None:
+        return None
+
+    def told(event: Event) -> None:
+        on_event(event)
+        if words := drift.words_of(event):
+            on_event({"event": "note", "words": words})
+
+    return told
 
 
 def _trained_module(plan: Plan, job: Job, path: Path) -> Any:

@@ -21,7 +21,11 @@ from gnnplan.profiles.stopping import Stop
 
 _GRACE_S = 5.0
 _LONGEST_END_S = 8.0  # for the agents to end by themselves, when a worker has failed or one of them has ended
-_LONGEST_STOP_S = 25.0  # for workers that are told to end: torchrun kills them after 30
+LONGEST_STOP_S = 25.0
+"""For workers that are told to end: torchrun kills them after 30."""
+
+_SOFT = (signal.SIGTERM, signal.SIGKILL)
+_HARD = (signal.SIGKILL,)  # for agents that have been waited for in vain
 _POLL_S = 0.2
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
@@ -59,8 +63,8 @@ class Agents:
         self._hosts, self._worker, self._environment = hosts, worker, environment
         self._scratch: TemporaryDirectory[str] | None = None
         self._run_id = f"gnnplan-{uuid4().hex[:12]}"
-        self.stuck = ""
-        """Which agent did not end when it should have, in words (empty: none)."""
+        self.stuck: tuple[int, ...] = ()
+        """Hosts whose agents did not end when they should have."""
 
     def __enter__(self) -> Agents:
         self._scratch = TemporaryDirectory(prefix="gnnplan-workers-", ignore_cleanup_errors=True)
@@ -75,7 +79,7 @@ class Agents:
 
     def __exit__(self, *_: object) -> None:
         for child in self._children:
-            _stop_group(child)
+            _stop_group(child, _HARD if self.stuck else _SOFT)
         if self._scratch:
             self._scratch.cleanup()
 
@@ -113,7 +117,7 @@ class Agents:
             if stop and stop.number and stopping_s is None:
                 stopping_s = time.monotonic()
                 self._tell_to_end()
-            if stopping_s is not None and time.monotonic() > stopping_s + _LONGEST_STOP_S:
+            if stopping_s is not None and time.monotonic() > stopping_s + LONGEST_STOP_S:
                 return
             try:
                 line = self._lines.get(timeout=_POLL_S)
@@ -125,8 +129,7 @@ class Agents:
                 if ending_s is None and (has_failed() or self._one_is_over()):
                     ending_s = time.monotonic()
                 if ending_s is not None and time.monotonic() > ending_s + _LONGEST_END_S:
-                    left = [str(rank) for rank, child in enumerate(self._children) if child.poll() is None]
-                    self.stuck = f"the agent of host {', '.join(left)} does not end: stopped, or cut off from others"
+                    self.stuck = tuple(rank for rank, child in enumerate(self._children) if child.poll() is None)
                     return
                 continue
             if line is None:
@@ -147,6 +150,11 @@ class Agents:
     def exit_code(self) -> int:
         """That of the first agent that failed, 0 where none has (yet)."""
         return next((child.returncode for child in self._children if child.poll()), 0)
+
+    def killed(self) -> tuple[tuple[int, int], ...]:
+        """(host, signal) of every agent that one has ended."""
+        codes = [child.poll() or 0 for child in self._children]
+        return tuple((rank, -code) for rank, code in enumerate(codes) if code < 0)
 
     def wait(self) -> int:
         """Waits for agents that have closed their output; returns `exit_code()`, 1 for one that stays."""
@@ -184,15 +192,15 @@ def _worker_environment(host: HostGroup, extra: Mapping[str, str]) -> dict[str, 
     return environment
 
 
-def die_with_parent() -> None:
-    """In a child before it executes: have the kernel end it when the process that made it ends."""
+def die_with_parent(number: int = signal.SIGTERM) -> None:
+    """Has the kernel end this process, by that signal, when the one that made it ends."""
     pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(number))
 
 
-def _stop_group(child: subprocess.Popen[str]) -> None:
+def _stop_group(child: subprocess.Popen[str], signals: Sequence[signal.Signals]) -> None:
     workers = _open_children(child.pid)
-    for stop in (signal.SIGTERM, signal.SIGKILL):
+    for stop in signals:
         try:
             os.killpg(child.pid, stop)
         except ProcessLookupError:

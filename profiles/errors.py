@@ -13,6 +13,19 @@ class RunFailedError(Exception):
     """A worker failed: names the worker and the cause. Exit code 1."""
 
 
+class LostWorkersError(RunFailedError):
+    """Workers are gone by no error of their own: killed, silent past the timeout, or cut off.
+
+    Args:
+        message: names them, and how they went.
+        ranks: of them; nothing where nobody can tell.
+    """
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.ranks = ranks
+
+
 class NotFiniteError(RunFailedError):
     """Training came to NaN or infinity: names the epoch, and the worker and operator where it began."""
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 import traceback
@@ -16,7 +17,14 @@ from pathlib import Path
 from typing import Any, TextIO, TypedDict
 
 from gnnplan.profiles.agents import Agents, HostGroup
-from gnnplan.profiles.errors import NoPlanFitsError, NotFiniteError, RunFailedError, StoppedError, UserError
+from gnnplan.profiles.errors import (
+    LostWorkersError,
+    NoPlanFitsError,
+    NotFiniteError,
+    RunFailedError,
+    StoppedError,
+    UserError,
+)
 from gnnplan.profiles.folder import open_new
 from gnnplan.profiles.stopping import noting_signals
 
@@ -34,6 +42,7 @@ class HostEntry(TypedDict):
 
 Event = dict[str, Any]
 _EVENT_MARK = "@gnnplan "
+_ANSWER_S = 5.0
 _TAIL_LINES = 1000  # torchrun says first which worker failed, and then seven lines on every other one
 
 
@@ -117,6 +126,7 @@ def launch(
 
     Raises:
         RunFailedError: a worker failed; the message names it and its own error.
+        LostWorkersError: workers, or a host's agent, are gone by no error of their own.
         UserError, NoPlanFitsError: it failed over what the user gave it, or for want of memory; the message is its
             own, and no report stays.
         StoppedError: this process was told to end by SIGTERM or SIGINT; workers were, and had a while to.
@@ -134,13 +144,18 @@ def launch(
             if words.strip():
                 log.write(f"{'' if len(hosts) == 1 else f'[host {rank}] '}{words.rstrip()}\n")
                 tail.append(words.rstrip())
-        code, stuck = agents.wait(), agents.stuck
+        code, stuck, killed = agents.wait(), agents.stuck, agents.killed()
     if stop.number:
         for report in _reports(folder):
             report.unlink()
         raise StoppedError(f"ended by {signal.Signals(stop.number).name}", stop.number)
     if stuck and not _reports(folder):
-        raise RunFailedError(f"{stuck}; see {folder / 'workers.log'}")
+        words = f"the agent of host {', '.join(map(str, stuck))} does not end: stopped, or cut off from others"
+        raise LostWorkersError(f"{words}; see {folder / 'workers.log'}", _ranks_of(hosts, stuck))
+    if killed and not any(not report["from_peer"] for report in _read_reports(folder)):
+        host, number = killed[0]
+        words = f"the agent of host {host} was ended by {signal.Signals(number).name}, and its workers with it"
+        raise LostWorkersError(f"{words}: killed, or out of memory?", _ranks_of(hosts, [host]))
     if code != 0:
         cause = _first_cause(folder, code, tail)
         if isinstance(cause, UserError | NoPlanFitsError):  # which says it all
@@ -183,6 +198,16 @@ def hosts_here(workers_by_host: Mapping[str, int], threads: int | Mapping[str, i
     ]
 
 
+def answers(host: str) -> bool:
+    """Whether a process can be started on a host that this one reaches."""
+    entry = emulated_hosts().get(host)
+    command = [*(entry["prefix"] if entry else ()), "true"]
+    try:
+        return subprocess.run(command, timeout=_ANSWER_S, check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
 def emulated_hosts() -> dict[str, HostEntry]:
     """The hosts of the emulated cluster around this process, by name; none where there is no such cluster."""
     path = os.environ.get(HOSTS_VARIABLE)
@@ -208,8 +233,18 @@ def _reports(folder: Path) -> list[Path]:
     return sorted(folder.glob("worker_*.error.json"))
 
 
+def _read_reports(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in _reports(folder)]
+
+
+def _ranks_of(hosts: Sequence[HostGroup], chosen: Sequence[int]) -> tuple[int, ...]:
+    """Of the workers of some hosts, which are numbered host by host."""
+    host_of = [number for number, host in enumerate(hosts) for _ in range(host.num_workers)]
+    return tuple(rank for rank, host in enumerate(host_of) if host in chosen)
+
+
 def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | NoPlanFitsError | RunFailedError:
-    reports = [json.loads(path.read_text()) for path in _reports(folder)]
+    reports = _read_reports(folder)
     own = sorted((r for r in reports if not r["from_peer"]), key=lambda r: r["at_s"])
     if own and (message := own[0]["users_mistake"]):
         return UserError(message)
@@ -221,12 +256,12 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | NoPla
         return RunFailedError(f"worker {own[0]['rank']} failed: {own[0]['error']} (its traceback is in {folder})")
     dead = _first_death(tail, spared={report["rank"] for report in reports})
     if dead and not _was_missed(*dead, reports):
-        return RunFailedError(
-            f"worker {dead[0]} was ended by {dead[1]} without an error of its own: killed, or out of memory?"
-        )
+        words = f"worker {dead[0]} was ended by {dead[1]} without an error of its own: killed, or out of memory?"
+        return LostWorkersError(words, (dead[0],))
     log = folder / "workers.log"
     if reports:
-        return RunFailedError(f"a worker was lost: {_loss(reports)['error']}; see {log}")
+        loss = _loss(reports)
+        return LostWorkersError(f"a worker was lost: {loss['error']}; see {log}", tuple(loss["missing"]))
     last = next((line for line in reversed(tail) if line.strip()), "no output")
     return RunFailedError(f"the workers could not be started (exit code {code}): {last}; see {log}")
 

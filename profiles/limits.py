@@ -23,6 +23,7 @@ MAX_BYTES = 2**53  # what a JSON number holds exactly
 MAX_SECONDS = 1e6  # a task of eleven days; the simulator's clock counts 292 years in nanoseconds
 MAX_RATE = 1e15  # bytes a second: a thousand times the memory of today's devices
 MAX_KEPT = 1000  # checkpoints of a run: each is a folder
+MAX_RESTARTS = 1000  # of a run that loses workers
 MAX_REPLICAS = 1_000_000  # of an epoch: the 95th percentile is known to 0.1% long before
 
 Vertices = Annotated[int, Field(ge=1, le=MAX_VERTICES)]

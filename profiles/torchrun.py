@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from gnnplan.profiles.agents import die_with_parent
 from gnnplan.profiles.launch import reporting_errors
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def start_worker(parser: argparse.ArgumentParser, run: Callable[[argparse.Namesp
     """
     parser.add_argument("folder", type=Path, help="folder of the run, which receives error reports")
     parser.add_argument("--timeout-s", type=float, default=300.0, help="longest wait for another worker, seconds")
+    die_with_parent(signal.SIGKILL)  # torchrun's agent ends its workers, but not where it is killed itself
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     with reporting_errors(arguments.folder, int(os.environ["RANK"])):

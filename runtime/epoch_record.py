@@ -35,3 +35,10 @@ class EpochRecord:
         """The same by another clock."""
         spans = [(key, category, clock(start_s), clock(end_s)) for key, category, start_s, end_s in self.spans]
         return replace(self, start_s=clock(self.start_s), end_s=clock(self.end_s), spans=spans)
+
+    def longest_tasks(self, count: int) -> dict[str, float]:
+        """Seconds of the longest tasks of a traced epoch."""
+        found: dict[str, float] = {}
+        for task, _, start_s, end_s in self.spans:
+            found[task] = found.get(task, 0.0) + end_s - start_s
+        return dict(sorted(found.items(), key=lambda item: -item[1])[:count])

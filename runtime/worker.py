@@ -46,6 +46,7 @@ from gnnplan.runtime.supervision import SupervisedState, Supervision
 
 MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
+_NUM_TOLD = 20  # tasks of a traced epoch: one short line, which no other worker's is mixed with
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def _run_epochs(
 
     A worker that the others went on without goes on with the epoch after theirs.
     """
-    records: list[EpochRecord] = []
+    records, tasks = list[EpochRecord](), dict[str, float]()
     watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
     if supervision and isinstance(trainer, ProgramTrainer):  # as it was when the checkpoint was written
         trainer.scale_rate(supervision.rate_factor)
@@ -194,6 +195,7 @@ def _run_epochs(
         if watch:
             watch.end(record)
         records.append(replace(record, paused_s=paused_s))
+        tasks = record.longest_tasks(_NUM_TOLD) or tasks
         epoch = record.epoch + 1
         is_due = supervision is not None and supervision.is_due(record.epoch)
         evaluations.after(record.epoch, is_due=is_due)
@@ -205,8 +207,9 @@ def _run_epochs(
         if rank == 0 and (working_s - said_s > _SAY_EVERY_S or epoch == epochs or is_over):
             event = {"event": "epoch", "epoch": epoch - 1, "epochs": epochs, "loss": record.loss}
             epoch_s = (working_s - (said_s or records[0].start_s)) / (epoch - said_epoch)
-            emit(event | {"epoch_s": epoch_s, "accuracy": evaluations.accuracy, "metric": evaluations.metric})
-            said_s, said_epoch = working_s, epoch
+            event |= {"epoch_s": epoch_s, "accuracy": evaluations.accuracy, "metric": evaluations.metric}
+            emit(event | ({"tasks": tasks} if tasks else {}))
+            said_s, said_epoch, tasks = working_s, epoch, {}
         if is_over:
             break
         keeper.after(record.epoch, record.end_s - record.start_s, record.loss)

@@ -21,6 +21,7 @@ from gnnplan.planner.contracts.technique import (
     Stage,
 )
 from gnnplan.planner.fidelity import ANY
+from gnnplan.planner.program.cells import written_over
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.kinds import KINDS
@@ -53,6 +54,7 @@ def compose(forward: Cycle, choices: Sequence[Choice], situation: Situation, opt
     cycle = differentiate(cycle, optimizer)
     for stage in (Stage.TRAVEL, Stage.STORAGE):
         cycle = chosen.rewrite(stage, cycle)
+    assert not (faults := written_over(cycle)), faults[0]
     cycle = reuse_storage(cycle)  # nobody adds a reader any more
     for stage in (Stage.SCHEDULE, Stage.LANES):
         cycle = chosen.rewrite(stage, cycle)

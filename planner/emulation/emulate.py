@@ -18,12 +18,13 @@ from pathlib import Path
 from gnnplan.planner.cluster import Cluster, HostSpec, expand_hosts
 from gnnplan.planner.emulation import kernel
 from gnnplan.planner.emulation.weather import Spell, Weather
-from gnnplan.profiles.agents import die_with_parent
+from gnnplan.profiles.agents import LONGEST_STOP_S, die_with_parent
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.launch import HOSTS_VARIABLE, HostEntry
 
 _MAX_HOSTS = 250
-_GRACE_S = 10.0  # for the command to end when asked to
+_GRACE_S = 10.0  # for what is killed to end
+_LONGEST_END_S = LONGEST_STOP_S + 10.0  # for the command, which may be a run that writes a checkpoint first
 _REAPER_WAIT_S = 60.0
 
 
@@ -82,7 +83,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     """Asks the command to end where it still runs, and ends it where it does not listen."""
     child.terminate()
     try:
-        child.wait(timeout=_GRACE_S)
+        child.wait(timeout=_LONGEST_END_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait(timeout=_GRACE_S)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from gnnplan.planner.program.cycle import SETUP, Cycle
+from collections.abc import Iterator
+
+from gnnplan.planner.program.cycle import SETUP, Cycle, Program
+
+BACKWARD = "/backward/"
+"""In the key of an operator of a derivative, between the key of the operator that it is of and its own kind."""
 
 
 def starting_cells(cycle: Cycle) -> list[str]:
@@ -16,3 +21,29 @@ def starting_cells(cycle: Cycle) -> list[str]:
                     found[read] = None
             written.update(op.writes)
     return list(found)
+
+
+def written_over(cycle: Cycle) -> list[str]:
+    """In words every derivative that reads a cell with other rows than its operator has read; none in a right cycle.
+
+    Anything but a cell has one writer in a program. A cell may be written again between an operator and its derivative,
+    which then computes with rows that are not those of its operator, and nothing else would tell.
+    """
+    return [f"{name}: {words}" for name, program in cycle.programs.items() for words in _written_over(cycle, program)]
+
+
+def _written_over(cycle: Cycle, program: Program) -> Iterator[str]:
+    place_of = {op.key: place for place, op in enumerate(program)}
+    writes: dict[str, list[int]] = {}
+    for place, op in enumerate(program):
+        for name in op.writes:
+            if cycle.values[name].role == "cell":
+                writes.setdefault(name, []).append(place)
+    for place, op in enumerate(program):
+        begin = place_of.get(op.key.rpartition(BACKWARD)[0])
+        if begin is None:
+            continue
+        for name in set(op.reads) & set(program[begin].reads):
+            between = [each for each in writes.get(name, ()) if begin <= each < place]
+            if between:
+                yield f"{op.key} reads cell {name}, which {program[between[-1]].key} has written over"

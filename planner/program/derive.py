@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from gnnplan.planner.program.cells import BACKWARD
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.emitter import Emitter
@@ -45,11 +46,11 @@ class Derivation:
 
     def emit(self, kind: str, *reads: str, **attributes: Any) -> str:
         """An operator of the derivative of the present one; the name of what it writes."""
-        return self._emitter.emit(kind, *reads, key=f"{self._key}/backward/{kind}", **attributes)
+        return self._emitter.emit(kind, *reads, key=f"{self._key}{BACKWARD}{kind}", **attributes)
 
     def emit_all(self, kind: str, *reads: str, **attributes: Any) -> tuple[str, ...]:
         """The same, where it writes several."""
-        return self._emitter.emit_all(kind, *reads, key=f"{self._key}/backward/{kind}", **attributes)
+        return self._emitter.emit_all(kind, *reads, key=f"{self._key}{BACKWARD}{kind}", **attributes)
 
     def wants(self, name: str) -> bool:
         """Whether anybody asks for a value's gradient."""

@@ -93,7 +93,7 @@ def event_words(event: dict[str, Any]) -> str:
     """What is to be read of an event that is no epoch (empty: nothing)."""
     if event["event"] == "checkpoint" and event["fault"]:
         return f"no checkpoint before epoch {event['epoch']}: {event['fault']}; training goes on"
-    return event["words"] if event["event"] == "note" else ""
+    return event["words"] if event["event"] in ("note", "restart") else ""
 
 
 def epoch_words(event: dict[str, Any], predicted_s: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from gnnplan.planner.cluster import Cluster, resolve
+from gnnplan.planner.cluster import Cluster, Placement, resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.graph import Graph
@@ -35,7 +35,14 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     """
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan plan JOB")
-    placement, job = resolve(cluster), with_source(job)
+    return plan_among(job, resolve(cluster), graph, on_step)
+
+
+def plan_among(
+    job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None
+) -> tuple[Plan, Partition]:
+    """The same, on any of the workers of a placement."""
+    job = with_source(job)
     check_techniques(job)
     check_least_group(job, job.pin.num_workers or len(placement.workers))
     found = decide(job, placement, graph, on_step)

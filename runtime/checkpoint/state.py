@@ -15,7 +15,7 @@ from gnnplan.runtime.checkpoint.parts import Likes
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 
-PARAMETER, OPTIMIZER, KEPT, CONTROL = "parameter", "optimizer", "kept", "control"
+PARAMETER, OPTIMIZER, RUNNING, KEPT, CONTROL = "parameter", "optimizer", "running", "kept", "control"
 Shape = tuple[int | None, ...]
 
 _CSR_PARTS = ("data", "indices", "indptr")
@@ -31,12 +31,12 @@ class State(Protocol):
         """What there is after an epoch: the tensors themselves, which the next epoch changes."""
 
     def put(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Goes on from arrays: all of `like`, or on another plan parameters and optimizer alone."""
+        """Goes on from arrays: all of `like`, or on another plan what it has too."""
 
 
 def is_carried(name: str) -> bool:
     """Whether another plan of the same training has an array too."""
-    return name.split("/", 1)[0] in (PARAMETER, OPTIMIZER, CONTROL)
+    return name.split("/", 1)[0] in (PARAMETER, OPTIMIZER, RUNNING, CONTROL)
 
 
 def copied(held: Mapping[str, Tensor | np.ndarray]) -> dict[str, np.ndarray]:
@@ -133,9 +133,10 @@ class ProgramState:
 
 
 def _cells(cycle: Cycle) -> dict[str, str]:
-    """Cells that epochs write, by what they are."""
+    """Cells that epochs write, by what they are; all but what is kept are the same on all workers."""
     programs = [cycle.programs[name] for name in dict.fromkeys(cycle.order)]
     ops = [op for program in programs for op in program]
     written = [name for op in ops for name in op.writes if cycle.values[name].role == "cell"]
-    of_optimizer = {name for op in ops if op.kind == "step" for name in op.attributes["cells"]}
-    return {name: OPTIMIZER if name in of_optimizer else KEPT for name in written}
+    alike = {name: OPTIMIZER for op in ops if op.kind == "step" for name in op.attributes["cells"]}
+    alike |= {name: RUNNING for op in ops if op.kind == "running_statistics" for name in op.writes}
+    return {name: alike.get(name, KEPT) for name in written}

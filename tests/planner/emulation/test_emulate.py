@@ -149,7 +149,7 @@ DEAF_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 def test_a_command_that_does_not_listen_is_killed(monkeypatch):
     """After a while; one that has ended is left alone."""
-    monkeypatch.setattr("gnnplan.planner.emulation.emulate._GRACE_S", 0.5)
+    monkeypatch.setattr("gnnplan.planner.emulation.emulate._LONGEST_END_S", 0.5)
     child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD], stdout=subprocess.PIPE)
     assert child.stdout.readline()
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_a_command_that_does_not_listen_is_killed(monkeypatch):
 @pytest.mark.parametrize("command", [["sleep", "60"], ["sh", "-c", f"{DEAF}sleep 60; true"]], ids=["listens", "deaf"])
 def test_a_change_that_fails_ends_the_command(command, monkeypatch):
     """A run in weather that did not come would be measured wrongly, so it does not go on."""
-    monkeypatch.setattr("gnnplan.planner.emulation.emulate._GRACE_S", 0.5)
+    monkeypatch.setattr("gnnplan.planner.emulation.emulate._LONGEST_END_S", 0.5)
 
     def fail(*_, change, **__):
         if change:

@@ -3,8 +3,12 @@
 import pytest
 
 from gnnplan.planner.job import TrainingSpec
-from gnnplan.planner.program.cells import starting_cells
+from gnnplan.planner.program.cells import starting_cells, written_over
+from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.derive import Derivation
+from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.labels import Label
+from gnnplan.planner.program.parts import Space, Value
 from tests.planner.program.cases import MODELS, ORDERS, SEED, Case, codes, subset
 
 
@@ -19,3 +23,27 @@ def test_moments_start_at_zero_and_what_is_received_does_not(name):
     assert set(starting_cells(cycle)) == {"num_steps", *moments}
     others = {key for key, value in cycle.values.items() if value.role == "cell"} - set(starting_cells(cycle))
     assert len(others) >= 2
+
+
+@pytest.mark.parametrize("place", ["before", "after", "behind all"])
+def test_a_cell_that_is_written_over_before_its_derivative_reads_it_is_named(place):
+    """A derivative would read the new rows in place of those that its operator has read."""
+    emitter = Emitter(Cycle(1, spaces={"rows": Space("rows", (4,))}))
+    for name, role in (("w", "parameter"), ("kept", "cell"), ("seed", "input")):
+        emitter.add_value(Value(name, "rows", 3, role=role))
+
+    def move(now):
+        if now == place:
+            emitter.emit("scale", "kept", key="moved", factor=0.5, writes=("kept",))
+
+    move("before")
+    derivation_of = emitter.emit("product", "w", "kept", key="out")
+    move("after")
+    derivation = Derivation(emitter)
+    derivation.grads[derivation_of] = "seed"
+    derivation.run()
+    move("behind all")
+    emitter.end("train")
+    faults = written_over(emitter.cycle)
+    wrong = "train: out/backward/product reads cell kept, which moved has written over"
+    assert faults == ([wrong] if place == "after" else [])

@@ -1,0 +1,46 @@
+"""A plan of the same job for some of its workers."""
+
+from __future__ import annotations
+
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, Placement
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.search import plan_among, plan_mini_batches
+
+
+def plan_for(job: Job, placement: Placement, graph: Graph | None) -> tuple[Plan, Partition]:
+    """The best plan of a job on the workers of a placement, and its arrays.
+
+    What the job pins stands, but for more workers than there are. Mini-batches are measured again, where they run.
+
+    Args:
+        graph: None of mini-batches.
+
+    Raises as `make_plan` and `plan_mini_batches` do.
+    """
+    size = len(placement.workers)
+    if job.pin.num_workers and job.pin.num_workers > size:
+        job = job.model_copy(update={"pin": job.pin.model_copy(update={"num_workers": size})})
+    if job.mini_batch is None:
+        assert graph is not None
+        return plan_among(job, placement, graph)
+    if len(placement.workers_by_host) > 1:
+        return plan_mini_batches(job, _cluster_of(placement))
+    pin = job.pin.model_copy(update={"num_workers": size})
+    return plan_mini_batches(job.model_copy(update={"pin": pin}), None)
+
+
+def _cluster_of(placement: Placement) -> Cluster:
+    """Hosts with as many devices as they have workers; the devices are never looked up."""
+    first = {place.host: place for place in reversed(placement.workers)}
+    hosts = tuple(
+        HostSpec(
+            name=name,
+            devices=(DeviceSpec(catalog="here", count=count, memory_bytes=first[name].memory_bytes),),
+            link=first[name].link,
+            cpu_cores=first[name].cpu_cores,
+        )
+        for name, count in placement.workers_by_host.items()
+    )
+    return Cluster(schema_version=Cluster.VERSION, hosts=hosts, device_link=placement.device_link)
