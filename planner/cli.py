@@ -64,8 +64,8 @@ def _parser() -> argparse.ArgumentParser:
         add(verbs)
     for add in (_add_compare, _add_calibrate, _add_explain, _add_diff, _add_report, _add_whatif, _add_statistics):
         add(verbs)
-    _add_emulate(verbs)
-    _add_demo(verbs)
+    for add in (_add_pilot, _add_emulate, _add_demo):
+        add(verbs)
     return parser
 
 
@@ -194,6 +194,21 @@ def _add_statistics(verbs: _Verbs) -> None:
     statistics.add_argument("--partitioner", choices=("kaminpar", "metis"), default="kaminpar", help="that cuts")
 
 
+def _add_pilot(verbs: _Verbs) -> None:
+    pilot = _verb(
+        verbs,
+        "pilot",
+        "train full batch and mini-batch for a short while here, and say which plan reaches an accuracy first",
+        "gnnplan pilot examples/mini_batch.toml --accuracy 0.9 --epochs 20",
+    )
+    pilot.add_argument("job", type=Path, help=_JOB_HELP)
+    pilot.add_argument("--accuracy", type=_accuracy, help="on validation vertices, 0 to 1; pilots end there")
+    pilot.add_argument("--epochs", type=_count, default=50, help="of each family at most (default 50)")
+    pilot.add_argument("--plans", type=Path, nargs="+", default=[], help="plan files, of any cluster, to be compared")
+    pilot.add_argument("--objective", choices=("time", "money"), default="time", help="by which plans are compared")
+    pilot.add_argument("-o", "--output", type=Path, help="file of the curves (default: out/JOBNAME/pilots.json)")
+
+
 def _add_simulate(verbs: _Verbs) -> None:
     simulate = _verb(
         verbs, "simulate", "play a plan on the virtual clock", "gnnplan simulate out/plan.json -o out/predicted.json"
@@ -310,6 +325,16 @@ def _verb(verbs: _Verbs, name: str, summary: str, example: str) -> argparse.Argu
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
+
+
+def _accuracy(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a share above 0 and up to 1, got {text}")
+    return value
 
 
 def _count(text: str) -> int:

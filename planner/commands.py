@@ -28,6 +28,7 @@ from gnnplan.planner.infer_commands import infer as infer
 from gnnplan.planner.job import Job
 from gnnplan.planner.objective.arguments import with_objective
 from gnnplan.planner.perfetto import write_perfetto
+from gnnplan.planner.pilot_commands import pilot as pilot
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.choices import choice_facts, choices_table
 from gnnplan.planner.report.picture import write_picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.parts import Value, parameter_space
+from gnnplan.planner.program.parts import Space, Value, parameter_space
 
 
 def on_share(cycle: Cycle, share: float) -> Cycle:
@@ -13,22 +13,29 @@ def on_share(cycle: Cycle, share: float) -> Cycle:
 
     Rows and entries are rounded; of vertices at least one is left.
     """
+    return on_parts(cycle, share, share)
+
+
+def on_parts(cycle: Cycle, of_rows: float, of_edges: float) -> Cycle:
+    """As `on_share`, with a share of the vertices and of what features they have, and another one of the edges."""
     fixed = {name for name, space in cycle.spaces.items() if name == parameter_space(space.sizes[0])}
     levels = {name for name, space in cycle.spaces.items() if space.is_of_vertices}
+    of_blocks = {block.edges for block in cycle.blocks.values()}
 
-    def scaled(sizes: tuple[int, ...], least: int = 0) -> tuple[int, ...]:
+    def scaled(sizes: tuple[int, ...], share: float, least: int = 0) -> tuple[int, ...]:
         return tuple(max(least, round(size * share)) for size in sizes)
 
+    def of(name: str, space: Space) -> Space:
+        share = of_edges if name in of_blocks else of_rows
+        sizes = scaled(space.sizes, share, int(name in levels))
+        return replace(space, sizes=sizes, num_own=scaled(space.num_own, share))
+
+    values, blocks = cycle.values.items(), cycle.blocks.items()
     return replace(
         cycle,
-        spaces={
-            name: space
-            if name in fixed
-            else replace(space, sizes=scaled(space.sizes, int(name in levels)), num_own=scaled(space.num_own))
-            for name, space in cycle.spaces.items()
-        },
-        values={name: replace(value, num_entries=scaled(value.num_entries)) for name, value in cycle.values.items()},
-        blocks={name: replace(block, num_edges=scaled(block.num_edges)) for name, block in cycle.blocks.items()},
+        spaces={name: space if name in fixed else of(name, space) for name, space in cycle.spaces.items()},
+        values={name: replace(value, num_entries=scaled(value.num_entries, of_rows)) for name, value in values},
+        blocks={name: replace(block, num_edges=scaled(block.num_edges, of_edges)) for name, block in blocks},
         arrays=None,
     )
 

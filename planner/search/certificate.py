@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from gnnplan.planner.techniques.registry import technique
 
 Floats: TypeAlias = NDArray[np.float64]
 Workers: TypeAlias = tuple[WorkerPlace, ...]
+_Part: TypeAlias = tuple[int, str]  # stage, and layer or other part of an epoch
 _WEIGHTS = np.linspace(0, 1, 33)
 _MOST_TASKS = 5_000_000  # of all candidates: with more, the bound of any plan has to do
 _COMPUTE, _PORT = 0, 1
@@ -28,8 +30,10 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     """No plan of the searched space has shorter epochs.
 
     That space has the sets of workers and the layouts, partitions included, that the search looked at. On each of them
-    it has every plan each of whose layers does what it does in some candidate there: all ways to combine what was tried
-    of a layer with what was tried of the others, of which the search composed a few.
+    it has every plan whose workers have the rows of some candidate, level by level, and each of whose layers does what
+    it does in some candidate that has the same rows there. So it has all ways to combine what was tried of a layer with
+    what was tried of the others, of which the search composed a few. Layers that disagree on the rows between them make
+    no plan: one would read rows, such as replicas, that the other does not make.
 
     A worker computes one operator at a time and takes part in one collective at a time. So what it does before the
     gradients' sum lasts no less than its a seconds of computing, nor than its b seconds in collectives, nor than
@@ -42,9 +46,9 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     """
     if sum(len(schedule.tasks) for each in looked_at for schedule in each.schedules.values()) > _MOST_TASKS:
         return min(of_set.values(), key=_seconds)
-    groups: dict[tuple[Workers, tuple], list[Candidate]] = defaultdict(list)
+    groups: dict[tuple[Workers, tuple], list[_Layers]] = defaultdict(list)
     for each in looked_at:
-        groups[_place_of(each)].append(each)
+        groups[_place_of(each)].append(_Layers.of(each))
     found = [max(_of_group(group), of_set[workers], key=_seconds) for (workers, _), group in groups.items()]
     return min(found, key=_seconds)
 
@@ -59,32 +63,75 @@ def _place_of(candidate: Candidate) -> tuple[Workers, tuple]:
     return candidate.setting.placement.workers, tuple(layout)
 
 
-def _of_group(group: Sequence[Candidate]) -> Bound:
-    """Of candidates on the same workers, under the same layout."""
-    size, tables = group[0].setting.num_workers, [_by_layer(each) for each in group]
-    pauses_s = _free_pauses_s(group[0])
-    in_all, weight_of = np.zeros(size), np.zeros(size)
-    for stage in range(_NUM_STAGES):
-        # A layer that some candidate has nothing of may be left out altogether.
-        parts = sorted({part for table in tables for part in table if part[0] == stage})
-        if parts:
-            seconds = np.array([[table.get(part, np.zeros((size, 2))) for part in parts] for table in tables])
-            of_stage, weights = _of_stage(seconds, pauses_s)
-            in_all += of_stage
-            weight_of = weights if stage == 0 else weight_of
-    worker = int(in_all.argmax())
-    return Bound(float(in_all[worker]), _words(weight_of[worker], worker, size))
+@dataclass(frozen=True)
+class _Layers:
+    """A candidate, part by part: layers, and what else an epoch has, before the gradients' sum, in it, or after it.
+
+    Args:
+        seconds: by part float64 [W, 2] of every worker, computing and sending.
+        touched: by part the spaces of vertices that it reads and writes.
+        rows: by space of vertices, how many every worker has.
+        spared_s: as `_free_pauses_s` has it.
+    """
+
+    seconds: dict[_Part, Floats]
+    touched: dict[_Part, frozenset[str]]
+    rows: dict[str, tuple[int, ...]]
+    spared_s: Floats
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> _Layers:
+        cycle = candidate.cycle
+        rows = {name: space.sizes for name, space in cycle.spaces.items() if space.is_of_vertices}
+        return cls(_by_layer(candidate), _touched(candidate), rows, _free_pauses_s(candidate))
+
+    def agrees(self, part: _Part, other: _Layers) -> bool:
+        """Whether this part could stand in the other one's plan: it has the same rows."""
+        names = self.touched.get(part, frozenset())
+        return all(other.rows.get(name, self.rows[name]) == self.rows[name] for name in names)
 
 
-def _of_stage(seconds: Floats, pauses_s: Floats) -> tuple[Floats, Floats]:
-    """By worker the largest sum over weights, and the weight that gives it.
+def _of_group(group: Sequence[_Layers]) -> Bound:
+    """Of candidates on the same workers, under the same layout; of the rows for which it is least."""
+    parts = sorted({part for each in group for part in each.seconds})
+    size = len(group[0].spared_s)
+    # A layer that some candidate has nothing of may be left out altogether.
+    seconds = np.array([[each.seconds.get(part, np.zeros((size, 2))) for part in parts] for each in group])
+    by_rows = {tuple(sorted(each.rows.items())): each for each in group}
+    return min((_of_rows(group, parts, seconds, each) for each in by_rows.values()), key=_seconds)
+
+
+def _of_rows(group: Sequence[_Layers], parts: Sequence[_Part], seconds: Floats, rows: _Layers) -> Bound:
+    """Of plans whose workers have the rows of one candidate.
 
     Args:
         seconds: float64 [candidates, parts, W, 2].
     """
+    may_stand = np.array([[each.agrees(part, rows) for part in parts] for each in group])
+    in_all, weight_of = np.zeros(len(rows.spared_s)), np.zeros(len(rows.spared_s))
+    for stage in range(_NUM_STAGES):
+        if of_it := [number for number, part in enumerate(parts) if part[0] == stage]:
+            of_stage, weights = _of_stage(seconds[:, of_it], may_stand[:, of_it], rows.spared_s)
+            in_all += of_stage
+            weight_of = weights if stage == 0 else weight_of
+    worker = int(in_all.argmax())
+    return Bound(float(in_all[worker]), _words(weight_of[worker], worker, len(in_all)))
+
+
+def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], pauses_s: Floats) -> tuple[Floats, Floats]:
+    """By worker the largest sum over weights, and the weight that gives it.
+
+    Args:
+        seconds: float64 [candidates, parts, W, 2].
+        may_stand: bool [candidates, parts], what there is to choose from.
+    """
     compute_s, port_s = seconds[..., _COMPUTE], seconds[..., _PORT]
-    sums = np.array([(w * compute_s + (1 - w) * port_s).min(0).sum(0) - w * pauses_s for w in _WEIGHTS])
-    return np.maximum(sums.max(0), 0.0), _WEIGHTS[sums.argmax(0)]
+    sums = []
+    for w in _WEIGHTS:
+        weighed = np.where(may_stand[..., None], w * compute_s + (1 - w) * port_s, np.inf)
+        sums.append(weighed.min(0).sum(0) - w * pauses_s)
+    found = np.array(sums)
+    return np.maximum(found.max(0), 0.0), _WEIGHTS[found.argmax(0)]
 
 
 def _words(weight: float, worker: int, size: int) -> str:
@@ -92,9 +139,9 @@ def _words(weight: float, worker: int, size: int) -> str:
     return f"{what} of worker {worker} of {size}, layer by layer"
 
 
-def _by_layer(candidate: Candidate) -> dict[tuple[int, str], Floats]:
+def _by_layer(candidate: Candidate) -> dict[_Part, Floats]:
     """By stage and layer (or other part of an epoch) float64 [W, 2]: seconds of every worker, computing and sending."""
-    found: dict[tuple[int, str], Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, 2)))
+    found: dict[_Part, Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, 2)))
     for name, share in candidate.shares.items():
         stage_of = _stages(candidate, name)
         for task in candidate.schedules[name].tasks:
@@ -103,6 +150,19 @@ def _by_layer(candidate: Candidate) -> dict[tuple[int, str], Floats]:
             if task.key in stage_of:
                 found[stage_of[task.key], task.key.partition("/")[0]][task.worker, lane] += share * whole_s
     return found
+
+
+def _touched(candidate: Candidate) -> dict[_Part, frozenset[str]]:
+    """By stage and layer, the spaces of vertices that its operators read and write."""
+    cycle, found = candidate.cycle, defaultdict[_Part, set[str]](set)
+    for name in candidate.shares:
+        stage_of = _stages(candidate, name)
+        for op in cycle.programs[name]:
+            if op.key in stage_of:
+                spaces = {cycle.values[value].space for value in (*op.reads, *op.writes)}
+                part = stage_of[op.key], op.key.partition("/")[0]
+                found[part] |= {space for space in spaces if cycle.spaces[space].is_of_vertices}
+    return {part: frozenset(spaces) for part, spaces in found.items()}
 
 
 def _stages(candidate: Candidate, name: str) -> dict[str, int]:

@@ -15,6 +15,7 @@ from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.scaled import on_columns, on_share
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.search.work import SharedWork
 from gnnplan.planner.simulator.steady import play_epochs
 
 Frees = Callable[[Operator], bool]
@@ -26,16 +27,19 @@ class Least:
 
     A set's bound has two parts, one after the other. Its workers share the work out without loss, each at the least
     seconds that any choice needs alone, and without any halo. Then they add up the gradients of the weights, which
-    nobody has before its work is done.
+    nobody has before its work is done. Where plans have to be exact nothing is left out, so what a worker computes
+    however little it has is counted as well (`gnnplan.planner.search.work`).
 
     Args:
         bare_s: of every worker the least seconds per whole graph, without what a plan of the job may leave out.
         gradient_bytes: of all weights.
+        shared: what workers compute together (None: something may be left out).
     """
 
     placement: Placement
     bare_s: tuple[float, ...]
     gradient_bytes: int
+    shared: SharedWork | None = None
 
     @classmethod
     def of(cls, base: Setting, alone: Mapping[str, Sequence[Candidate]]) -> Least:
@@ -46,11 +50,20 @@ class Least:
         """
         bare_s = rates_s(base.placement, alone, _left_out(base))
         weights = (name for name, value in base.forward.values.items() if value.role == "parameter")
-        return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights))
+        shared = SharedWork(alone) if base.job.most.kind == "exact" else None
+        return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights), shared)
 
     def seconds(self, ranks: Sequence[int]) -> float:
         """No plan of exactly these workers has shorter epochs."""
-        return together_s(self.bare_s[rank] for rank in ranks) + self._sum_s(ranks)
+        return max(self._compute_s(ranks)) + self._sum_s(ranks)
+
+    def _compute_s(self, ranks: Sequence[int]) -> tuple[float, float]:
+        """By proportion, and with what is fixed."""
+        rates_s = [self.bare_s[rank] for rank in ranks]
+        if self.shared is None or len(ranks) == 1:
+            return together_s(rates_s), 0.0
+        profiles = [self.placement.workers[rank].profile for rank in ranks]
+        return together_s(rates_s), self.shared.seconds(profiles, rates_s)
 
     def _sum_s(self, ranks: Sequence[int]) -> float:
         if len(ranks) == 1:
@@ -60,7 +73,9 @@ class Least:
     def bound(self, sets: Iterable[Sequence[int]]) -> Bound:
         """No plan of any of these sets of workers has shorter epochs."""
         best = min(sets, key=self.seconds)
-        words = f"balanced compute of {len(best)} workers, then their gradients' sum"
+        proportional_s, fixed_s = self._compute_s(best)
+        with_fixed = " and what is fixed" if fixed_s > proportional_s else ""
+        words = f"balanced compute of {len(best)} workers{with_fixed}, then their gradients' sum"
         return Bound(self.seconds(best), words if len(best) > 1 else f"compute of {self._host(best[0])} alone")
 
     def _host(self, rank: int) -> str:

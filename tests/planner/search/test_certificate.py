@@ -9,6 +9,7 @@ from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.schedule import Schedule, Task
+from gnnplan.planner.search import certificate
 from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.evaluate import Evaluator
 from gnnplan.planner.search.pins import options_of
@@ -104,3 +105,15 @@ def test_a_layer_that_trades_computing_for_sending_gives_neither_away():
         tasks = [Task(key, w, category, 1.0, w + lane) for key in first for w in range(3)]
         candidate.__dict__["schedules"] = {name: Schedule(3, tasks) for name in best.shares}
     assert bounded([sends, computes]) == pytest.approx(1.0)  # one layer each way, side by side
+
+
+def test_layers_that_disagree_on_the_rows_between_them_make_no_plan(monkeypatch):
+    """A GAT over a slow network makes rows in one layer or is sent them in the next, and is not spared both."""
+    slow = {"on": {"bytes_per_s": 1e9}, "model": ModelSpec(kind="gat", hidden_channels=64), "num_workers": 3}
+    result = found("skewed", "network", **slow)
+    assert any(each.choice("replicas") for each in result.looked_at)
+    assert any(not each.choice("replicas") for each in result.looked_at)
+    found_s = bounded(result.looked_at)
+    assert min(each.epoch_s for each in result.looked_at) <= 1.2 * found_s
+    monkeypatch.setattr(certificate._Layers, "agrees", lambda *_: True)
+    assert bounded(result.looked_at) < 0.95 * found_s

@@ -1,0 +1,155 @@
+"""The chosen plan's epoch against the best of a grid: every subset of the hosts, in every family, all of them run.
+
+Regret is how many times longer the chosen plan's epoch is than the grid's best one, less 1. Ratios are taken round by
+round, and their median counts. A family is hit where the best plan is of the chosen one's, or none is faster than the
+chosen one by more than runs of the same plan differ.
+
+A cluster's settings are kept when all its runs have ended; what is there under the same settings is not run again, and
+within a cluster every run that has ended is kept in `out`. The quick form plans on two devices of the catalog, and has
+epochs of the simulator in place of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks._common import OUT, why_absent
+from benchmarks._emulated import MAX_TRIES, inside
+from benchmarks._planner_runs import CHOSEN, Planned, Run, measured, on_hosts, planned, simulated
+from benchmarks._planner_settings import LONG_PERIODS, NUM_ROUNDS, ONE_HOST, Setting, clusters, settings_on
+from benchmarks._planner_shadow import worst_shadow_error
+from benchmarks._results import about, keep, kept_parts, record_of
+from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.emulation import kernel
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.sound_plan import load_plan
+
+_FILE = "planner"
+_NOISE = 0.02  # runs of one plan differ by as much
+
+
+def main(quick: bool) -> dict:
+    """Runs the clusters that have not run; the quick form runs nothing, and keeps nothing."""
+    chosen = {name: _present(name, quick) for name in clusters(quick)}
+    settings = {name: "-".join(each.fingerprint() for each in of) for name, of in chosen.items()}
+    results = {} if quick else kept_parts(_FILE, "clusters", "cluster", settings)
+    for name, of in chosen.items():
+        if name not in results:
+            rows = _in_short(clusters(quick)[name], of) if quick else _on(clusters(quick)[name], of, OUT / _FILE / name)
+            results[name] = {"cluster": name, "settings": settings[name], **about(), "rows": rows}
+            if not quick:
+                keep(_FILE, record_of(_FILE, summary(results)))
+    return summary(results)
+
+
+def _present(cluster: str, quick: bool) -> list[Setting]:
+    return [each for each in settings_on(cluster, quick) if not why_absent(each.name, each.job.graph)]
+
+
+def _in_short(cluster: Cluster, settings: Sequence[Setting]) -> list[dict]:
+    with TemporaryDirectory(prefix="gnnplan-planner-") as folder:
+        return [_row(each, cluster, Path(folder), 1, simulated) for each in settings]
+
+
+def _on(cluster: Cluster, settings: Sequence[Setting], folder: Path) -> list[dict]:
+    profiled = folder / "profile"
+    with _periods(cluster.name), inside(cluster) as emulation:
+        if not (profiled / "cluster.json").exists():
+            print(f"{cluster.name}: profiling every host where it runs", flush=True)
+            api.profile_cluster(cluster, profiled)
+        measured_cluster = Cluster.load(profiled / "cluster.json")
+        run = on_hosts(emulation, MAX_TRIES)
+        return [_row(each, measured_cluster, folder, NUM_ROUNDS, run) for each in settings]
+
+
+@contextmanager
+def _periods(cluster: str) -> Iterator[None]:
+    """Hosts have their share of processor time in longer periods, where a cluster says so."""
+    usual = kernel.CPU_PERIOD_US
+    kernel.CPU_PERIOD_US = LONG_PERIODS.get(cluster, usual)
+    try:
+        yield
+    finally:
+        kernel.CPU_PERIOD_US = usual
+
+
+def _row(setting: Setting, cluster: Cluster, folder: Path, num_rounds: int, run: Run) -> dict:
+    at = folder / f"{setting.name.replace(' ', '_')}-{setting.fingerprint()}"
+    at.mkdir(parents=True, exist_ok=True)
+    plans = planned(setting, cluster, at)
+    rounds_s = measured(setting, plans, num_rounds, run)
+    chosen = load_plan(plans[0].path)
+    row = row_of(setting.name, chosen, plans, rounds_s) | {"shadow_error": worst_shadow_error(chosen)}
+    print(f"{setting.name}: regret {row['regret']:.1%}, the best is {row['best']}", flush=True)
+    return row
+
+
+def row_of(name: str, plan: Plan, plans: Sequence[Planned], rounds_s: Mapping[str, Sequence[float]]) -> dict:
+    """What a setting came to, but for its shadow prices.
+
+    Args:
+        plan: the chosen one.
+        plans: it and those of the grid.
+        rounds_s: by plan, its median epochs round by round.
+    """
+    families = {each.name: each.family for each in plans}
+    ratios = {each: _ratio(rounds_s[CHOSEN], seconds) for each, seconds in rounds_s.items()}
+    best = max(ratios, key=lambda each: ratios[each])
+    of_one = [ratios[each] for each, family in families.items() if family == ONE_HOST]
+    epoch_s, interval, searched = float(np.median(rounds_s[CHOSEN])), plan.prediction.interval, plan.searched
+    assert interval is not None
+    assert searched is not None
+    return {
+        "setting": name,
+        "regret": ratios[best] - 1,
+        "best": best,
+        "family": families[CHOSEN],
+        "is_hit": families[best] == families[CHOSEN] or ratios[best] <= 1 + _NOISE,
+        "over_one_device": max(of_one),
+        "search_gap": plan.prediction.epoch_s / searched.bound_s - 1,
+        "any_plan_gap": plan.prediction.gap,
+        "bound_over_best": plan.prediction.bound_s / (epoch_s / ratios[best]),
+        "is_in_interval": interval.low_s <= epoch_s <= interval.high_s,
+        "error": plan.prediction.expected_epoch_s / epoch_s - 1,
+        "plans": [_told(each, rounds_s[each.name]) for each in plans],
+    }
+
+
+def _told(plan: Planned, rounds_s: Sequence[float]) -> dict:
+    return {"plan": plan.name, "same_as": plan.same_as, "predicted_s": plan.predicted_s, "rounds_s": list(rounds_s)}
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return float(np.median(np.divide(ours, theirs)))
+
+
+def summary(results: Mapping[str, dict]) -> dict:
+    """The figures of all clusters."""
+    parts = list(results.values())
+    rows = [row for part in parts for row in part["rows"]]
+
+    def of(key: str, figure: Callable = np.mean) -> float:
+        return float(figure([row[key] for row in rows]))
+
+    return {
+        "settings": len(rows),
+        "mean_regret": of("regret"),
+        "worst_regret": of("regret", max),
+        "family_hits": of("is_hit"),
+        "never_worse_than_one_device": bool(of("over_one_device", max) <= 1 + _NOISE),
+        "median_search_gap": of("search_gap", np.median),
+        "worst_search_gap": of("search_gap", max),
+        "median_any_plan_gap": of("any_plan_gap", np.median),
+        "worst_bound_over_best": of("bound_over_best", max),
+        "interval_coverage": of("is_in_interval"),
+        "mean_error": float(np.mean([abs(row["error"]) for row in rows])),
+        "worst_shadow_error": max((each for row in rows if (each := row["shadow_error"]) is not None), default=None),
+        "rows": [{key: value for key, value in row.items() if key != "plans"} for row in rows],
+        "clusters": parts,
+    }

@@ -1,0 +1,128 @@
+"""Which family reaches an accuracy sooner, or for less money: epochs by its curve, seconds by its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gnnplan.planner.pilot.contract import WORDS, Curve, Family, Pilots, family_of
+from gnnplan.planner.plan import Plan
+from gnnplan.profiles.errors import UserError
+
+_HOUR_S = 3600
+By = Literal["time", "money"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One plan's way to an accuracy.
+
+    Args:
+        epochs: that it takes (None: its curve was not long enough to tell).
+        curve: that says so.
+        epoch_s: predicted.
+        price_per_hour: of the hosts that the plan uses.
+    """
+
+    curve: Curve
+    epochs: int | None
+    epoch_s: float
+    price_per_hour: float
+
+    @property
+    def family(self) -> Family:
+        """That it trains by."""
+        return self.curve.family
+
+    @property
+    def seconds(self) -> float | None:
+        """To the accuracy, setup left out."""
+        return None if self.epochs is None else self.epochs * self.epoch_s
+
+    @property
+    def least_s(self) -> float:
+        """It takes no less: a curve that ends before the accuracy says at least that."""
+        return (len(self.curve.accuracies) + 1 if self.epochs is None else self.epochs) * self.epoch_s
+
+    def dollars(self, seconds: float) -> float:
+        """That its hosts cost for so long."""
+        return seconds * self.price_per_hour / _HOUR_S
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What plans of several families come to at an accuracy.
+
+    Args:
+        ways: of every plan, in the order in which they were given.
+        best: whose seconds, or dollars, are least (None: no curve came so far).
+        is_sure: no other could be better, however its curve went on.
+    """
+
+    accuracy: float
+    by: By
+    ways: tuple[Way, ...]
+    best: Way | None
+    is_sure: bool
+
+    def words(self) -> str:
+        """What is chosen in a sentence, and in another what the curves were too short to tell."""
+        short = [way for way in self.ways if way.epochs is None]
+        told = [
+            f"The curve of {WORDS[way.family]} was not long enough to tell: it came to {way.curve.best:.1%} in "
+            f"{len(way.curve.accuracies)} epochs; give the pilot more epochs."
+            for way in short
+        ]
+        if self.best is None:
+            return " ".join([f"No family came to {self.accuracy:.1%}.", *told])
+        assert self.best.seconds is not None
+        figure = f"{self.best.seconds:,.4g} s"
+        if self.by == "money":
+            figure = f"{self.best.dollars(self.best.seconds):,.4g} dollars"
+        chosen = (
+            f"By {WORDS[self.best.family]} the accuracy {self.accuracy:.1%} takes {self.best.epochs} epochs, {figure}."
+        )
+        if self.is_sure and short:
+            told = [f"{WORDS[way.family].capitalize()} takes longer, however its curve goes on." for way in short]
+        return " ".join([chosen, *told])
+
+
+def to_accuracy(pilots: Pilots, plans: Sequence[Plan], accuracy: float, by: By = "time") -> Reached:
+    """The way of every plan to an accuracy, and the best of them.
+
+    Epochs that are predicted are of this plan's workers, and the curve is of one worker's steps. Exact plans of full
+    batches take the same steps on any workers. Workers of mini-batches each train a batch a step, so a plan of several
+    has no curve here.
+
+    Raises `UserError` where a plan has no curve, is not exact, or money is asked for and a plan has no price.
+    """
+    ways = tuple(_way(pilots, plan, accuracy, by) for plan in plans)
+
+    def value(way: Way) -> float:
+        return way.dollars(way.least_s) if by == "money" else way.least_s
+
+    reached = [way for way in ways if way.epochs is not None]
+    best = min(reached, key=value, default=None)
+    is_sure = best is not None and all(value(best) <= value(way) for way in ways)
+    return Reached(accuracy, by, ways, best, is_sure)
+
+
+def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
+    family, price = family_of(plan.job), plan.placement.price_per_hour
+    curve = pilots.of(plan.job, plan.graph.fingerprint)
+    if curve is None:
+        raise UserError(
+            f"{plan.job.name}: the pilots have no curve of this {WORDS[family]} plan's graph, model and training; run "
+            f"gnnplan pilot on its job"
+        )
+    if plan.job.mini_batch and plan.num_workers > 1:
+        raise UserError(
+            f"{plan.job.name}: {plan.num_workers} workers train as many batches a step, and the pilot trained one; pin "
+            f"num_workers = 1"
+        )
+    if plan.job.most.kind != "exact":
+        raise UserError(f"{plan.job.name}: pilots train exactly, and fidelity is {plan.job.fidelity!r}; plan it exact")
+    if by == "money" and not price:
+        raise UserError(f"{plan.job.name}: no host of the plan has a price; give the hosts price_per_hour")
+    return Way(curve, curve.epochs_to(accuracy), plan.prediction.expected_epoch_s, price)

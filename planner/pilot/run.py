@@ -1,0 +1,68 @@
+"""Trains a job's families for a short while on this machine, and keeps their curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gnnplan.planner.job import Job, MiniBatchSpec
+from gnnplan.planner.pilot.contract import Pilots
+from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import Event, launch
+from gnnplan.profiles.profiler import num_usable_cores
+
+CURVES_FILE = "curves.json"
+DEFAULT_EPOCHS = 50
+_FAN_OUT, _BATCH_SIZE = 10, 512
+
+
+def families_of(job: Job) -> tuple[Job, Job]:
+    """The job in full batches, and in the mini-batches that it asks for; else in common ones.
+
+    Raises `UserError` where a family has no pilot.
+    """
+    if job.model.kind == "module":
+        raise UserError(f"{job.name}: a module of one's own has no mini-batches to compare with, so it has no pilot")
+    if job.model.input_dropout or job.training.schedule != "constant":
+        raise UserError(
+            f"{job.name}: mini-batches have neither input_dropout nor training.schedule, so there is nothing to "
+            f"compare; leave both out of a pilot"
+        )
+    batches = job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * job.model.num_layers, batch_size=_BATCH_SIZE)
+    raw = job.model_dump(mode="json")
+    plain = raw | {"objective": {}, "pin": {}, "fidelity": "exact", "training": raw["training"] | {"weather": None}}
+    full, mini = plain | {"mini_batch": None}, plain | {"mini_batch": batches.model_dump(mode="json")}
+    return Job.parse(full, where=job.name), Job.parse(mini, where=job.name)
+
+
+def run_pilots(
+    jobs: Sequence[Job],
+    kept: Pilots | None = None,
+    *,
+    epochs: int = DEFAULT_EPOCHS,
+    accuracy: float = 1.0,
+    on_event: Callable[[Event], None] | None = None,
+) -> Pilots:
+    """Trains every job on this machine, one after another, and returns their curves with those kept before.
+
+    Args:
+        jobs: one a family (`families_of`).
+        epochs: of each at most.
+        accuracy: at which a training ends before.
+        on_event: called with `{"event": "epoch", "family", "epoch", "epochs", "accuracy"}`.
+
+    Raises:
+        UserError: a job's graph cannot be read.
+        RunFailedError: a training failed; the message names the cause.
+    """
+    with TemporaryDirectory(prefix="gnnplan-pilot-") as own:
+        folder = Path(own)
+        handed = [job.with_paths_from(Path.cwd()).save(folder / f"job_{i}.json") for i, job in enumerate(jobs)]
+        arguments = [own, f"--epochs={epochs}", f"--accuracy={accuracy}", *(f"--job={path}" for path in handed)]
+        here = [HostGroup(1, threads=max(1, num_usable_cores()))]
+        launch("gnnplan.runtime.pilot", arguments, hosts=here, folder=folder, on_event=on_event)
+        made = Pilots.load(folder / CURVES_FILE)
+    return made if kept is None else reduce(Pilots.with_curve, made.curves, kept)

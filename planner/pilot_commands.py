@@ -1,0 +1,74 @@
+"""The verb `pilot`: short trainings of a job's families, and which of their plans reaches an accuracy first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gnnplan.planner.given import output_folder
+from gnnplan.planner.job import Job
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.pilot.contract import WORDS, Curve
+from gnnplan.planner.pilot.kept import kept_pilots
+from gnnplan.planner.pilot.reach import Reached, to_accuracy
+from gnnplan.planner.pilot.run import families_of
+from gnnplan.planner.report.progress import steps
+from gnnplan.planner.sound_plan import load_plan
+from gnnplan.profiles.contract import check_writable
+from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.launch import Event
+
+PILOTS_FILE = "pilots.json"
+
+
+def pilot(arguments: argparse.Namespace) -> None:
+    """`gnnplan pilot`."""
+    job, plans = Job.load(arguments.job), [load_plan(path) for path in arguments.plans]
+    if plans and arguments.accuracy is None:
+        raise UserError("plans are compared at an accuracy: give --accuracy, such as 0.9")
+    path = arguments.output or output_folder(job, arguments.job) / PILOTS_FILE
+    check_writable(path)
+    jobs, target = families_of(job), 1.0 if arguments.accuracy is None else arguments.accuracy
+    with steps(Console(stderr=True), "loading the graph") as on_step:
+
+        def on_event(event: Event) -> None:
+            words = WORDS[event["family"]]
+            on_step(f"{words}: epoch {event['epoch'] + 1} of {event['epochs']}, accuracy {event['accuracy']:.1%}")
+
+        graph = load_graph(job.graph).fingerprint
+        pilots = kept_pilots(jobs, graph, path, epochs=arguments.epochs, accuracy=target, on_event=on_event)
+    reached = to_accuracy(pilots, plans, target, arguments.objective) if plans else None
+    curves = [curve for each in jobs if (curve := pilots.of(each, graph))]
+    _show(arguments, curves, reached)
+
+
+def _show(arguments: argparse.Namespace, curves: list[Curve], reached: Reached | None) -> None:
+    if arguments.json:
+        facts: dict[str, Any] = {"curves": [curve.model_dump(mode="json") for curve in curves]}
+        print(json.dumps(facts | ({"words": reached.words(), **_facts(reached)} if reached else {})))
+        return
+    console = Console()
+    console.print(_table(curves, arguments.accuracy), highlight=False)
+    if reached:
+        console.print(reached.words(), highlight=False)
+
+
+def _facts(reached: Reached) -> dict[str, Any]:
+    ways = [{"family": way.family, "epochs": way.epochs, "seconds": way.seconds} for way in reached.ways]
+    return {"best": reached.best.family if reached.best else None, "is_sure": reached.is_sure, "ways": ways}
+
+
+def _table(curves: list[Curve], accuracy: float | None) -> Table:
+    table = Table(title="accuracy by epochs, in a short training of each family")
+    for column in ("family", "steps an epoch", "epochs", "best accuracy", "epochs to the accuracy"):
+        table.add_column(column, justify="left" if column == "family" else "right")
+    for curve in curves:
+        epochs = curve.epochs_to(accuracy) if accuracy is not None else None
+        to_it = "" if accuracy is None else str(epochs or f"more than {len(curve.accuracies)}")
+        cells = (f"{curve.steps_per_epoch:,}", str(len(curve.accuracies)), f"{curve.best:.1%}", to_it)
+        table.add_row(WORDS[curve.family], *cells)
+    return table

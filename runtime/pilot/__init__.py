@@ -1,0 +1,1 @@
+"""Short trainings whose accuracy is followed epoch by epoch."""
