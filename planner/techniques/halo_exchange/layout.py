@@ -126,12 +126,17 @@ class _RowLayout:
     def _remade(self, name: str, block: str) -> str | None:
         """What is made row by row of rows that are gathered anyway is made of these, and need not travel."""
         op = self._made_row_by_row(name)
-        if op is None or (op.reads[0], block) not in self._gathers:
+        if op is None or (op.reads[0], block) not in self._gathers or self._is_of_several_levels(name):
             return None
         rows = self._gathered(op.reads[0], block)
         if rows == op.reads[0]:
             return None
         return self.emitter.emit(op.kind, rows, *op.reads[1:], key=f"{op.key}/gathered", **op.attributes)
+
+    def _is_of_several_levels(self, name: str) -> bool:
+        """Whether blocks of several levels gather it: then it may be fetched once for all of them."""
+        blocks = (self.old.blocks[block] for value, block in self._gathers if value == name)
+        return len({self.old.spaces[block.column].level for block in blocks}) > 1
 
     def _made_row_by_row(self, name: str) -> Operator | None:
         """What makes each row of a value of one row of its first read, and of no other rows of vertices."""
