@@ -9,24 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.metrics import values_of
 from gnnplan.planner.models.forward import MASKS, measured_metric
-from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection, attach, project
-from gnnplan.planner.program.whole import runs_module
 from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.runtime.checkpoint.state import ProgramState, State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
-from gnnplan.runtime.execution.inputs import on_device
+from gnnplan.runtime.execution.inputs import on_device, planned_module
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.module_net import ModuleNet
 from gnnplan.runtime.recorder import Recorder
@@ -69,7 +67,7 @@ class ProgramTrainer:
             self.matrices,
             self.recorder,
             self.peers,
-            _module_of(plan),
+            planned_module(plan),
         )
         self.state: State = ProgramState(self.executor, self.peers.host_barrier)
         self._refresh_until = 0
@@ -134,14 +132,6 @@ class ProgramTrainer:
 
     def close(self) -> None:
         """Ends what training needed: nothing, where workers are always in step."""
-
-
-def _module_of(plan: Plan) -> nn.Module | None:
-    """The user's module, of a plan with layers that run their own code; its file is imported."""
-    if not runs_module(plan.cycle.cycle()):
-        return None
-    facts = plan.graph
-    return module_of(plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed)
 
 
 def _as_matrices(net: BasicGNN) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.execution.executor import ProgramExecutor
-from gnnplan.runtime.execution.inputs import on_device
+from gnnplan.runtime.execution.inputs import on_device, planned_module
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.inference.weights import weights_of
 from gnnplan.runtime.recorder import Recorder
@@ -56,5 +56,6 @@ def _executor(
     inputs = {name: on_device(value, device) for name, value in shard.inputs.items() if name in read}
     matrices = {name: each.to(device) for name, each in weights_of(weights, whole).items() if name in read}
     projection = attach(project(cycle, rank), shard.arrays)
-    executor = ProgramExecutor(projection, inputs, matrices, recorder, Workers(recorder, timeout_s))
+    peers = Workers(recorder, timeout_s)
+    executor = ProgramExecutor(projection, inputs, matrices, recorder, peers, planned_module(plan))
     return executor, cycle.spaces[forward.value.space].num_own[rank]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import gnnplan
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
@@ -87,16 +88,23 @@ def job(tmp_path):
 
 @pytest.mark.distributed
 def test_trains_as_pyg_does(job, cluster, tmp_path):
-    """Losses and a `model.pt` that loads strictly; every predicted task is measured."""
+    """Losses, a `model.pt` that loads strictly, and its logits; every predicted task is measured."""
     plan = api.plan(job, cluster, tmp_path / "plan.json")
     with warm.runs():
         measured = api.run(tmp_path / "plan.json", tmp_path / "run", timeout_s=60)
+        made = gnnplan.infer(
+            tmp_path / "plan.json", tmp_path / "run", tmp_path / "logits.npy", graph=load_graph(job.graph)
+        )
     build = partial(module_of, job.model, 12, 4, SEED)
     want = trained_modules.by_pyg(build(), load_graph(job.graph), EPOCHS)
     assert measured.losses == pytest.approx(want.losses, rel=1e-5)
     trained = build()
     trained.load_state_dict(torch.load(tmp_path / "run" / "model.pt", weights_only=True))
     assert trained_modules.Outcome(list(measured.losses), trained.state_dict()).off(want, nothing=1e-2) < 1e-5
+    with np.load(tmp_path / "graph.npz", allow_pickle=False) as read:
+        x, edge_index, features = (torch.from_numpy(read[name]) for name in ("x", "edge_index", "edge_attr"))
+    logits = torch.from_numpy(np.load(made.path, allow_pickle=False))
+    assert torch.allclose(logits, trained.eval()(x, edge_index.long(), features), atol=1e-5)
     assert {span.task for span in measured.spans} == {span.task for span in api.simulate(plan).spans}
 
 
