@@ -19,7 +19,10 @@ from typing import Any
 import torch
 
 TIMEOUT_S = 20.0
-MARGIN_S = 15.0  # beside the timeout, from the fault to the end of the run
+MARGIN_S = 15.0
+"""Beside the timeout, from the fault to the end of the run."""
+
+_PATIENCE_S = 60.0  # beside these: who has not ended by then hangs
 _RUN_S = 120.0
 _EVERY = 25  # epochs
 _CLOSE = 0.15  # accuracies of two runs that are not alike
@@ -66,6 +69,7 @@ class Cell:
         exit_code: of the run.
         line: the last that it said.
         seconds: from the fault to its end.
+        late: it ended, but took more than the timeout and the margin.
         resumed: whether the run that went on has the right bits; None where there was none to go on.
     """
 
@@ -76,6 +80,7 @@ class Cell:
     line: str
     seconds: float
     hangs: bool = False
+    late: bool = False
     unnamed: bool = False
     wrong_numbers: bool = False
     left_behind: tuple[str, ...] = ()
@@ -179,10 +184,12 @@ def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Ce
     begun_s = time.monotonic()
     with _meeting_in_vain(folder, moment):
         wrong = fault.strike(run)
-    has_ended = run.end(fault.timeout_s + fault.lasts_s + MARGIN_S + (_RUN_S if 0 in fault.codes else 0))
+    within_s = fault.timeout_s + fault.lasts_s + MARGIN_S
+    has_ended = run.end(within_s + _PATIENCE_S + (_RUN_S if 0 in fault.codes else 0))
     seconds, code = time.monotonic() - begun_s, run.process.returncode
     line = wrong or (run.said[-1] if run.said else "")
     cell = Cell(fault.name, moment, job.kind, code, line, seconds, hangs=not has_ended)
+    cell.late = has_ended and 0 not in fault.codes and seconds > within_s
     cell.unnamed = bool(wrong) or (code != 0 and (code not in fault.codes or not _is_one_line(run.said)))
     cell.left_behind = tuple(_left(folder, scratch))
     fault.mend(folder)

@@ -1,9 +1,10 @@
 """Faults of every kind at every moment of a run: it ends in one line, leaves nothing behind, and goes on bit for bit.
 
-`cells` counts what was played, with the findings: `hangs` past the timeout and 15 s, `unnamed` ends (a traceback, no
-line, or another exit code), `wrong_numbers` of runs that ended well, and files or processes `left_behind`.
-`not_resumed` counts runs that did not come to the weights of an undisturbed one when they went on; where no two runs
-are alike, to its accuracy. Cells are kept one by one, so the next start plays those that are missing: `cells_missing`.
+`cells` counts what was played, with the findings: runs that hang (`hangs`) or end after the timeout and 15 s (`late`),
+`unnamed` ends (a traceback, no line, or another exit code), `wrong_numbers` of runs that ended well, and files or
+processes `left_behind`. `not_resumed` counts runs that did not come to the weights of an undisturbed one when they went
+on; where no two runs are alike, to its accuracy. Cells are kept one by one, so the next start plays those that are
+missing: `cells_missing`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _GRAPH = {
     "feature_signal": 3.0,
     "seed": 1,
 }
-_FINDINGS = ("hangs", "wrong_numbers", "unnamed", "left_behind")
+_FINDINGS = ("hangs", "late", "wrong_numbers", "unnamed", "left_behind")
 _KINDS = ("full batch", EMULATED, "partial reduce", "mini-batch")
 
 

@@ -63,7 +63,9 @@ class Watch:
 
     def lose(self, words: str, epoch: int) -> None:
         """Workers are lost, and training goes on with an epoch: the line comes when it does."""
-        at_s = min((s for reached, s in self._reached_s.items() if reached >= epoch > 0), default=self._begun_s)
+        last_s = max(self._reached_s.values(), default=self._begun_s)  # epochs behind the last event are not told
+        at_s = min((s for reached, s in self._reached_s.items() if reached >= epoch), default=last_s)
+        at_s = at_s if epoch else self._begun_s
         self._loss = Loss(words, at_s, max(self.num_epochs - epoch, 0))
         self._reached_s = {reached: s for reached, s in self._reached_s.items() if reached <= epoch}
 

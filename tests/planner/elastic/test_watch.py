@@ -34,6 +34,18 @@ def test_epochs_and_seconds_from_the_checkpoint_on_are_lost():
     assert [event["lost_epochs"] for event in told if event["event"] == "restart"] == [5, 1]
 
 
+def test_a_checkpoint_behind_the_last_event_counts_from_that():
+    """Events come a few times a second, so the epoch of the checkpoint may not have been told."""
+    now, told = [0.0], []
+    watch = Watch(told.append, clock=lambda: now[0])
+    now[0] = 24.0
+    watch(epoch(8))
+    watch.lose("lost b", 10)
+    now[0] = 81.0
+    watch(epoch(10))
+    assert (told[1]["lost_epochs"], told[1]["lost_s"]) == (0, 57.0)
+
+
 def test_without_a_checkpoint_all_is_lost():
     """From the start of the run."""
     now, told = [0.0], []
