@@ -24,7 +24,7 @@ _MODELS: dict[str, tuple[str, ModelSpec]] = {  # by row: graph, model
 }
 _ONE_MORE = ("narrow", "gat amazon_photo", ("amazon_photo", ModelSpec(kind="gat", num_layers=2, hidden_channels=64)))
 LAYOUTS = ("halo_exchange", "feature_slices")
-SINGLES = ("first_aggregation", "feature_cache", "replicas", "overlap")
+SINGLES = ("first_aggregation", "feature_cache", "replicas", "overlap", "direct_sum")
 """Exact techniques, of which a single one is chosen beside a layout. The order of operators and the format of features
 are free in all plans, which makes the rivals stronger."""
 COMPOSITION, ONE_HOST, SINGLE = "composition", "one host", "single: "

@@ -72,6 +72,10 @@ class TrainingSpec(Contract):
     weather: ModelledWeather | None = None
     traced_epochs: Epochs = 10
 
+    def __hash__(self) -> int:
+        """Of its document, for arguments are dicts."""
+        return hash(self.model_dump_json())
+
     @model_validator(mode="after")
     def _only_some_have_momentum(self) -> Self:
         if self.momentum and not has_momentum(self.optimizer):

@@ -14,7 +14,8 @@ from gnnplan.planner.models.vocabulary import RUNNING
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.checkpoint.parts import read_part
-from gnnplan.runtime.checkpoint.state import KEPT, PARAMETER
+from gnnplan.runtime.checkpoint.state import PARAMETER
+from gnnplan.runtime.checkpoint.state import RUNNING as RUNNING_GROUP
 
 _FLOAT = np.dtype(np.float32)
 
@@ -46,7 +47,9 @@ def _of_checkpoint(path: Path, cycle: Cycle) -> dict[str, Tensor]:
     """Of the first worker's part: every part has all parameters."""
     manifest = Manifest.load(path / MANIFEST_FILE)
     groups = dict.fromkeys(cycle.parameters, PARAMETER)
-    groups |= {name: KEPT for name, value in cycle.values.items() if value.role == "cell" and name.endswith(RUNNING)}
+    groups |= {
+        name: RUNNING_GROUP for name, value in cycle.values.items() if value.role == "cell" and name.endswith(RUNNING)
+    }
     like = {
         f"{group}/{name}": ((cycle.num_rows(name, 0), cycle.values[name].width), _FLOAT)
         for name, group in groups.items()

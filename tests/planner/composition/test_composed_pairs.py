@@ -26,6 +26,7 @@ REFUSED = [
     *(("feature_slices", name) for name in ("partial_reduce", "pruning")),
     ("feature_cache", "first_aggregation"),
     ("host_region", "partial_reduce"),
+    ("direct_sum", "partial_reduce"),
 ]
 REFUSED_APART = [
     *(("source_chunks", name) for name in ("feature_slices", "late_halos", "boundary_sampling", "partial_reduce")),
@@ -52,9 +53,9 @@ def without(*names):
 ALL = [
     Chosen("gcn", without("feature_slices", "feature_cache", "partial_reduce")),
     Chosen("gcn", without("feature_slices", "first_aggregation", "partial_reduce")),
-    Chosen("gcn", without("feature_slices", "feature_cache", "host_region")),
+    Chosen("gcn", without("feature_slices", "feature_cache", "host_region", "direct_sum")),
     Chosen("gat", without("feature_slices", *NOT_FOR_GAT, "partial_reduce")),
-    Chosen("gat", without("feature_slices", *NOT_FOR_GAT, "host_region")),
+    Chosen("gat", without("feature_slices", *NOT_FOR_GAT, "host_region", "direct_sum")),
     Chosen("gcn", ("sparse_features", "operator_order", "feature_slices", "first_aggregation", "overlap")),
 ]
 each_pair = pytest.mark.parametrize("chosen", [*PAIRS, *ALL], ids=lambda each: f"{each.model}: {'+'.join(each.names)}")

@@ -130,7 +130,7 @@ def test_overlap_goes_beside_it():
 
 def test_what_it_keeps_is_counted(processor):
     """Two versions of all rows that are sent and received, and the sums of as many rounds as may be missed."""
-    pins = {"op_order": "multiply_first", "precompute": False, "overlap": False}
+    pins = {"op_order": "multiply_first", "precompute": False, "overlap": False, "techniques": {"direct_sum": False}}
     plain, partial = (plan_of(profile=processor, pin=pin, **pins) for pin in (None, PartialReducePin()))
     cycle = partial.cycle.cycle()
     exchanges = [op for op in cycle.programs["train"] if op.kind == "exchange"]

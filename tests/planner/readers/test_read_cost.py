@@ -162,7 +162,7 @@ def test_loss_clears_the_rows_that_it_was_not_measured_with():
 
 def test_a_step_counts_what_is_trained_and_what_belongs_to_no_operator():
     """Cells are of the same size, and in the table."""
-    found = price("step", ("weight", "weight"), ("weight",), parameters=("weight",), cells=())
+    found = price("step", ("weight", "weight"), ("weight",), parameters=("weight",), cells=(), optimizer="adam")
     assert found.seconds == T4("optimizer_step", 8 * WIDTH).seconds + T4.profile.step_overhead_s
 
 
