@@ -110,8 +110,11 @@ class Network:
 
     def least_sum_s(self, num_bytes: float) -> float:
         """No sum over all workers of `num_bytes` each takes less: neither a ring nor one where everyone sends all."""
-        direct = num_bytes * (1 - np.eye(self.num_workers))
-        return min(self.all_reduce(num_bytes).seconds, self.all_to_all(direct).seconds)
+        return min(self.all_reduce(num_bytes).seconds, self.all_to_all(self.to_everyone(num_bytes)).seconds)
+
+    def to_everyone(self, num_bytes: float) -> np.ndarray:
+        """float64 [W, W]: every worker sends `num_bytes` to each of the others."""
+        return num_bytes * (1 - np.eye(self.num_workers))
 
     def all_reduce_processor(self, num_bytes: float) -> list[Estimate]:
         """Processor seconds of each worker."""

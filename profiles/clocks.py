@@ -27,14 +27,15 @@ def to_first_clock_s() -> float:
     """
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return 0.0
-    boots = _boots_of_all()
+    boots = of_all_workers(torch.tensor(boot_number(), device=_device())).tolist()
     rank, found_s = dist.get_rank(), 0.0
     for asking in [boots.index(boot) for boot in dict.fromkeys(boots) if boot != boots[0]]:
         if rank == 0:
             _answer(asking)
         elif rank == asking:
             found_s = _asked()
-    return _of_all(found_s)[boots.index(boots[rank])]
+    every_s = of_all_workers(torch.tensor(found_s, dtype=torch.float64, device=_device()))
+    return float(every_s[boots.index(boots[rank])])
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,11 @@ def on_first_clock(begin: ClockReading, end: ClockReading) -> Callable[[float], 
     return lambda at_s: at_s + begin.to_first_s + drift * (at_s - begin.at_s)
 
 
-def _boots_of_all() -> list[int]:
-    own = torch.tensor([boot_number()], dtype=torch.int64, device=_device())
-    boots = [torch.zeros_like(own) for _ in range(dist.get_world_size())]
-    dist.all_gather(boots, own)
-    return [int(boot) for boot in boots]
-
-
-def _of_all(seconds: float) -> list[float]:
-    own = torch.tensor([seconds], dtype=torch.float64, device=_device())
+def of_all_workers(own: torch.Tensor) -> torch.Tensor:
+    """Every worker's tensor of one shape by rank, [W, ...] on the CPU; every worker must call it."""
     every = [torch.zeros_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(every, own)
-    return [float(each) for each in every]
+    return torch.stack(every).cpu()
 
 
 def _asked() -> float:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from gnnplan.profiles.clocks import to_first_clock_s
+from gnnplan.profiles.clocks import of_all_workers, to_first_clock_s
 from gnnplan.profiles.exchange import all_to_all
 from gnnplan.profiles.machine import CpuQuota
 from gnnplan.profiles.measure import SWEPT_ELEMENTS, Timing, clocked
@@ -135,22 +135,15 @@ def _clocked_together(
     for _ in range(num_barriers):
         dist.barrier()
     barriers_s = time.process_time() - begun_s
-    return lasting_s(pattern, _of_all(times, device)), max(calls_s - barriers_s, 0.0) / count
-
-
-def _of_all(times: Sequence[tuple[float, float]], device: torch.device) -> np.ndarray:
-    """float64 [W, N, 2]: when every worker came to each of N calls, and ended it."""
-    own = torch.tensor(times, dtype=torch.float64, device=device)
-    every = [torch.zeros_like(own) for _ in range(dist.get_world_size())]
-    dist.all_gather(every, own)
-    return torch.stack(every).cpu().numpy()
+    every = of_all_workers(torch.tensor(times, dtype=torch.float64, device=device)).numpy()
+    return lasting_s(pattern, every), max(calls_s - barriers_s, 0.0) / count
 
 
 def lasting_s(pattern: Pattern, times: np.ndarray) -> list[float]:
     """Of N calls the seconds from the last worker's coming to the end, in the mean of those whose rows travel.
 
     Args:
-        times: [W, N, 2], as of `_of_all`. Of a pair nobody else takes part.
+        times: [W, N, 2], when every worker came to each call and ended it. Of a pair nobody else takes part.
     """
     came_s, ended_s = np.moveaxis(times, 2, 0)
     its = sorted(set(pattern.ranks))

@@ -91,7 +91,7 @@ def _travelling(cycle: Cycle, name: str, worker: int, kept: int) -> float:
     return (cycle.num_bytes(name, worker) / max(rows, 1) + per_row) * (rows - kept)
 
 
-def _reduced_bytes(cycle: Cycle, op: Operator) -> int:
+def summed_bytes(cycle: Cycle, op: Operator) -> int:
     """Bytes of what is summed, which are as many on every worker."""
     return cycle.num_bytes(op.reads[0], 0)
 
@@ -108,7 +108,7 @@ register_collective(
 register_collective(
     "all_reduce",
     Collective(
-        _reduced_bytes,
+        summed_bytes,
         lambda network, num_bytes: network.all_reduce(num_bytes),
         lambda network, num_bytes: network.all_reduce_processor(num_bytes),
     ),

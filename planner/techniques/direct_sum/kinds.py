@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.kind import Kind, Need, like, register
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import Collective, register_collective
+from gnnplan.planner.readers.cost_rows import summed_bytes
 from gnnplan.planner.readers.temporaries import TEMPORARIES
 
 DIRECT_SUM = register(
@@ -25,19 +24,9 @@ DIRECT_SUM = register(
 )
 
 
-def summed_bytes(cycle: Cycle, op: Operator) -> int:
-    """Bytes of what is summed, which are as many on every worker."""
-    return cycle.num_bytes(op.reads[0], 0)
-
-
-def sent_bytes(num_workers: int, num_bytes: float) -> np.ndarray:
-    """float64 [W, W]: everyone sends everyone all of it."""
-    return num_bytes * (1 - np.eye(num_workers))
-
-
 def seconds(network: Network, num_bytes: float) -> float:
     """Of a direct sum of `num_bytes` on every worker."""
-    return network.all_to_all(sent_bytes(network.num_workers, num_bytes)).seconds
+    return network.all_to_all(network.to_everyone(num_bytes)).seconds
 
 
 def _copies(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
@@ -50,7 +39,7 @@ register_collective(
     "direct_sum",
     Collective(
         summed_bytes,
-        lambda network, num_bytes: network.all_to_all(sent_bytes(network.num_workers, num_bytes)),
-        lambda network, num_bytes: network.all_to_all_processor(sent_bytes(network.num_workers, num_bytes)),
+        lambda network, num_bytes: network.all_to_all(network.to_everyone(num_bytes)),
+        lambda network, num_bytes: network.all_to_all_processor(network.to_everyone(num_bytes)),
     ),
 )

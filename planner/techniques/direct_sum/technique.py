@@ -12,7 +12,8 @@ from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Cycle, Program
-from gnnplan.planner.techniques.direct_sum.kinds import DIRECT_SUM, seconds, summed_bytes
+from gnnplan.planner.readers.cost_rows import summed_bytes
+from gnnplan.planner.techniques.direct_sum.kinds import DIRECT_SUM, seconds
 from gnnplan.profiles.contract import Contract
 
 _RING = "all_reduce"
