@@ -30,10 +30,15 @@ def total(parts: Iterable[Estimate]) -> Estimate:
 
 @dataclass(frozen=True)
 class OperatorCosts:
-    """Looks up a profile's operators."""
+    """Looks up a profile's operators.
+
+    Args:
+        share: of the seconds that stand there; the profile's overheads are less by as much already.
+    """
 
     profile: MachineProfile
     curves: dict[str, Curve]
+    share: float = 1.0
 
     @classmethod
     def of(cls, profile: MachineProfile) -> OperatorCosts:
@@ -47,6 +52,14 @@ class OperatorCosts:
         curves = {name: Curve.from_table(table, leaves_caches=True) for name, table in profile.operators.items()}
         return cls(profile, curves)
 
+    def at(self, share: float) -> OperatorCosts:
+        """The same where everything takes a share of the seconds that were timed."""
+        if share == self.share:
+            return self
+        own, rest = self.profile, share / self.share
+        overheads = {"host_overhead_s": own.host_overhead_s * rest, "step_overhead_s": own.step_overhead_s * rest}
+        return OperatorCosts(own.model_copy(update=overheads), self.curves, share)
+
     def __call__(self, operator: str, *shape: float) -> Estimate:
         """Seconds of an operator at a shape; nothing to do takes no time."""
         if min(shape) <= 0:
@@ -55,7 +68,8 @@ class OperatorCosts:
         if curve is None:
             raise UserError(f"profile {self.profile.name}: operator {operator!r} was not profiled; profile again")
         estimate = curve.seconds(tuple(float(extent) for extent in shape))
-        return Estimate(estimate.seconds, estimate.spread_s, estimate.unprofiled, ((operator, estimate.seconds),))
+        seconds, spread_s = estimate.seconds * self.share, estimate.spread_s * self.share
+        return Estimate(seconds, spread_s, estimate.unprofiled, ((operator, seconds),))
 
     def step_overhead(self) -> Estimate:
         """What a step takes beside its operators."""
@@ -87,7 +101,7 @@ class OperatorCosts:
         square = self(operator, num_read, num_edges / num_rows, width)
         if num_read == num_rows or not square.seconds:
             return square
-        fixed_s = min(self.curves[operator].fixed_s, square.seconds)
+        fixed_s = min(self.curves[operator].fixed_s * self.share, square.seconds)
         return square.times((fixed_s + (square.seconds - fixed_s) * num_rows / num_read) / square.seconds)
 
     def copy(self, num_elements: float) -> Estimate:

@@ -119,6 +119,25 @@ class CpuQuota(Contract):
     period_s: SomeSeconds
 
 
+class SharedMachine(Contract):
+    """A machine that hosts of one session share, as containers and emulated hosts do.
+
+    Args:
+        name: equal for the hosts of one machine.
+        num_hosts: of them; operators were timed while all computed.
+        alone_share: seconds of operators while the others rest, over their seconds beside them: the median of some.
+    """
+
+    name: str = Field(min_length=1)
+    num_hosts: int = Field(ge=2, le=MAX_WORKERS)
+    alone_share: PositiveFloat
+
+    def share(self, num_computing: int) -> float:
+        """The same while some of the hosts compute, of which this is one; what each more adds is taken as equal."""
+        rest = (self.num_hosts - num_computing) / (self.num_hosts - 1)
+        return 1 - (1 - self.alone_share) * min(max(rest, 0.0), 1.0)
+
+
 class Correction(Contract):
     """What calibration changed of one operator (or collective): its seconds, multiplied by `factor`.
 
@@ -171,6 +190,7 @@ class MachineProfile(Document):
             on its own, or a profile of a version that did not tell).
         host: the one of them that this is.
         operators: name to table; the names are those of `gnnplan.profiles.operators.OPERATORS`.
+        shared_machine: that the host shares with others of the session (None: with none, or it was not looked at).
         others_share: of the processor time while it was measured, used by other programs.
         anchors: a few points timed again at the end.
         corrections: what the last calibration changed (none: as profiled).
@@ -196,6 +216,7 @@ class MachineProfile(Document):
     session: str = ""
     members: tuple[MeasuredHost, ...] = ()
     host: str = ""
+    shared_machine: SharedMachine | None = None
     others_share: float = Field(default=0.0, ge=0, le=1)
     anchors: tuple[Anchor, ...] = ()
     corrections: tuple[Correction, ...] = ()

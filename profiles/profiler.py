@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.apart import shared_machine
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.grids import GRIDS, Grid
 from gnnplan.profiles.launch import Event, emit, hosts_here, launch
@@ -132,6 +133,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     timings += _timed_in_passes(pair_probes, probes.num_pair_passes, patience, device)
     collectives = probes.collective_tables(timings)
     anchors = probes.anchors([paced.timings[0] for paced in taken])
+    shared = shared_machine(grid, device, beside)
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
@@ -156,6 +158,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         software={"python": platform.python_version(), "torch": torch.__version__},
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
+        shared_machine=shared,
         others_share=patience.others_share,
         anchors=anchors,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gnnplan.planner.beside import shares_beside
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import ZERO, OperatorCosts, total
 from gnnplan.planner.network import Network
@@ -72,9 +73,15 @@ def register_collective(kind: str, collective: Collective) -> None:
     COLLECTIVES[kind] = collective
 
 
-def costs_of(placement: Placement) -> dict[str, OperatorCosts]:
-    """The tables of every profile of a placement, ready for lookups."""
-    return {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()}
+def costs_of(placement: Placement, known: CostsByProfile | None = None) -> dict[str, OperatorCosts]:
+    """The tables of every profile of a placement, ready for lookups, as fast as its workers are beside each other.
+
+    Args:
+        known: of its profiles, beside others.
+    """
+    shares = shares_beside(placement)
+    made = known or {name: OperatorCosts.of(profile) for name, profile in placement.profiles.items()}
+    return {name: made[name].at(share) for name, share in shares.items()}
 
 
 def with_overhead_s(seconds: float, profile: MachineProfile) -> float:

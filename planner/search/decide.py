@@ -230,7 +230,8 @@ class _Search:
 
 
 def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
-    return replace(base, placement=base.placement.of(ranks), rates_s=rates_s)
+    placement = base.placement.of(ranks)
+    return replace(base, placement=placement, rates_s=rates_s, costs=costs_of(placement, base.costs))
 
 
 def _settled(best: Candidate) -> Candidate:
