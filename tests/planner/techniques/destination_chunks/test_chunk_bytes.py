@@ -20,13 +20,13 @@ from tests.runtime.execution.threads import play_on_threads
 FIRST = {f"l{layer}/filter": "aggregate_first" for layer in range(3)}
 
 
-def cycle_of(kind, num_workers, num_chunks, *extra, layout="rows", recompute="sums"):
+def cycle_of(kind, num_workers, num_chunks, *extra, layout="rows", recompute="sums", graph=GRAPH):
     """A training on a graph whose tensors lie in the pool."""
     model = ModelSpec(kind=kind, num_layers=3, hidden_channels=64, heads=4, num_hops=2)
-    matrix = aggregation_matrix(GRAPH.num_nodes, GRAPH.edge_index, kind)
-    masks = (GRAPH.train_mask, GRAPH.val_mask, GRAPH.test_mask)
-    forward = forward_cycle(model, Task(matrix, GRAPH.num_features, GRAPH.num_classes, masks), seed=0)
-    part = np.random.default_rng(1).integers(0, num_workers, GRAPH.num_nodes).astype(np.int32)
+    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, kind)
+    masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+    forward = forward_cycle(model, Task(matrix, graph.num_features, graph.num_classes, masks), seed=0)
+    part = np.random.default_rng(1).integers(0, num_workers, graph.num_nodes).astype(np.int32)
     rows = Choice("halo_exchange", choice("halo_exchange").decision, {"part": part})
     laid_out = rows if layout == "rows" else choice("feature_slices", shares=[3.0, 2.0][:num_workers])
     chunks = choice("destination_chunks", num_chunks=num_chunks, recompute=recompute)
