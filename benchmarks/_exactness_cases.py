@@ -28,6 +28,7 @@ EXACT = (
     "feature_cache",
     "replicas",
     "host_region",
+    "destination_chunks",
     "direct_sum",
     "overlap",
     "partial_reduce",
@@ -59,6 +60,7 @@ class Case:
         op_order: of every layer; `multiply_first` is what is composed where nobody chooses.
         layout: which technique says who has which rows and columns.
         share: of the rows that a worker does not own, those that techniques with rows are about.
+        num_chunks: of destination chunks.
     """
 
     model: str
@@ -71,6 +73,7 @@ class Case:
     dropout: float = 0.0
     input_dropout: float = 0.0
     share: float = 1 / 3
+    num_chunks: int = 3
 
     @property
     def chosen(self) -> frozenset[str]:
@@ -134,6 +137,8 @@ def _plain(model: str, quick: bool) -> Iterator[Case]:
 def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model not in _WITHOUT_FILTERS or name not in _ON_SUMS]
+    for count in (1, 7):
+        yield Case(model, ("destination_chunks", "overlap"), "aggregate_first", layout, num_chunks=count)
     together = [_together([name for name in names if name not in ("feature_cache", *out)], layout) for out in _APART]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
         if not is_allowed((layout, *group)) or (len(group) == 2 and model in _WITHOUT_PAIRS):
@@ -184,7 +189,10 @@ def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     arrays = {"part": part.astype(np.int32)} if technique(case.layout).arrays else None
     chosen = [_choice(case.layout, arrays)]
     chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
-    return chosen + [_choice(name, _arrays(name, case, part, size)) for name in case.techniques]
+    decided = {"destination_chunks": {"num_chunks": case.num_chunks}}
+    return chosen + [
+        _choice(name, _arrays(name, case, part, size), **decided.get(name, {})) for name in case.techniques
+    ]
 
 
 def logits_of(cycle: Cycle) -> str:

@@ -27,6 +27,7 @@ OURS = (
     "boundary_sampling.technique:BoundarySampling",
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
+    "destination_chunks.technique:DestinationChunks",
     "first_aggregation.technique:FirstAggregation",
     "direct_sum.technique:DirectSum",
     "overlap.technique:Overlap",

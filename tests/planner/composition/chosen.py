@@ -82,7 +82,7 @@ class Chosen:
 
     def orders(self) -> tuple[str, ...]:
         """By layer; where something is to be constant the first layer aggregates first."""
-        if "operator_order" in self.names:
+        if {"operator_order", "destination_chunks"} & set(self.names):
             return (FIRST, LAST, FIRST)
         return (FIRST,) if set(self.names) & set(ON_CONSTANTS) else ()
 

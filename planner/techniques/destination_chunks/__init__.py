@@ -1,0 +1,1 @@
+"""Sums over edges by ranges of the rows that they make."""

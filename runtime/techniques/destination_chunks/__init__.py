@@ -1,0 +1,1 @@
+"""How operators of destination chunks are executed."""
