@@ -28,6 +28,7 @@ OURS = (
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
     "first_aggregation.technique:FirstAggregation",
+    "compression.technique:Compression",
     "direct_sum.technique:DirectSum",
     "overlap.technique:Overlap",
     "partial_reduce.technique:PartialReduce",
