@@ -33,7 +33,7 @@ EXACT = (
     "overlap",
     "partial_reduce",
 )
-NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling")
+NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling", "compression")
 LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, NUM_LAYERS = 20, 3
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat")
@@ -46,6 +46,7 @@ _DECISIONS: dict[str, dict] = {
     "partial_reduce": dict(PATIENT),
     "source_chunks": {"num_chunks": 4, "seed": 1},
     "boundary_sampling": {"probability": 0.5, "num_draws": 3},
+    "compression": {"format": "float16"},
 }
 _APART = (("host_region", "direct_sum"), ("partial_reduce",))  # without one or the other all go together
 _ON_SUMS = ("first_aggregation", "feature_cache")

@@ -14,10 +14,10 @@ import numpy as np
 
 Role = Literal["temporary", "input", "parameter", "cell"]
 Lane = Literal["compute", "network"]
-Dtype = Literal["float32", "int64"]
+Dtype = Literal["float32", "int32", "int64"]
 Layout = Literal["dense", "csr"]
 Tier = Literal["device", "host", "region"]
-ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int64": 8}
+ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int32": 4, "int64": 8}
 
 
 def parameter_space(num_rows: int) -> str:

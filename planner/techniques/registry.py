@@ -29,6 +29,7 @@ OURS = (
     "host_region.technique:HostRegion",
     "destination_chunks.technique:DestinationChunks",
     "first_aggregation.technique:FirstAggregation",
+    "compression.technique:Compression",
     "direct_sum.technique:DirectSum",
     "overlap.technique:Overlap",
     "partial_reduce.technique:PartialReduce",

@@ -69,7 +69,7 @@ def _exchange(c: Context, op: Operator) -> Execution:
     def run(x: Tensor | SparseRows) -> Tensor | Transfer | SparseRows:
         if isinstance(x, SparseRows):
             return exchange_sparse(c, x, send, recv)
-        out = pool.empty(x.device, num_received, x.shape[1])
+        out = pool.empty(x.device, num_received, x.shape[1]).view(x.dtype)  # of words of four bytes, floats or not
         c.sent_bytes += (num_sent - send[rank]) * x.shape[1] * x.element_size()
         return c.peers.exchange(out, x, recv, send)
 

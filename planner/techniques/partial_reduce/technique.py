@@ -30,7 +30,7 @@ class PartialReduce(Technique[PartialReduceDecision]):
 
     name = "partial_reduce"
     Decision = PartialReduceDecision
-    claims = frozenset({"step rule", "pace", "sums"})
+    claims = frozenset({"step rule", "pace", "sums", "transport:format"})  # its messages are of float32 rows
     needs = frozenset({"halo rows"})
     costs = "stale(K + 1)"
 

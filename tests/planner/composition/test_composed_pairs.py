@@ -18,6 +18,7 @@ APART = (
     "source_chunks",
     "late_halos",
     "boundary_sampling",
+    "compression",
 )  # what they compute is no matter of labels, so they have oracles and pairs of their own
 NAMES = tuple(name for name in ours() if name not in APART)
 REFUSED = [
@@ -36,6 +37,8 @@ REFUSED_APART = [
     ("late_halos", "boundary_sampling"),
     *((name, other) for name in ("late_halos", "boundary_sampling") for other in ("host_region", "partial_reduce")),
     ("boundary_sampling", "pruning"),
+    ("feature_slices", "compression"),
+    ("compression", "partial_reduce"),
 ]
 PAIRS = [
     Chosen(model, pair)

@@ -1,4 +1,4 @@
-"""States that move, and rows that come an epoch late, are counted as the runtime takes them from the pool."""
+"""States that move, late rows and compressed ones are counted as the runtime takes them from the pool."""
 
 import numpy as np
 import pytest
@@ -24,6 +24,8 @@ CHOSEN = {
     "corrected": ("source_chunks", {"num_chunks": 3, "correction": True, "exact_every": 1}),
     "late": ("late_halos", {}),
     "sampled": ("boundary_sampling", {"num_draws": 2, "probability": 0.3}),
+    "int8": ("compression", {"format": "int8"}),
+    "float16": ("compression", {"format": "float16"}),
 }
 
 

@@ -1,0 +1,1 @@
+"""Rows that travel in fewer bytes, with error feedback."""
