@@ -112,7 +112,7 @@ def row_of(name: str, plan: Plan, plans: Sequence[Planned], rounds_s: Mapping[st
         "family": families[CHOSEN],
         "is_hit": families[best] == families[CHOSEN] or ratios[best] <= 1 + _NOISE,
         "over_one_device": max(of_one),
-        "search_gap": plan.prediction.epoch_s / searched.bound_s - 1,
+        "search_gap": plan.prediction.long_run_epoch_s / searched.bound_s - 1,
         "any_plan_gap": plan.prediction.gap,
         "bound_over_best": plan.prediction.bound_s / (epoch_s / ratios[best]),
         "is_in_interval": interval.low_s <= epoch_s <= interval.high_s,

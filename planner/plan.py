@@ -113,6 +113,8 @@ class Prediction(Contract):
 
     Args:
         epoch_s: simulated makespan of one epoch (mean over a refresh interval).
+        mean_epoch_s: what an epoch of a long run takes in the mean, which bounds speak of (None: no worker has a quota
+            of processor time, and it is `epoch_s`).
         compute_s, communicate_s, host_s: mean seconds a worker spends on each; waiting for a
             peer counts as communication.
         bound_s: no plan of any set of these workers has shorter epochs; `bound_resource` says what sets it.
@@ -126,6 +128,7 @@ class Prediction(Contract):
     """
 
     epoch_s: SomeSeconds
+    mean_epoch_s: SomeSeconds | None = None
     compute_s: Seconds
     communicate_s: Seconds
     host_s: Seconds
@@ -146,14 +149,19 @@ class Prediction(Contract):
         return self.fluctuating.p50_s if self.fluctuating else self.epoch_s
 
     @property
+    def long_run_epoch_s(self) -> float:
+        """Simulated seconds of n epochs on end over n, for large n."""
+        return self.epoch_s if self.mean_epoch_s is None else self.mean_epoch_s
+
+    @property
     def gap(self) -> float:
         """How far the plan is from the bound of all plans: simulated / bound - 1."""
-        return self.epoch_s / self.bound_s - 1 if self.bound_s else 0.0
+        return self.long_run_epoch_s / self.bound_s - 1 if self.bound_s else 0.0
 
     @property
     def schedule_gap(self) -> float:
         """How far the plan is from the bound of its own operators: simulated / bound - 1."""
-        return self.epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
+        return self.long_run_epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
 
 
 @dataclass(frozen=True)
@@ -227,7 +235,7 @@ class Plan(Document):
         """How far the plan is from the bound of the searched space: simulated / bound - 1 (None: there is none)."""
         if self.searched is None or not self.searched.bound_s:
             return None
-        return self.prediction.epoch_s / self.searched.bound_s - 1
+        return self.prediction.long_run_epoch_s / self.searched.bound_s - 1
 
     @property
     def num_workers(self) -> int:

@@ -127,6 +127,8 @@ def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         f"of tasks at their median: {seconds(prediction.epoch_s)}, of which compute {seconds(prediction.compute_s)}, "
         f"communication {seconds(prediction.communicate_s)}, host {seconds(prediction.host_s)}",
     )
+    if prediction.mean_epoch_s is not None:
+        yield "", f"of a long run under quotas: {seconds(prediction.mean_epoch_s)} in the mean, which bounds speak of"
     cost = cost_of(plan)
     price = f", {dollars(cost.dollars)} dollars at {plan.placement.price_per_hour:g} an hour" if cost.dollars else ""
     yield "job", f"{plan.job.training.epochs:,} epochs in {seconds(cost.seconds)}{price}"

@@ -159,7 +159,7 @@ class _Search:
             best = found if best is None or found.order < best.order else best
         for ranks in leasts[0][1]:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
-            if least.seconds(ranks) >= to_beat_s:
+            if least.seconds(ranks) >= to_beat_s * _in_long_run(best):
                 continue
             of_set[self.placement.of(ranks).workers] = least.bound([ranks])
             found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s)
@@ -232,6 +232,11 @@ class _Search:
 def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
     placement = base.placement.of(ranks)
     return replace(base, placement=placement, rates_s=rates_s, costs=costs_of(placement, base.costs))
+
+
+def _in_long_run(best: Scored | None) -> float:
+    """How many times as long as the epoch that it is chosen by one of a long run is, if longer: bounds are of these."""
+    return max(1.0, best.candidate.mean_epoch_s / best.candidate.epoch_s) if best else 1.0
 
 
 def _settled(best: Candidate) -> Candidate:

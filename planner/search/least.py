@@ -14,10 +14,12 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.scaled import on_columns, on_share
 from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.readers.sustained import sustained_s
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.search.work import SharedWork
 from gnnplan.planner.simulator.steady import play_epochs
 
+_ROUNDING = 1e-6  # relative: the engine counts whole nanoseconds
 Frees = Callable[[Operator], bool]
 
 
@@ -29,6 +31,11 @@ class Least:
     seconds that any choice needs alone, and without any halo. Then they add up the gradients of the weights, which
     nobody has before its work is done. Where plans have to be exact nothing is left out, so what a worker computes
     however little it has is counted as well (`gnnplan.planner.search.work`).
+
+    Under quotas of processor time the bound is of an epoch of a long run, in the mean: single ones may be shorter.
+    While workers sum, their quotas fill up, and afterwards they compute without pauses. So the two parts follow one
+    another in processor time alone. In the long run there pass, beside it, all pauses that the quotas ask for: those of
+    the work, and of what the sum uses of the processor. The bound is the larger of the two.
 
     Args:
         bare_s: of every worker the least seconds per whole graph, without what a plan of the job may leave out.
@@ -48,22 +55,53 @@ class Least:
         Args:
             alone: by profile, candidates of one such worker that has all of the graph.
         """
-        bare_s = rates_s(base.placement, alone, _left_out(base))
+        bare_s = rates_s(base.placement, alone, _left_out(base), in_long_run=True)
         weights = (name for name, value in base.forward.values.items() if value.role == "parameter")
         shared = SharedWork(alone) if base.job.most.kind == "exact" else None
         return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights), shared)
 
     def seconds(self, ranks: Sequence[int]) -> float:
-        """No plan of exactly these workers has shorter epochs."""
-        return max(self._compute_s(ranks)) + self._sum_s(ranks)
+        """No plan of exactly these workers has shorter epochs, in the mean of a long run."""
+        return max(self._without_pauses_s(ranks), self._sustained_s(ranks))
 
-    def _compute_s(self, ranks: Sequence[int]) -> tuple[float, float]:
-        """By proportion, and with what is fixed."""
-        rates_s = [self.bare_s[rank] for rank in ranks]
+    def _without_pauses_s(self, ranks: Sequence[int]) -> float:
+        return max(self._compute_s(ranks, [self._share(rank) for rank in ranks])) + self._sum_s(ranks)
+
+    def _sustained_s(self, ranks: Sequence[int]) -> float:
+        """With all pauses; 0 where a worker has none."""
+        if all(self._share(rank) == 1 for rank in ranks):
+            return 0.0
+        return max(self._compute_s(ranks, [1.0] * len(ranks))) + self._summing_s(ranks)
+
+    def _share(self, rank: int) -> float:
+        """Of the time, in which a worker's quota lets it run."""
+        quota = self.placement.profile_of(rank).cpu_quota
+        return quota.share if quota else 1.0
+
+    def _summing_s(self, ranks: Sequence[int]) -> float:
+        """What the sum uses of any of these workers' processors at least, as its quota has it; 0 where one has none."""
+        if len(ranks) == 1 or any(self._share(rank) == 1 for rank in ranks):
+            return 0.0
+        network = Network(self.placement.of(ranks))
+        ring = network.all_reduce_processor(float(self.gradient_bytes))
+        direct = network.all_to_all_processor(network.to_everyone(float(self.gradient_bytes)))
+        return min(
+            min(one.seconds, other.seconds) / self.placement.profile_of(rank).num_threads / self._share(rank)
+            for rank, one, other in zip(ranks, ring, direct, strict=True)
+        )
+
+    def _compute_s(self, ranks: Sequence[int], of_time: Sequence[float]) -> tuple[float, float]:
+        """By proportion, and with what is fixed.
+
+        Args:
+            of_time: by worker, what share of its sustained seconds counts.
+        """
+        sustained_s = [self.bare_s[rank] for rank in ranks]
+        counted_s = together_s(share * each for share, each in zip(of_time, sustained_s, strict=True))
         if self.shared is None or len(ranks) == 1:
-            return together_s(rates_s), 0.0
+            return counted_s, 0.0
         profiles = [self.placement.workers[rank].profile for rank in ranks]
-        return together_s(rates_s), self.shared.seconds(profiles, rates_s)
+        return counted_s, self.shared.seconds(profiles, sustained_s, of_time)
 
     def _sum_s(self, ranks: Sequence[int]) -> float:
         if len(ranks) == 1:
@@ -73,9 +111,11 @@ class Least:
     def bound(self, sets: Iterable[Sequence[int]]) -> Bound:
         """No plan of any of these sets of workers has shorter epochs."""
         best = min(sets, key=self.seconds)
-        proportional_s, fixed_s = self._compute_s(best)
+        is_sustained = self._sustained_s(best) > self._without_pauses_s(best)
+        proportional_s, fixed_s = self._compute_s(best, [1.0 if is_sustained else self._share(rank) for rank in best])
         with_fixed = " and what is fixed" if fixed_s > proportional_s else ""
-        words = f"balanced compute of {len(best)} workers{with_fixed}, then their gradients' sum"
+        then = "and what their gradients' sum uses, under quotas" if is_sustained else "then their gradients' sum"
+        words = f"balanced compute of {len(best)} workers{with_fixed}, {then}"
         return Bound(self.seconds(best), words if len(best) > 1 else f"compute of {self._host(best[0])} alone")
 
     def _host(self, rank: int) -> str:
@@ -88,16 +128,21 @@ def together_s(rates_s: Iterable[float]) -> float:
 
 
 def rates_s(
-    placement: Placement, alone: Mapping[str, Sequence[Candidate]], frees: Frees = lambda _: False
+    placement: Placement,
+    alone: Mapping[str, Sequence[Candidate]],
+    frees: Frees = lambda _: False,
+    *,
+    in_long_run: bool = False,
 ) -> tuple[float, ...]:
     """Of every worker the least seconds per whole graph.
 
     Args:
         alone: as `Least.of` takes them.
         frees: operators that take no time.
+        in_long_run: in the mean of many epochs, not by the one of median length.
     """
     size = len(placement.workers)
-    rate_of = {profile: _least_rate_s(each, size, frees) for profile, each in alone.items()}
+    rate_of = {profile: _least_rate_s(each, size, frees, in_long_run) for profile, each in alone.items()}
     return tuple(rate_of[worker.profile] for worker in placement.workers)
 
 
@@ -113,15 +158,15 @@ def _left_out(setting: Setting) -> Frees:
     return lambda _: False
 
 
-def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Frees) -> float:
+def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Frees, in_long_run: bool) -> float:
     """Least seconds per whole graph at which a worker works through a share of it, over shares and choices."""
     shares = [1.0]
     while shares[-1] > 1 / (4 * num_workers):
         shares.append(shares[-1] / 2)
-    return min(_share_s(candidate, share, frees) / share for candidate in alone for share in shares)
+    return min(_share_s(candidate, share, frees, in_long_run) / share for candidate in alone for share in shares)
 
 
-def _share_s(candidate: Candidate, share: float, frees: Frees) -> float:
+def _share_s(candidate: Candidate, share: float, frees: Frees, in_long_run: bool) -> float:
     """Simulated seconds of an epoch of one worker on a share of the graph that has no halo.
 
     What sums over edges takes the less of two: a share of the edges, or all of them for a share of the columns.
@@ -133,8 +178,15 @@ def _share_s(candidate: Candidate, share: float, frees: Frees) -> float:
             schedule_of(cycle, name, setting.placement, setting.costs) for cycle in (by_rows, by_columns)
         )
         schedule = _least(over_rows, over_columns, by_rows.programs[name], frees)
-        seconds += of_all * play_epochs(schedule).median_epoch_s
+        seconds += of_all * (_in_long_run_s(schedule) if in_long_run else play_epochs(schedule).median_epoch_s)
     return seconds
+
+
+def _in_long_run_s(schedule: Schedule) -> float:
+    """Of one worker: it computes one operator at a time, and pauses as its quota has it."""
+    if all(quota.share == 1 for quota in schedule.quotas.values()):
+        return play_epochs(schedule).median_epoch_s
+    return float(sustained_s(schedule).max()) * (1 - _ROUNDING)
 
 
 def _least(over_rows: Schedule, over_columns: Schedule, program: Program, frees: Frees) -> Schedule:

@@ -32,14 +32,17 @@ _NUM_DIGITS = 2  # of a share that prices are the largest for
 class Work:
     """A worker with a share v of the vertices and a share e of the edges computes fixed_s + rows_s v + edges_s e.
 
-    One that has vertices to be trained computes `loss_s` more. All are at least 0 but what is fixed, of which pauses
-    that a quota may spare are taken off.
+    One that has vertices to be trained computes `loss_s` more. All are at least 0, and sustained over many epochs.
     """
 
     fixed_s: float
     rows_s: float
     edges_s: float
     loss_s: float
+
+    def times(self, factor: float) -> Work:
+        """All of it so many times."""
+        return Work(*(factor * each for each in (self.fixed_s, self.rows_s, self.edges_s, self.loss_s)))
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,11 @@ class Sampled:
         shares: float64 [S, 2], of the vertices and of the edges.
         seconds: float64 [S], without what the loss takes for its vertices.
         loss_s: the least that it takes for any.
-        spared_s: by how much less than its sustained seconds a worker may compute in an epoch, under its quota.
     """
 
     shares: Floats
     seconds: Floats
     loss_s: float
-    spared_s: float
 
     @classmethod
     def of(cls, candidate: Candidate) -> Sampled:
@@ -77,7 +78,7 @@ class Sampled:
         of_one_s = _seconds(candidate, on_parts(cycle, _least_trained(cycle), 0.0))[2]
         least_s = min(of_one_s, by_rows[1.0, 1.0][2])
         shares, seconds = np.array(list(found)), np.array(list(found.values()))
-        return cls(shares, seconds, max(least_s - overhead_s, 0.0), _spared_s(candidate))
+        return cls(shares, seconds, max(least_s - overhead_s, 0.0))
 
     def work(self, share: float) -> Work:
         """Prices that no sampled part costs less than, largest where a worker has this share of both."""
@@ -91,7 +92,7 @@ class Sampled:
         )
         assert found.status == 0, found.message
         fixed_s, rows_s, edges_s = (unit_s * float(each) for each in found.x)
-        return Work(fixed_s - self.spared_s, rows_s, edges_s, self.loss_s)
+        return Work(fixed_s, rows_s, edges_s, self.loss_s)
 
 
 def _seconds(candidate: Candidate, cycle: Cycle) -> tuple[float, float, float]:
@@ -122,12 +123,6 @@ def _least_trained(cycle: Cycle) -> float:
     return 1 / max(counts) if any(counts) else 0.0
 
 
-def _spared_s(candidate: Candidate) -> float:
-    """Two periods' shares may pass without a pause between them (`gnnplan.planner.readers.bound`)."""
-    quotas = (schedule.quotas.get(0) for schedule in candidate.schedules.values())
-    return max((2 * quota.period_s * (1 - quota.share) for quota in quotas if quota), default=0.0)
-
-
 @dataclass(frozen=True)
 class SharedWork:
     """The least that one of some workers computes in an epoch, however they share out the graph.
@@ -150,14 +145,18 @@ class SharedWork:
     def _works(self) -> dict[tuple[str, float], dict[Hashable, Work]]:
         return {}
 
-    def seconds(self, profiles: Sequence[str], rates_s: Sequence[float]) -> float:
+    def seconds(self, profiles: Sequence[str], rates_s: Sequence[float], of_time: Sequence[float]) -> float:
         """Of workers of these profiles; all make the same choices.
 
         Args:
             rates_s: seconds in which each would work through the graph, by which prices are weighed.
+            of_time: by worker, what share of its sustained seconds counts.
         """
         shares = (1 / np.array(rates_s)) / (1 / np.array(rates_s)).sum()
-        of_worker = [self._of(*each) for each in zip(profiles, shares, strict=True)]
+        of_worker = [
+            {choices: work.times(share) for choices, work in self._of(*each).items()}
+            for *each, share in zip(profiles, shares, of_time, strict=True)
+        ]
         return min(together_s(works) for works in _alike(of_worker)) * (1 - _ROUNDING)
 
     def _of(self, profile: str, share: float) -> dict[Hashable, Work]:

@@ -1,0 +1,45 @@
+"""What epochs on end take in the mean: under a quota a single one may be far from it, to either side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gnnplan.planner.readers.bound import Bound
+from gnnplan.planner.schedule import Schedule
+from gnnplan.planner.simulator.steady import play_epochs
+
+
+def mean_epoch_s(schedules: Sequence[Schedule]) -> float:
+    """Simulated seconds of an epoch, in the mean of epochs on end; of several kinds the mean of theirs.
+
+    Args:
+        schedules: of the epochs that come over and over, in their order.
+    """
+    found = {id(each): float(play_epochs(each).epoch_ns.mean()) / 1e9 for each in schedules}
+    return sum(found[id(each)] for each in schedules) / len(schedules)
+
+
+def sustained_s(schedule: Schedule) -> np.ndarray:
+    """Float64 [W]: seconds of every worker's own resource that an epoch takes up, in the long run.
+
+    A worker computes one operator at a time, and a task's `seconds` are sustained ones. Under a quota what collectives
+    use of its processor is missing to its operators; n epochs take n times as long, but for two periods' pauses.
+    """
+    found = np.zeros(schedule.num_workers)
+    for task in schedule.tasks:
+        quota = schedule.quotas.get(task.charged)
+        if task.group < 0 and task.resource < schedule.num_workers:
+            found[task.resource] += task.seconds
+        elif task.group >= 0 and quota is not None and quota.share < 1:
+            found[task.charged] += task.processor_s / quota.share
+    return found
+
+
+def sustained_bound(schedules: Sequence[Schedule], single: Bound) -> Bound:
+    """No run of many epochs takes less an epoch: the bound of every single one, or what the busiest worker sustains."""
+    in_all = sum((sustained_s(each) for each in schedules), start=np.zeros(schedules[0].num_workers)) / len(schedules)
+    worker = int(in_all.argmax())
+    found = Bound(float(in_all[worker]) * (1 - 1e-6), f"compute lane of worker {worker} under its quota")
+    return found if schedules[0].quotas and found.seconds > single.seconds else single
