@@ -22,7 +22,7 @@ from gnnplan.profiles.contract import read_mapping
 
 COMMIT = "f9d6fbe8"  # the last before the second edition
 _TIMEOUT_S = 1800.0
-_NEWER = ("shared_machine", "others_share", "anchors", "calibrated_on", "as_one")  # what the first edition does not know
+_NEWER = ("shared_machine", "others_share", "anchors", "calibrated_on", "as_one")  # that it does not know
 _PLAN = """
 import json, sys, time
 from pathlib import Path
