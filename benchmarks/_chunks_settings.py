@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import PositiveFloat
 
+from benchmarks import _chunks_models
 from benchmarks._common import DATASETS
 from benchmarks._emulated import MBIT
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
@@ -34,6 +36,7 @@ class Row:
     Args:
         mbit: of every host's link (None: this machine as it is).
         epochs: of exact training.
+        is_normed: a LayerNorm stands between the layers, as the paper has its models (`_chunks_models`, wide).
     """
 
     graph_name: str
@@ -42,6 +45,7 @@ class Row:
     epochs: int
     mbit: int | None = None
     hidden: int = _HIDDEN
+    is_normed: bool = False
 
     @property
     def name(self) -> str:
@@ -60,15 +64,22 @@ class Row:
             )
         return NpzGraph(source="npz", path=DATASETS / f"{self.graph_name}.npz")
 
+    @property
+    def model(self) -> ModelSpec:
+        """Of a built-in kind, or the module with norms."""
+        if self.is_normed:
+            build = f"{Path(_chunks_models.__file__)}:wide_{self.kind}_{self.num_layers}"
+            return ModelSpec(kind="module", build=build)
+        sizes = {"num_layers": self.num_layers, "hidden_channels": self.hidden}
+        return ModelSpec(kind=self.kind, heads=1, dropout=0.3, **sizes)
+
     def job(self, variant: str, seed: int) -> Job:
         """What a variant trains: as many steps as exact training has epochs."""
         decisions, techniques, fidelity = variants()[variant]
         return Job(
             name=variant,
             graph=self.graph,
-            model=ModelSpec(
-                kind=self.kind, num_layers=self.num_layers, hidden_channels=self.hidden, heads=1, dropout=0.3
-            ),
+            model=self.model,
             training=TrainingSpec(epochs=self.epochs, learning_rate=0.005, seed=seed),
             fidelity=fidelity,
             pin=PinnedDecisions(**_PLAIN, decisions=decisions, techniques=techniques),
@@ -88,8 +99,13 @@ def rows_of(quick: bool) -> list[Row]:
     if quick:
         return [Row("small", "gcn", 3, 60, hidden=32)]
     graphs = ("fb100_cornell5", "flickr7k", "facebook_page_page", "reddit-shaped")
-    shapes: list[tuple[int]] = [("gcn", 3), ("gcn", 4), ("gat", 3)]
-    return [Row(graph, kind, layers, 300, mbit) for graph in graphs for kind, layers in shapes for mbit in (1000, 200)]
+    shapes: list[tuple[ModelKind, int]] = [("sage", 3), ("sage", 4), ("gat", 3)]
+    return [
+        Row(graph, kind, layers, 300, mbit, is_normed=True)
+        for graph in graphs
+        for kind, layers in shapes
+        for mbit in (1000, 200)
+    ]
 
 
 def hosts_of(mbit: int) -> Cluster:

@@ -9,7 +9,8 @@ The full form runs on four emulated hosts, at 1 Gbit/s and at 200 Mbit/s; the qu
 `graphs_2x` counts rows in which some B comes to that accuracy in half the time of exact training, with a final accuracy
 within half a point; `graphs_better_than_baselines` those in which it is sooner than both baselines.
 `worst_share_error` is how far edges and halo rows of a step are from 1/B of an epoch's, `worst_prediction_error` how
-far predicted steps are from measured ones.
+far predicted steps are from measured ones. A row is kept when its runs have ended; what is there under the same
+settings is not run again.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._chunks_settings import BASELINES, EXACT, PAPER_SPEEDUPS, Row, hosts_of, rows_of, variants
-from benchmarks._common import OUT, chosen, on_all, this_machine, why_absent
+from benchmarks._common import OUT, chosen, fingerprint_of, on_all, this_machine, why_absent
 from benchmarks._emulated import inside, loaded, started_fast
+from benchmarks._results import about, keep, kept_parts, record_of
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.plan import Plan
@@ -32,6 +34,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.trace import Trace
 
 NUM_WORKERS = 2  # of the quick form
+_FILE = "source_chunks"
 _NEAR = 0.005  # of an accuracy: half a point
 _NUM_EVALUATIONS = 60
 OnEvent = Callable[[dict], None]
@@ -42,13 +45,26 @@ def main(quick: bool) -> dict:
     """Runs all rows whose graph is here."""
     rows, folder = rows_of(quick), OUT / ("source_chunks_quick" if quick else "source_chunks")
     skipped = [reason for row in rows if (reason := why_absent(row.name, row.graph))]
-    results = []
+    prints = {row.name: fingerprint_of([row.name, row.job(EXACT, 0), variants()]) for row in rows}
+    results = {} if quick else kept_parts(_FILE, "rows", "row", prints)
     for mbit in dict.fromkeys(row.mbit for row in rows):
         here = [row for row in rows if row.mbit == mbit and not why_absent(row.name, row.graph)]
+        missing = [row for row in here if row.name not in results]
+        if not missing:
+            continue
         with _cluster(mbit, folder, quick) as (cluster, started):
-            results += [_row(row, cluster, folder, started, quick) for row in here]
-    _show(results)
-    return {**_summary(results), "skipped": skipped, "paper_speedups": PAPER_SPEEDUPS, "rows": results}
+            for row in missing:
+                found = _row(row, cluster, folder, started, quick)
+                results[row.name] = {**found, "settings": prints[row.name], **about()}
+                if not quick:
+                    keep(_FILE, record_of(_FILE, _result(results, skipped)))
+    _show([*results.values()])
+    return _result(results, skipped)
+
+
+def _result(results: dict[str, dict], skipped: list[str]) -> dict:
+    rows = list(results.values())
+    return {**_summary(rows), "skipped": skipped, "paper_speedups": PAPER_SPEEDUPS, "rows": rows}
 
 
 @contextmanager

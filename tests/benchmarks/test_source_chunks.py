@@ -1,9 +1,11 @@
 """The benchmark of source chunks: what counts as sooner, and what a row comes to."""
 
 import pytest
+import torch
 
 from benchmarks import source_chunks
 from benchmarks._chunks_settings import BASELINES, EXACT, rows_of, variants
+from gnnplan.planner.models.module_source import module_of
 
 
 def figures(to_accuracy_s, gap_pct=0.0, **others):
@@ -56,3 +58,10 @@ def test_every_variant_is_a_job():
             assert job.pin.refresh_interval == 1
             assert bool(job.pin.asked) == (name != EXACT)
     assert len(rows_of(False)) == 24
+
+
+def test_rows_of_the_full_form_have_norms():
+    """Each names a function that makes its module."""
+    for each in rows_of(quick=False):
+        module = module_of(each.model, 5, 3, seed=0)
+        assert sum(isinstance(part, torch.nn.LayerNorm) for part in module.modules()) == each.num_layers - 1

@@ -52,16 +52,17 @@ class Attention:
         of_chunk, of_state = self._emitter.emit_all("softmax", score, old, key=f"{key}/softmax", **among)
         total = emit("log_sum", score, old, key=f"{key}/log_sum", onto=left, **among)
         kept = emit("weigh", of_state, mean, key=f"{key}/state", block=left, **on)
-        moved = emit("weigh", of_chunk, x, kept, key=f"{key}/pushed", block=pushed, base=True, **on)
+        loops = self._divided.loops(block)
+        name, last = (f"{key}/pushed", {}) if loops else (key, {"writes": renamed.writes})
+        moved = emit("weigh", of_chunk, x, kept, key=name, block=pushed, base=True, **on, **last)
         emit("keep", total, mass, key=f"{key}/keep_mass", writes=(mass,), block=left)
         emit("keep", moved, mean, key=f"{key}/keep", writes=(mean,))
-        self._with_loops(op, renamed, total, moved, left)
+        if loops:
+            self._with_loops(renamed, total, moved, left, loops)
 
-    def _with_loops(self, op: Operator, renamed: Operator, total: str, moved: str, left: str) -> None:
+    def _with_loops(self, renamed: Operator, total: str, moved: str, left: str, loops: str) -> None:
         """The self loop beside the new state."""
-        emit, key, on = self._emitter.emit, renamed.key, {"heads": op.attributes["heads"]}
-        loops = self._divided.loops(op.attributes["block"])
-        assert loops, f"{op.key}: attention has self loops"
+        emit, key, on = self._emitter.emit, renamed.key, {"heads": renamed.attributes["heads"]}
         score = emit("score", *self._ends[renamed.reads[0]], key=f"{key}/loops_score", block=loops, **on)
         among = {"blocks": (loops, left), **on}
         of_loop, of_state = self._emitter.emit_all("softmax", score, total, key=f"{key}/loops_softmax", **among)

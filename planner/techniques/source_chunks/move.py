@@ -60,7 +60,7 @@ class _Step:
             if self._emitter.cycle.results.intersection(op.writes):  # one name in all programs
                 self._emitter.append(replace(op, reads=reads))
                 continue
-            renamed = replace(op, key=self._name(op.key), reads=reads, writes=tuple(map(self._name, op.writes)))
+            renamed = replace(op, key=self._name(op.key), reads=reads, writes=tuple(map(self._written, op.writes)))
             self._renamed |= dict(zip(op.writes, renamed.writes, strict=True))
             if self._moves(op):
                 self._fold(op, renamed)
@@ -69,6 +69,10 @@ class _Step:
 
     def _name(self, name: str) -> str:
         return f"{name}/{self._divided.word(self._number)}"
+
+    def _written(self, name: str) -> str:
+        """Cells, such as a norm's running statistics, are the same in all steps."""
+        return name if self._emitter.cycle.values[name].role == "cell" else self._name(name)
 
     def _moves(self, op: Operator) -> bool:
         return op.kind == "aggregate" and not self._constant.intersection(KINDS[op.kind].gathered(op))

@@ -61,10 +61,14 @@ class SourceChunks(Technique[Chunks]):
         allowed = (count for count in COUNTS if Fidelity("stale", count) <= most)
         fields = {"num_chunks": next(allowed, 1), "seed": setting.job.training.seed}
         decision = Chunks.model_validate({**fields, **pin.decisions.get(self.name, {})})
-        if decision.correction and setting.job.model.kind == "gat":
+        if decision.correction and _attends(setting.forward):
             where = f"pin.decisions.{self.name}.correction"
             raise UserError(f"{setting.job.name}: attention has no correction; leave {where} out")
         return (Choice(self.name, decision),)
+
+
+def _attends(forward: Cycle) -> bool:
+    return any(op.kind == "weigh" for program in forward.programs.values() for op in program)
 
 
 def _move(cycle: Cycle, decision: Chunks, situation: Situation) -> Cycle:
