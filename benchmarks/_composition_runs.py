@@ -104,12 +104,13 @@ def _joined(sides: Sequence[Side], plans: Mapping[str, Plan]) -> list[Side]:
     """The sides, each with the first that has the same plan."""
     joined: list[Side] = []
     for side in sides:
-        same = next((each.name for each in joined if _is_same(plans[each.name], plans[side.name])), "")
+        same = next((each.name for each in joined if is_same(plans[each.name], plans[side.name])), "")
         joined.append(replace(side, same_as=same))
     return joined
 
 
-def _is_same(one: Plan, other: Plan) -> bool:
+def is_same(one: Plan, other: Plan) -> bool:
+    """Whether two plans run the same programs on the same workers with the same arrays."""
     return (
         one.partition_sha256 == other.partition_sha256
         and one.placement.workers == other.placement.workers
