@@ -43,12 +43,16 @@ def test_means_are_geometric_and_the_worst_row_is_named():
 
 
 def test_a_single_technique_has_no_other_beside_it():
-    """No exact technique is free but order and format, and what hosts of one worker have no use for."""
+    """No exact technique is free but order and format, and what has no use on hosts of one worker or where memory suffices."""
     for name in (*LAYOUTS, *SINGLES):
         pins = ROW.jobs[f"{SINGLE}{name}"].pin.techniques
         assert {each for each, is_on in pins.items() if is_on} - {name} <= {LAYOUTS[0]}
         free = {*ours()} - {*pins}
-        assert {each for each in free if ours()[each].costs == "exact"} == {*FORMATS, "host_region"}
+        assert {each for each in free if ours()[each].costs == "exact"} == {
+            *FORMATS,
+            "host_region",
+            "destination_chunks",
+        }
 
 
 def test_settings_tell_rows_apart():

@@ -46,18 +46,18 @@ def in_chunks(cycle: Cycle, num_chunks: int, cuts: Cuts | None = None) -> Cycle:
 class _Chunks:
     """Writes one program anew.
 
-    `_made` are the values that are made in chunks, `_whole` those of them that somebody needs all rows of. Operators in
-    chunks wait in `_pending` until then, and are written chunk by chunk.
+    `_made` are the values that are made in chunks, `_whole` those of them that somebody needs all rows of, and `_uncut`
+    those that must not be made in chunks. Operators in chunks wait in `_pending` until then, and are written chunk by chunk.
     """
 
     def __init__(self, ranges: Ranges, program: Program) -> None:
         self._ranges, self._emitter, self._cycle = ranges, ranges.emitter, ranges.emitter.cycle
         self._made: set[str] = set()
         self._whole: set[str] = set()
+        self._uncut: set[str] = set()
         self._pending: list[Operator] = []
         self._of_pending: set[str] = set()
-        for op in program:
-            self._look_at(op)
+        self._look(program)
 
     def run(self, program: Program) -> None:
         """Emits the operators."""
@@ -71,6 +71,17 @@ class _Chunks:
                 self._emitter.append(op)
         self._flush()
 
+    def _look(self, program: Program) -> None:
+        """What is in chunks. What edges carry is not put together, so where all of it is needed it is not cut."""
+        while True:
+            self._made, self._whole = set(), set()
+            for op in program:
+                self._look_at(op)
+            of_edges = {name for name in self._whole if self._is_on_edges(name)}
+            if not of_edges:
+                return
+            self._uncut |= of_edges
+
     def _look_at(self, op: Operator) -> None:
         """Whether an operator is in chunks, and what it needs all rows of."""
         if self._may_be_cut(op):
@@ -82,7 +93,7 @@ class _Chunks:
         values = [self._cycle.values[name] for name in (*op.reads, *op.writes)]
         if any(value.layout != "dense" or value.dtype != "float32" for value in values) or op.attributes.get("late"):
             return False
-        if any(self._cycle.values[name].role == "cell" for name in op.writes):
+        if any(self._cycle.values[name].role == "cell" or name in self._uncut for name in op.writes):
             return False
         if op.kind in _OVER_EDGES:
             edges = [
