@@ -7,14 +7,17 @@ import json
 import os
 from dataclasses import asdict, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
 from benchmarks._exactness_cases import Case, cases, cycle_of, hard_graph, without_training_in_last_part
-from benchmarks._exactness_training import train, train_alone, train_sequentially
+from benchmarks._exactness_training import Trained, train, train_alone, train_sequentially
 from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.launch import reporting_errors
 
@@ -24,9 +27,7 @@ _PLAIN = asdict(Case(""))  # of a row only what is not so is kept
 
 def run_case(case: Case, rank: int, size: int) -> dict | None:
     """Trains a case; at rank 0 also its reference, and the differences."""
-    graph = hard_graph(case.multilabel)
-    part = partition(graph.num_nodes, graph.edge_index, size, case.partitioner)
-    graph = without_training_in_last_part(graph, part, size)
+    graph, part = parted(case.multilabel, case.partitioner, size)
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, case.model)
 
     def cycle_without(name: str):
@@ -38,7 +39,7 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
     found = train(cycle, case.job, graph, rank, size)
     if rank != 0:
         return None
-    right = train_alone(graph, case.job) if case.is_exact else train_sequentially(cycle, case.job, graph)
+    right = alone(without_techniques(case), size) if case.is_exact else train_sequentially(cycle, case.job, graph)
     return {
         **{name: value for name, value in asdict(case).items() if name == "model" or value != _PLAIN[name]},
         "num_workers": size,
@@ -51,6 +52,27 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
         "logits_rel_l2": float((found.logits - right.logits).norm() / right.logits.norm()),
         "loss_rel": abs(found.losses[-1] - right.losses[-1]) / abs(right.losses[-1]),
     }
+
+
+@cache
+def parted(multilabel: bool, partitioner: str, size: int) -> tuple[Graph, np.ndarray]:
+    """The graph, and the worker of each vertex."""
+    graph = hard_graph(multilabel)
+    part = partition(graph.num_nodes, graph.edge_index, size, partitioner)
+    return without_training_in_last_part(graph, part, size), part
+
+
+def without_techniques(case: Case) -> Case:
+    """What of a case one PyG process sees: the same for many cases."""
+    return replace(case, techniques=(), op_order=_PLAIN["op_order"], layout=_PLAIN["layout"], share=_PLAIN["share"])
+
+
+@cache
+def alone(case: Case, size: int) -> Trained:
+    """The reference of all exact cases that differ in techniques only."""
+    assert case == without_techniques(case)
+    graph, _ = parted(case.multilabel, case.partitioner, size)
+    return train_alone(graph, case.job)
 
 
 def acts_on(cycle, without) -> bool:

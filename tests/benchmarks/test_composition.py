@@ -43,7 +43,7 @@ def test_means_are_geometric_and_the_worst_row_is_named():
 
 
 def test_a_single_technique_has_no_other_beside_it():
-    """No exact technique is free but order and format, and what has no use on hosts of one worker or where memory suffices."""
+    """No exact technique is free but order and format, and what hosts of one worker with enough memory do not use."""
     for name in (*LAYOUTS, *SINGLES):
         pins = ROW.jobs[f"{SINGLE}{name}"].pin.techniques
         assert {each for each, is_on in pins.items() if is_on} - {name} <= {LAYOUTS[0]}

@@ -15,8 +15,10 @@ from gnnplan.planner.job import Job
 from tests.docs.pages import PAGES, ROOT, Block, Step, blocks, commands, steps
 
 _CLAIM = re.compile(
-    r"^\| (?P<claim>[^|]+) \| (?P<number>[\d.]+) \| `(?P<benchmark>\w+)` `(?P<key>\w+)` \|$", re.MULTILINE
+    r"^\| (?P<claim>[^|]+) \| (?P<number>[\d.]+) \| `(?P<benchmark>\w+)` `(?P<key>\w+)` \| (?P<taken>[^|]+) \|$",
+    re.MULTILINE,
 )
+_LAST_OF_FIRST_EDITION = "2026-11-23"
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 _OUTPUTS = {"-o", "--output", "--perfetto", "--picture", "--dot"}
 _WRITTEN = {"run": ("measured.json", "model.pt", "start_one.sh", "start_two.sh")}  # in the folder that -o names
@@ -62,13 +64,15 @@ def test_jobs_and_clusters_of_a_page_are_valid(page):
 
 
 def test_claims_of_the_readme_are_in_the_results():
-    """Each number is that of the benchmark's key, to the digits that are written."""
+    """Each number is that of the benchmark's key, to the digits that are written, with its day and edition."""
     found = list(_CLAIM.finditer((ROOT / "README.md").read_text(encoding="utf-8")))
     assert len(found) >= 10
     for claim in found:
         results = json.loads((ROOT / "benchmarks" / "results" / f"{claim['benchmark']}.json").read_text())
         unit = 10.0 ** -len(claim["number"].partition(".")[2])
         assert abs(results[claim["key"]] - float(claim["number"])) <= unit / 2, claim["claim"]
+        edition = ", first edition" if results["date"] <= _LAST_OF_FIRST_EDITION else ""
+        assert claim["taken"] == results["date"] + edition, claim["claim"]
 
 
 def test_the_answer_of_the_readme_is_of_one_run():

@@ -18,6 +18,7 @@ from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential import optimizer_step  # noqa: F401  (register)
 from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
+from gnnplan.planner.program.sequential.held import HeldBytes
 from gnnplan.planner.program.sequential.meanings import as_tensor, meaning_of
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class SequentialExecutor:
         live = _Live(self.cycle, operators, self.stored)
         for number, op in enumerate(operators):
             live.put(op, self._execute(op, live))
-            self.peak_bytes = np.maximum(self.peak_bytes, live.num_bytes())
+            self.peak_bytes = np.maximum(self.peak_bytes, live.held.num_bytes())
             live.drop(number)
         return live.results
 
@@ -175,6 +176,7 @@ class _Live:
         self._cycle, self._stored = cycle, stored
         self._values: dict[str, list[Tensor]] = {}
         self.results: dict[str, list[Tensor]] = {}
+        self.held = HeldBytes(cycle, stored)
         self._last = {name: i for i, op in enumerate(operators) for name in (*op.writes, *op.reads)}
 
     def get(self, name: str, worker: int) -> Tensor:
@@ -190,25 +192,14 @@ class _Live:
                 self._values[name] = tensors
             else:
                 self._stored[name] = tensors
+            self.held.put(name, tensors)
             if name in self._cycle.results:
                 self.results[name] = [tensor if tensor is None else tensor.clone() for tensor in tensors]
 
     def drop(self, number: int) -> None:
         for name in [name for name in self._values if self._last[name] == number]:
             del self._values[name]
-
-    def num_bytes(self) -> np.ndarray:
-        """Bytes that temporaries hold in every worker's own memory, each storage once, in the precision of training."""
-        return np.array([self._held_bytes(worker) for worker in self._cycle.workers])
-
-    def _held_bytes(self, worker: int) -> int:
-        def storages(values: Mapping[str, list[Tensor]]) -> dict[int, int]:
-            held = (each[worker] for name, each in values.items() if self._cycle.values[name].tier == "device")
-            dense = [x for x in held if x is not None and x.layout != torch.sparse_csr]
-            return {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() // x.element_size() for x in dense}
-
-        staying = storages(self._stored)
-        return sum(4 * count for at, count in storages(self._values).items() if at not in staying)
+            self.held.drop(name)
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -47,7 +47,8 @@ class _Chunks:
     """Writes one program anew.
 
     `_made` are the values that are made in chunks, `_whole` those of them that somebody needs all rows of, and `_uncut`
-    those that must not be made in chunks. Operators in chunks wait in `_pending` until then, and are written chunk by chunk.
+    those that must not be made in chunks. Operators in chunks wait in `_pending` until then, and are
+    written chunk by chunk.
     """
 
     def __init__(self, ranges: Ranges, program: Program) -> None:
