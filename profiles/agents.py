@@ -129,7 +129,7 @@ class Agents:
                 if ending_s is None and (has_failed() or self._one_is_over()):
                     ending_s = time.monotonic()
                 if ending_s is not None and time.monotonic() > ending_s + _LONGEST_END_S:
-                    self.stuck = tuple(rank for rank, child in enumerate(self._children) if child.poll() is None)
+                    self.stuck = self._stuck()
                     return
                 continue
             if line is None:
@@ -146,6 +146,11 @@ class Agents:
     def _one_is_over(self) -> bool:
         """Whether an agent has ended, or is stopped with no worker of its own left."""
         return any(child.poll() is not None or _is_stopped_alone(child.pid) for child in self._children)
+
+    def _stuck(self) -> tuple[int, ...]:
+        """Hosts whose agents run: of these the stopped ones alone where any is, for the others wait for them."""
+        running = {rank: child.pid for rank, child in enumerate(self._children) if child.poll() is None}
+        return tuple(rank for rank, pid in running.items() if _is_stopped(pid)) or tuple(running)
 
     def exit_code(self) -> int:
         """That of the first agent that failed, 0 where none has (yet)."""
@@ -220,6 +225,12 @@ def _is_stopped_alone(pid: int) -> bool:
     with suppress(OSError, IndexError):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return _state(pid) == "T" and all(_state(int(child)) == "Z" for child in children)
+    return False
+
+
+def _is_stopped(pid: int) -> bool:
+    with suppress(OSError, IndexError):  # it has ended
+        return _state(pid) == "T"
     return False
 
 

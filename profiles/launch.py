@@ -71,9 +71,14 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
             "traceback": traceback.format_exc(),
         }
         path = folder / f"worker_{rank}.error.json"
-        with open_new(path) as sink:
-            sink.write(json.dumps(report))
-        print(f"worker {rank}: {report['error']} (its traceback is in {path})", file=sys.stderr, flush=True)
+        try:
+            with open_new(path) as sink:
+                sink.write(json.dumps(report))
+            where = f"its traceback is in {path}"
+        except OSError as fault:  # the folder is gone, full or read-only, which may be what ended the worker
+            print(report["traceback"], file=sys.stderr)
+            where = f"{path} cannot be written: {fault.strerror}"
+        print(f"worker {rank}: {' '.join(str(report['error']).split())} ({where})", file=sys.stderr, flush=True)
         raise SystemExit(1) from error
 
 
@@ -262,6 +267,9 @@ def _first_cause(folder: Path, code: int, tail: deque[str]) -> UserError | NoPla
     if reports:
         loss = _loss(reports)
         return LostWorkersError(f"a worker was lost: {loss['error']}; see {log}", tuple(loss["missing"]))
+    if said := [line for line in tail if re.match(r"worker \d+: ", line)]:  # and could not be written to the folder
+        own_words = [line for line in said if not any(mark in line for mark in _LOST_PEER)]
+        return RunFailedError(f"{(own_words or said)[0]}; see {log}")
     last = next((line for line in reversed(tail) if line.strip()), "no output")
     return RunFailedError(f"the workers could not be started (exit code {code}): {last}; see {log}")
 

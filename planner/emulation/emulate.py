@@ -19,7 +19,7 @@ from gnnplan.planner.cluster import Cluster, HostSpec, expand_hosts
 from gnnplan.planner.emulation import kernel
 from gnnplan.planner.emulation.weather import Spell, Weather
 from gnnplan.profiles.agents import LONGEST_STOP_S, die_with_parent
-from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.errors import RunFailedError, StoppedError, UserError
 from gnnplan.profiles.launch import HOSTS_VARIABLE, HostEntry
 
 _MAX_HOSTS = 250
@@ -58,6 +58,8 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
         keeper.start()
         try:
             code = child.wait()
+        except StoppedError as stopped:  # the command is told, too, and says itself what became of it
+            code = -stopped.number
         finally:
             keeper.end()
             _end(child)

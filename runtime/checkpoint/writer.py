@@ -28,6 +28,7 @@ from gnnplan.profiles.folder import make_inside
 from gnnplan.runtime.checkpoint.parts import write_part
 
 _POLL_S = 0.05
+_LEAVE_S = 1.0  # for a thread that is told to end; one that asks the store of a stopped agent hears nothing
 _FAULT = "fault"
 
 
@@ -84,7 +85,7 @@ class Writer:
         """The same; from then on no other worker's part is waited for."""
         self.finish(timeout_s)
         self._ending.set()
-        self.finish(timeout_s)
+        self.finish(_LEAVE_S)
 
     def _write(self, epoch: int, arrays: Mapping[str, np.ndarray]) -> None:
         begun_s = time.monotonic()

@@ -1,5 +1,7 @@
 """Agents: what torchrun is told, what workers find in their environment, and that nothing stays of a failed start."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -64,3 +66,20 @@ def test_lines_and_the_exit_code_are_the_agents(monkeypatch):
     with Agents(hosts, [], {}) as agents:
         assert list(agents.lines()) in ([(0, "here\n")], [])
         assert agents.wait() == 3
+
+
+def test_of_agents_that_do_not_end_the_stopped_ones_are_stuck():
+    """The others wait for them; where none is stopped, a link may be cut, and all are named."""
+    agents = Agents([HostGroup(1)] * 3, [], {})
+    agents._children = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    try:
+        agents._children[0].kill()
+        agents._children[0].wait()
+        assert agents._stuck() == (1, 2)
+        agents._children[2].send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, agents._children[2].pid, os.WSTOPPED)
+        assert agents._stuck() == (2,)
+    finally:
+        for child in agents._children:
+            child.kill()
+            child.wait()

@@ -13,6 +13,7 @@ from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, UserError
 from gnnplan.profiles.launch import (
     HOSTS_VARIABLE,
+    _first_cause,
     _first_death,
     _loss,
     _was_missed,
@@ -372,3 +373,16 @@ def test_an_emulation_that_has_ended_is_not_run_outside_of(emulated):
     emulated.unlink()
     with pytest.raises(UserError, match="the emulation has ended"):
         hosts_here({"a": 1}, 1)
+
+
+def test_an_error_that_cannot_be_reported_to_the_folder_is_said(tmp_path, capsys):
+    """It is gone, full or read-only, which may be what ended the worker: its own line comes through the output."""
+    with pytest.raises(SystemExit), reporting_errors(tmp_path / "gone", 1):
+        raise PermissionError(1, "Operation not permitted", "measured.json")
+    said = capsys.readouterr().err.splitlines()
+    assert "worker 1: PermissionError: [Errno 1] Operation not permitted: 'measured.json'" in said[-1]
+    assert "cannot be written: No such file or directory" in said[-1]
+    lost = "worker 0: RuntimeError: Connection closed by peer (no report)"
+    cause = _first_cause(tmp_path, 1, deque([lost, *said, "======="]))
+    assert str(cause).startswith("worker 1: PermissionError")
+    assert str(_first_cause(tmp_path, 1, deque([lost, "======="]))).startswith("worker 0: RuntimeError")

@@ -115,9 +115,12 @@ def test_nothing_stays_when_the_owner_is_killed(tmp_path, number, trap):
     """The reaper takes all down even when `gnnplan emulate` is ended by a signal: what its command started too."""
     path, up = cluster(host("a")).save(tmp_path / "cluster.json"), tmp_path / "up"
     command = ["sh", "-c", f'{trap}sleep 600 & touch "$0"; wait', str(up)]
-    owner = subprocess.Popen(
-        [sys.executable, "-m", "gnnplan.planner.cli", "emulate", str(path), "--", *command], start_new_session=True
-    )
+    with (tmp_path / "said").open("w") as said:
+        owner = subprocess.Popen(
+            [sys.executable, "-m", "gnnplan.planner.cli", "emulate", str(path), "--", *command],
+            start_new_session=True,
+            stderr=said,
+        )
     identity = f"gnnplan{owner.pid}"
     try:
         assert comes_true(up.exists, 40), "the command never started"
@@ -126,6 +129,9 @@ def test_nothing_stays_when_the_owner_is_killed(tmp_path, number, trap):
         owner.send_signal(number)
         owner.wait(timeout=10)
     assert comes_true(lambda: not remains(identity), 30), f"left behind: {remains(identity)}"
+    if number == signal.SIGTERM:  # the command has it too, and the last word
+        assert owner.returncode == 143
+        assert "gnnplan: " not in (tmp_path / "said").read_text()
 
 
 @needs_emulation

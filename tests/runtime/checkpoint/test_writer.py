@@ -3,8 +3,11 @@
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,6 +71,21 @@ def test_a_worker_that_ended_is_not_waited_for(tmp_path, store):
     assert not writer.is_busy
     assert "did not come" in told[0]["fault"]
     assert not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for_twice(tmp_path, monkeypatch):
+    """It is that of an agent, which may be stopped: a worker ends soon after the time that it gives."""
+    monkeypatch.setattr("gnnplan.runtime.checkpoint.writer._LEAVE_S", 0.05)
+    answers = Event()
+    silent = SimpleNamespace(set=lambda *_: answers.wait(20))
+    writer, _ = writer_of(tmp_path, 1, 2, silent)
+    writer.begin(3, ARRAYS)
+    begun_s = time.monotonic()
+    writer.end(0.8)
+    took_s = time.monotonic() - begun_s
+    assert writer.is_busy
+    answers.set()
+    assert 0.8 <= took_s < 1.5
 
 
 def test_the_fault_of_one_is_everybodys(tmp_path, store):
