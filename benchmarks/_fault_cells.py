@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 12.0
 MARGIN_S = 15.0
 """Beside the timeout, from the fault to the end of the run."""
 
 _PATIENCE_S = 60.0  # beside these: who has not ended by then hangs
-_RUN_S = 120.0
+_RUN_S = 180.0
 _EVERY = 25  # epochs
 _CLOSE = 0.15  # accuracies of two runs that are not alike
 _WAIT_S = 1.0  # in which all others come to an exchange with a worker that is stopped
@@ -100,7 +100,9 @@ class Fault:
         mend: given its folder, before it goes on.
         codes: with which the run may end, where the fault came in time.
         lasts_s: for which a run that goes on is held up.
-        on_link: of a host; so it is played on emulated ones, and all others are not.
+        on_link: of a host; so it is played on emulated ones alone.
+        on_hosts: played on emulated hosts too.
+        stays: names of files that nobody can remove under this fault.
     """
 
     name: str
@@ -110,6 +112,8 @@ class Fault:
     on_small_disk: bool = False
     lasts_s: float = 0.0
     on_link: bool = False
+    on_hosts: bool = False
+    stays: tuple[str, ...] = ()
 
     @property
     def timeout_s(self) -> float:
@@ -191,7 +195,7 @@ def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Ce
     cell = Cell(fault.name, moment, job.kind, code, line, seconds, hangs=not has_ended)
     cell.late = has_ended and 0 not in fault.codes and seconds > within_s
     cell.unnamed = bool(wrong) or (code != 0 and (code not in fault.codes or not _is_one_line(run.said)))
-    cell.left_behind = tuple(_left(folder, scratch))
+    cell.left_behind = tuple(each for each in _left(folder, scratch) if Path(each).name not in fault.stays)
     fault.mend(folder)
     if code == 0:
         cell.wrong_numbers = not job.is_right(folder)

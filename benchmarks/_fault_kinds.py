@@ -14,6 +14,7 @@ from threading import Timer
 
 from benchmarks._fault_cells import NAN, Fault, Run, send, workers_of
 from gnnplan.planner.emulation import kernel
+from gnnplan.profiles.folder import LOCK_FILE
 
 EMULATED = "emulated cluster"
 _BEGINS_S = 30.0
@@ -80,10 +81,6 @@ def _fill_disk(run: Run) -> None:
             return
 
 
-def _remount(how: str, folder: Path) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=False)
-
-
 def _empty_disk(folder: Path) -> None:
     (folder / "filler").unlink(missing_ok=True)
 
@@ -104,34 +101,44 @@ def _set_link(host: str, how: str) -> None:
     subprocess.run(["ip", "-n", host, "link", "set", kernel.INTERFACE, how], check=False)
 
 
+def _forbid_writing(run: Run) -> None:
+    _set_immutable(run.folder, "+i")
+
+
+def _allow_writing(folder: Path) -> None:
+    _set_immutable(folder, "-i")
+
+
+def _set_immutable(folder: Path, how: str) -> None:
+    """Of folders: Linux remounts none read-only while files in it are written. These refuse to have files made."""
+    inside = [each for each in (folder, folder / "checkpoints", folder / "shards") if each.exists()]
+    subprocess.run(["chattr", how, *map(str, inside)], stderr=subprocess.DEVNULL, check=False)
+
+
 FAULTS = (
     Fault("link down for good", _cut_link(None), (1,), on_link=True),
     Fault("link down 5 s", _cut_link(_CUT_S), (0,), lasts_s=_CUT_S, on_link=True),
-    Fault("SIGKILL", _sends(signal.SIGKILL), (1,)),
-    Fault("SIGTERM", _tells(signal.SIGTERM), (143,)),
-    Fault("agent killed", _sends(signal.SIGKILL, agents=True), (1,)),
-    Fault("SIGSTOP for good", _sends(signal.SIGSTOP), (1,)),
+    Fault("SIGKILL", _sends(signal.SIGKILL), (1,), on_hosts=True),
+    Fault("SIGTERM", _tells(signal.SIGTERM), (143,), on_hosts=True),
+    Fault("agent killed", _sends(signal.SIGKILL, agents=True), (1,), on_hosts=True),
+    Fault("SIGSTOP for good", _sends(signal.SIGSTOP), (1,), on_hosts=True),
     Fault("SIGSTOP 20 s", _stop_for_a_while, (0,), lasts_s=_HELD_UP_S),
     Fault("two runs at once", _run_beside, (0,)),
     Fault("out of memory", _leave_no_memory, (0, 1)),
-    Fault("agent stopped", _sends(signal.SIGSTOP, agents=True), (0, 1)),
-    Fault("SIGINT", _tells(signal.SIGINT), (130,)),
+    Fault("agent stopped", _sends(signal.SIGSTOP, agents=True), (0, 1), on_hosts=True),
+    Fault("SIGINT", _tells(signal.SIGINT), (130,), on_hosts=True),
     Fault(NAN, lambda _: None, (1,)),
     Fault("folder removed", _remove_folder, (1, 2)),
     Fault("disk full", _fill_disk, (1, 2), _empty_disk, on_small_disk=True),
-    Fault("read-only", lambda run: _remount("ro", run.folder), (1, 2), lambda f: _remount("rw", f), on_small_disk=True),
+    Fault("read-only", _forbid_writing, (1, 2), _allow_writing, stays=(LOCK_FILE,)),
 )
 
 
 def can_come(fault: Fault, moment: str, kind: str) -> bool:
     """Whether a fault can be played at a moment of a kind of run."""
-    if fault.on_link != (kind == EMULATED):
-        return False
-    if fault.name == "read-only":
-        return moment == "start"  # Linux refuses while files are open to be written
     if fault.name == NAN:
-        return moment == "first epoch"  # it comes of itself
-    return True
+        return moment == "first epoch" and kind != EMULATED  # it comes of itself
+    return fault.on_link or fault.on_hosts if kind == EMULATED else not fault.on_link
 
 
 def is_root() -> bool:
