@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import PositiveFloat
-
 from benchmarks import _chunks_models
 from benchmarks._common import DATASETS
-from benchmarks._emulated import MBIT
-from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from benchmarks._emulated import unprofiled
+from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.model_spec import ModelKind
-from gnnplan.profiles.machine import Link
 
 EXACT = "exact"
 COUNTS = (1, 2, 5, 10, 20)
@@ -110,13 +107,4 @@ def rows_of(quick: bool) -> list[Row]:
 
 def hosts_of(mbit: int) -> Cluster:
     """Four hosts on emulated links, not yet profiled."""
-    hosts = tuple(
-        HostSpec(
-            name=f"h{index}",
-            devices=(DeviceSpec(catalog="t4"),),  # stands in until the hosts are profiled
-            cpu_cores=PositiveFloat(_CORES),
-            link=Link(bytes_per_s=PositiveFloat(mbit * MBIT)),
-        )
-        for index in range(_NUM_HOSTS)
-    )
-    return Cluster(schema_version=1, name=f"four at {mbit} Mbit", hosts=hosts)
+    return unprofiled(f"four at {mbit} Mbit", [(_CORES, mbit)] * _NUM_HOSTS)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import PositiveFloat
-
 from benchmarks._common import DATASETS, fingerprint_of
-from benchmarks._emulated import MBIT
-from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from benchmarks._emulated import unprofiled
+from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
-from gnnplan.profiles.machine import Link
 
 _CLUSTERS: dict[str, list[tuple[float, float]]] = {  # of every host: cores, Mbit/s
     "even": [(0.4, 1000)] * 4,
@@ -70,16 +67,7 @@ def clusters(quick: bool) -> dict[str, Cluster]:
 
 
 def _cluster(name: str) -> Cluster:
-    hosts = tuple(
-        HostSpec(
-            name=f"h{index}",
-            devices=(DeviceSpec(catalog="t4"),),  # stands in until the hosts are profiled
-            cpu_cores=PositiveFloat(cores),
-            link=Link(bytes_per_s=PositiveFloat(rate * MBIT)),
-        )
-        for index, (cores, rate) in enumerate(_CLUSTERS[name])
-    )
-    return Cluster(schema_version=1, name=name, hosts=hosts)
+    return unprofiled(name, _CLUSTERS[name])
 
 
 def _row(cluster: str, name: str, graph: str, model: ModelSpec) -> Row:

@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from gnnplan.planner.cluster import Cluster
+from pydantic import PositiveFloat
+
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation import kernel
 from gnnplan.planner.emulation.emulate import EmulatedHost, emulated
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.machine import Link
 from gnnplan.profiles.steal import TOLERATED_SHARE
 
 Emulation = tuple[str, Sequence[EmulatedHost]]
@@ -80,6 +83,20 @@ class Disturbed(Protocol):
 
 
 _Measured = TypeVar("_Measured", bound=Disturbed)
+
+
+def unprofiled(name: str, limits: Sequence[tuple[float, float]]) -> Cluster:
+    """Hosts of one worker each, by their cores and Mbit/s; the device stands in until they are profiled."""
+    hosts = tuple(
+        HostSpec(
+            name=f"h{index}",
+            devices=(DeviceSpec(catalog="t4"),),
+            cpu_cores=PositiveFloat(cores),
+            link=Link(bytes_per_s=PositiveFloat(rate * MBIT)),
+        )
+        for index, (cores, rate) in enumerate(limits)
+    )
+    return Cluster(schema_version=1, name=name, hosts=hosts)
 
 
 def undisturbed(run: Callable[[], _Measured], tries: int) -> _Measured:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pydantic import PositiveFloat
-
 from benchmarks._common import fingerprint_of
-from benchmarks._emulated import MBIT
-from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from benchmarks._emulated import unprofiled
+from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, TrainingSpec
 from gnnplan.planner.model_spec import ModelKind
-from gnnplan.profiles.machine import Link
 
 SLICES, ROWS, CHOICE, ONE_HOST = "feature slices", "best rows", "planner's choice", "one host"
 SLICES_LAYOUT, ROWS_LAYOUT = "feature_slices", "halo_exchange"
@@ -97,13 +94,4 @@ def cells_of(quick: bool) -> Iterator[Cell]:
 
 def hosts_of(mbit: int) -> Cluster:
     """Four even hosts, not yet profiled."""
-    hosts = tuple(
-        HostSpec(
-            name=f"h{index}",
-            devices=(DeviceSpec(catalog="t4"),),  # stands in until the hosts are profiled
-            cpu_cores=PositiveFloat(CORES),
-            link=Link(bytes_per_s=PositiveFloat(mbit * MBIT)),
-        )
-        for index in range(NUM_HOSTS)
-    )
-    return Cluster(schema_version=1, name=f"four even at {mbit} Mbit/s", hosts=hosts)
+    return unprofiled(f"four even at {mbit} Mbit/s", [(CORES, mbit)] * NUM_HOSTS)
