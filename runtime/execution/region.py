@@ -57,13 +57,13 @@ class HostRegion:
 
     def read(self, cell: str, rows: Tensor) -> Tensor:
         """Rows [k, width] of a cell by their numbers int64 [k], on the CPU, as this worker's version has them."""
-        self._check(cell)
+        version = self._versions[cell]  # once: a thread of this worker may write while this one reads
+        self._check(cell, version)
         found = gather_rows(self._rows[cell], rows)
-        self._check(cell)
+        self._check(cell, version)
         return found
 
-    def _check(self, cell: str) -> None:
-        version = self._versions[cell]
+    def _check(self, cell: str, version: int) -> None:
         for rank, stamp in zip(self.layout.ranks, self._stamps[self._numbers[cell]].tolist(), strict=True):
             if stamp != version or stamp == _NEVER:
                 has = {_NEVER: "has written none", _UNDER_WAY: "is writing"}.get(stamp, f"has written {stamp}")
