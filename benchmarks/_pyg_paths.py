@@ -18,7 +18,7 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.model_spec import ModelKind
-from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
 
 Forward = Callable[[], Tensor]

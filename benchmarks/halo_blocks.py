@@ -23,7 +23,8 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
-from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
+from gnnplan.profiles.kernels.csr import csr_tensor
+from gnnplan.profiles.kernels.sparse import spmm_add_
 from gnnplan.profiles.measure import Timing, in_turn, sustained
 from gnnplan.profiles.operands import random_csr
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gnnplan.profiles.curves import Curve, Estimate
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.kernels.tiles import num_tiles
 from gnnplan.profiles.machine import MachineProfile
 from gnnplan.profiles.operators import OPERATORS
 
@@ -76,19 +77,31 @@ class OperatorCosts:
         seconds = self.profile.step_overhead_s
         return Estimate(seconds, 0.0, False, ((STEP_OVERHEAD, seconds),))
 
-    def spmm(self, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
+    def spmm(self, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
         """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`."""
-        return self.gathered("spmm", num_rows, num_edges, width, num_read)
+        return self.gathered(
+            self._tiled("spmm", num_rows, num_edges, width, num_read), num_rows, num_edges, width, num_read
+        )
 
     def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
         return self("spmm_features", num_rows, num_entries / num_rows, width) if num_rows else ZERO
 
-    def spmm_transposed(self, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
+    def spmm_transposed(
+        self, num_rows: int, num_edges: int, width: float, num_read: int, *, may_be_tiled: bool = True
+    ) -> Estimate:
         """`spmm` with a transposed block, whose rows are as long as columns were full."""
-        return self.gathered("spmm_transposed", num_rows, num_edges, width, num_read)
+        table = "spmm_transposed"
+        if may_be_tiled:
+            table = self._tiled(table, num_rows, num_edges, width, num_read)
+        return self.gathered(table, num_rows, num_edges, width, num_read)
 
-    def gathered(self, operator: str, num_rows: int, num_edges: int, width: int, num_read: int) -> Estimate:
+    def _tiled(self, table: str, num_rows: int, num_edges: int, width: float, num_read: int) -> str:
+        """The table of a product: of one in tiles where the runtime cuts its matrix, and that was profiled."""
+        is_cut = self.profile.device_kind == "cpu" and num_tiles(num_rows, num_read or num_rows, num_edges, width) > 1
+        return "spmm_tiled" if is_cut and "spmm_tiled" in self.curves else table
+
+    def gathered(self, operator: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
         """Square matrices are measured; in another one a row takes what it takes in one with as many columns.
 
         Whether the rows that it gathers come from a cache or from memory depends on how many are read in all: by the

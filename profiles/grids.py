@@ -61,6 +61,11 @@ def temporary_bytes(shape: Shape) -> float:
 _FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 256)}}
 _FEWER_FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 128)}}
 
+# Shapes that are cut into tiles, of which seconds are nearly linear in every axis.
+_TILED: dict[str, Axes] = {
+    "spmm_tiled": {"num_rows": (4608, 24576), "degree": (25, 128), "width": (32, 128, 512)},
+}
+
 _KIB, _MIB = 1024.0, 1024.0**2
 _FEW_WIDTHS: Axes = {"width": (8, 64, 512)}
 _HEADS = (1, 8)
@@ -75,7 +80,7 @@ def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:
     first, second, *_, last = num_rows
     few: Axes = {"num_rows": (first, second, last)}
     gathering: dict[str, Axes] = {operator: {"num_rows": num_rows} for operator in _GATHERING}
-    return features | gathering | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
+    return features | gathering | _TILED | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
 
 
 QUICK = Grid(

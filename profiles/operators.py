@@ -16,9 +16,11 @@ from torch import Tensor
 
 from gnnplan.profiles import over_edges
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_
+from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.dense import gather_rows, matmul
 from gnnplan.profiles.kernels.loss import loss_and_grad
-from gnnplan.profiles.kernels.sparse import csr_tensor, spmm_add_
+from gnnplan.profiles.kernels.sparse import spmm_add_
+from gnnplan.profiles.kernels.tiles import WIDE, Tiles, on_device
 from gnnplan.profiles.measure import in_turn
 from gnnplan.profiles.operands import NUM_WORDS, dense, random_csr, words_csr
 
@@ -35,6 +37,7 @@ class Operator:
         axes: names of the shape's coordinates.
         make: (shape, device) -> the call to time.
         cuda_only: moves data between host and device.
+        cpu_only: what only a CPU's kernels do.
         peer_only: moves data between two devices of a host.
         compiled: on a CPU numba compiles it, which takes memory of its own.
     """
@@ -42,6 +45,7 @@ class Operator:
     axes: tuple[str, ...]
     make: Callable[[tuple[float, ...], torch.device], Call]
     cuda_only: bool = False
+    cpu_only: bool = False
     peer_only: bool = False
     compiled: bool = False
 
@@ -49,7 +53,7 @@ class Operator:
         """Whether the operator exists on the device."""
         if self.peer_only and (device.type != "cuda" or torch.cuda.device_count() < 2):
             return False
-        return device.type == "cuda" or not self.cuda_only
+        return not (self.cpu_only if device.type == "cuda" else self.cuda_only)
 
 
 def _matmul_forward(shape, device) -> Call:
@@ -84,6 +88,13 @@ def _spmm(shape, device, *, transposed: bool = False) -> Call:
     return lambda: spmm_add_(out, matrix, x)
 
 
+def _spmm_tiled(shape, device) -> Call:
+    rows, degree, width = int(shape[0]), shape[1], int(shape[2])
+    matrix = _tiles(rows, degree)
+    x, out = dense(device, rows, width), torch.zeros(rows, width, device=device)
+    return lambda: spmm_add_(out, matrix, x)
+
+
 # All widths are timed with one matrix after another, as a graph's is the same in every layer.
 @lru_cache(maxsize=1)
 def _words_matrix(rows: int, degree: float, device: torch.device) -> Tensor:
@@ -94,6 +105,11 @@ def _words_matrix(rows: int, degree: float, device: torch.device) -> Tensor:
 def _matrix(rows: int, degree: float, device: torch.device, transposed: bool) -> Tensor:
     csr = random_csr(rows, degree)
     return csr_tensor(csr.T.tocsr() if transposed else csr, device)
+
+
+@lru_cache(maxsize=1)
+def _tiles(rows: int, degree: float) -> Tensor | Tiles:
+    return on_device(random_csr(rows, degree), False, WIDE, torch.device("cpu"))
 
 
 def _gather_rows(shape, device) -> Call:
@@ -183,6 +199,7 @@ OPERATORS: dict[str, Operator] = {
     "matmul_grad_weight": Operator(_MATMUL_AXES, _matmul_grad_weight),
     "spmm": Operator(_SPMM_AXES, _spmm),
     "spmm_features": Operator(_SPMM_AXES, _spmm_features),
+    "spmm_tiled": Operator(_SPMM_AXES, _spmm_tiled, cpu_only=True),
     "spmm_transposed": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, transposed=True)),
     **{name: Operator(_SCORE_AXES, make, compiled=True) for name, make in over_edges.OF_SCORES.items()},
     **{name: Operator(_SPMM_AXES, make, compiled=True) for name, make in over_edges.OF_ROWS.items()},

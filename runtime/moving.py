@@ -27,7 +27,8 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from gnnplan.planner.chunks.cut import take_apart
 from gnnplan.planner.chunks.draw import Draws, chunk_of
 from gnnplan.profiles.errors import UserError
-from gnnplan.profiles.kernels.sparse import csr_tensor, spmm
+from gnnplan.profiles.kernels.csr import csr_tensor
+from gnnplan.profiles.kernels.sparse import spmm
 
 
 @dataclass

@@ -24,7 +24,7 @@ def _aggregate(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> 
 
 def _spmm(op: Operator, cost: OperatorCosts, rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
     spmm = cost.spmm_transposed if op.attributes.get("back") else cost.spmm
-    return spmm(rows, num_edges, width, num_read)  # type: ignore[arg-type]
+    return spmm(rows, num_edges, width, num_read)
 
 
 @costs("weigh")

@@ -9,8 +9,10 @@ from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
+from gnnplan.planner.program.sums import widest_sums
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
+from gnnplan.profiles.kernels.tiles import WIDE, num_tiles
 from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
@@ -58,11 +60,11 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
     programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
     return MemoryEstimate(
         base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(programs) else 0),
-        graph_bytes=_graph_bytes(cycle, worker, programs),
-        input_bytes=sum(_input_bytes(cycle, name, worker) for name in _inputs(cycle)),
+        graph_bytes=_graph_bytes(cycle, worker, programs, on_cuda=on_cuda),
+        input_bytes=sum(_input_bytes(cycle, name, worker, on_cuda=on_cuda) for name in _inputs(cycle)),
         parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
-        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
+        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker, on_cuda=on_cuda),
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
         region_bytes=region_bytes(cycle, worker),
     )
@@ -79,8 +81,9 @@ def _compiles(programs: list[Program]) -> bool:
     return any(op.kind in COMPILED or op.attributes.get("dropout") for program in programs for op in program)
 
 
-def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
+def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:
     """Every block once for each direction in which it is used, every diagonal one's entries and every index once."""
+    widths = {} if on_cuda else widest_sums(cycle, worker)
     blocks: set[tuple[str, bool]] = set()
     edges: set[str] = set()
     indexes: set[str] = set()
@@ -96,7 +99,7 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
         if name and not cycle.indexes[name].is_view:
             indexes.add(cycle.indexes[name].content or name)
     return (
-        sum(_matrix_bytes(cycle, name, worker, back=back) for name, back in blocks)
+        sum(_matrix_bytes(cycle, name, worker, back, widths.get((name, back), 0)) for name, back in blocks)
         + sum(_edges_bytes(cycle, name, worker) for name in edges)
         + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
@@ -120,10 +123,13 @@ def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
     return {cycle.blocks[name].content or name for name in names}
 
 
-def _matrix_bytes(cycle: Cycle, name: str, worker: int, *, back: bool) -> int:
+def _matrix_bytes(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
+    """Where it is cut into tiles, every tile points at the begin of each row."""
     block = cycle.blocks[name]
-    rows = cycle.spaces[block.column if back else block.row].sizes[worker]
-    return block.num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES) + (rows + 1) * _INDEX_BYTES
+    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column)[:: -1 if back else 1])
+    num_edges = block.num_edges[worker]
+    pointers = (rows + 1) * num_tiles(rows, columns, num_edges, width)
+    return num_edges * (_FLOAT_BYTES + _INDEX_BYTES) + pointers * _INDEX_BYTES
 
 
 def _edges_bytes(cycle: Cycle, name: str, worker: int) -> int:
@@ -140,17 +146,27 @@ def _inputs(cycle: Cycle) -> list[str]:
     return [n for n, v in cycle.values.items() if v.role == "input" and n in read] + kept
 
 
-def _input_bytes(cycle: Cycle, name: str, worker: int) -> int:
+def _input_bytes(cycle: Cycle, name: str, worker: int, *, on_cuda: bool) -> int:
+    """Sparse ones lie by rows and by columns; tiles of the latter each point at the begin of every column."""
     value, rows = cycle.values[name], cycle.num_rows(name, worker)
     if value.layout == "dense":
         return rows * value.num_columns(worker) * ITEM_BYTES[value.dtype]
-    return 2 * value.num_entries[worker] * (_FLOAT_BYTES + _INDEX_BYTES) + (rows + value.width + 2) * _INDEX_BYTES
+    entries = value.num_entries[worker]
+    tiles = 1 if on_cuda or not _has_gram(cycle, name) else num_tiles(value.width, rows, entries, WIDE)
+    pointers = rows + 1 + (value.width + 1) * tiles
+    return 2 * entries * (_FLOAT_BYTES + _INDEX_BYTES) + pointers * _INDEX_BYTES
 
 
-def _host_bytes(cycle: Cycle, worker: int) -> int:
+def _has_gram(cycle: Cycle, name: str) -> bool:
+    return any(op.kind == "gram" and name in op.reads for program in cycle.programs.values() for op in program)
+
+
+def _host_bytes(cycle: Cycle, worker: int, *, on_cuda: bool) -> int:
     """Inputs that only the setup reads: they are gone before training."""
     used = set(_inputs(cycle))
     setup = {name for op in cycle.programs.get(SETUP, ()) for name in op.reads}
     return sum(
-        _input_bytes(cycle, name, worker) for name in setup if cycle.values[name].role == "input" and name not in used
+        _input_bytes(cycle, name, worker, on_cuda=on_cuda)
+        for name in setup
+        if cycle.values[name].role == "input" and name not in used
     )

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from gnnplan.profiles.kernels import pool
-
-# torch prints a beta notice once per process for CSR tensors; it says nothing a user can act on.
-warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-torch.sparse.check_sparse_tensor_invariants.disable()
+from gnnplan.profiles.kernels.tiles import Tiles, product_
 
 
-def csr_tensor(matrix: sp.csr_matrix, device: torch.device | str = "cpu") -> Tensor:
-    """A torch CSR tensor with int32 indices, which both MKL and cuSPARSE take as they are."""
-    assert matrix.nnz < 2**31, "a worker's block must hold fewer than 2^31 edges"
-    return torch.sparse_csr_tensor(
-        torch.from_numpy(matrix.indptr.astype(np.int32, copy=False)),
-        torch.from_numpy(matrix.indices.astype(np.int32, copy=False)),
-        torch.from_numpy(matrix.data.astype(np.float32, copy=False)),
-        size=matrix.shape,
-    ).to(device)
-
-
-def spmm(matrix: Tensor, dense: Tensor) -> Tensor:
+def spmm(matrix: Tensor | Tiles, dense: Tensor) -> Tensor:
     """`matrix [m, k] @ dense [k, width]`, a new tensor [m, width]."""
     out = pool.empty(dense.device, matrix.shape[0], dense.shape[1])
+    if isinstance(matrix, Tiles):
+        return product_(out, matrix, dense, beta=0)
     if matrix._nnz() == 0:
         return out.zero_()
     return torch.addmm(out, matrix, dense, beta=0, out=out)
 
 
-def spmm_add_(out: Tensor, matrix: Tensor, dense: Tensor) -> Tensor:
+def spmm_add_(out: Tensor, matrix: Tensor | Tiles, dense: Tensor) -> Tensor:
     """`out += matrix @ dense` in place; returns `out`."""
+    if isinstance(matrix, Tiles):
+        return product_(out, matrix, dense, beta=1)
     if matrix._nnz() == 0:
         return out
     return torch.addmm(out, matrix, dense, out=out)

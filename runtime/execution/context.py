@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch import Tensor, nn
 from gnnplan.planner.program.own_layer import OwnLayer
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
+from gnnplan.planner.program.sums import widest_sums
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
-from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.profiles.kernels.tiles import Tiles, on_device
 from gnnplan.runtime.execution.peers import Workers
 
 if TYPE_CHECKING:
@@ -82,11 +84,12 @@ class Context:
         """A block's matrix on the host."""
         return self._arrays.matrices[block][0]
 
-    def matrix(self, op: Operator) -> Tensor:
+    def matrix(self, op: Operator) -> Tensor | Tiles:
         """The matrix of an operator's block on the device, transposed with `back`. Equal blocks share one."""
-        matrix, back = self.host_matrix(op.attributes["block"]), bool(op.attributes.get("back"))
-        made = (lambda: csr_tensor(matrix.T.tocsr(), self.device)) if back else lambda: csr_tensor(matrix, self.device)
-        return self._once(("matrix", id(matrix), back), made)
+        name, back = op.attributes["block"], bool(op.attributes.get("back"))
+        matrix = self.host_matrix(name)
+        width = self._widest_sums[self.cycle.blocks[name].content or name, back]
+        return self._once(("matrix", id(matrix), back), lambda: on_device(matrix, back, width, self.device))
 
     def diagonal(self, block: str) -> Tensor:
         """float32 [n, 1]: the entries of a diagonal block, one a row, on the device."""
@@ -107,6 +110,10 @@ class Context:
         layer = self._once(("own layer", name), lambda: deepcopy(whole).to(self.device))
         key = ("own layer", name, id(matrix), op.attributes["training"])
         return self._once(key, lambda: OwnLayer(layer, matrix, op.attributes, self.device))
+
+    @cached_property
+    def _widest_sums(self) -> dict[tuple[str, bool], int]:
+        return widest_sums(self.cycle, 0)
 
     @property
     def _arrays(self):

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gnnplan.profiles.kernels.activation import keep_mask
-from gnnplan.profiles.kernels.sparse import csr_tensor
+from gnnplan.profiles.kernels.csr import csr_tensor
+from gnnplan.profiles.kernels.tiles import WIDE, Tiles, on_device
 
 
 class SparseRows:
@@ -33,8 +34,13 @@ class SparseRows:
 
     @cached_property
     def columns(self) -> Tensor:
-        """CSR [F, n], which a weight's gradient needs."""
+        """CSR [F, n]."""
         return csr_tensor(self.matrix.T.tocsr(), self.device)
+
+    @cached_property
+    def by_columns(self) -> Tensor | Tiles:
+        """[F, n], which a weight's gradient needs."""
+        return on_device(self.matrix, True, WIDE, self.device)
 
     def of(self, matrix: sp.spmatrix) -> SparseRows:
         """Other rows on the same device."""
@@ -46,12 +52,12 @@ class SparseRows:
 
 
 class _Dropped(SparseRows):
-    """Both layouts are dropped on the device where they lie, every epoch, instead of transposing anew."""
+    """Both layouts are dropped on the device where they lie, every epoch, instead of transposing anew: not in tiles."""
 
     def __init__(self, whole: SparseRows, vertices: Tensor, key: int, probability: float) -> None:
         self.device = whole.device
         self.rows = drop_values(whole.rows, vertices, key, probability, transposed=False)
-        self.columns = drop_values(whole.columns, vertices, key, probability, transposed=True)
+        self.by_columns = self.columns = drop_values(whole.columns, vertices, key, probability, transposed=True)
 
     @property
     def matrix(self) -> sp.csr_matrix:

@@ -237,6 +237,14 @@ def test_quick_fluctuation_runs_in_weather(benchmark):
         assert variant["mean_members"] == 2.0
 
 
+def test_quick_tiles_are_compared_with_the_whole(benchmark):
+    """One matrix both ways, each in two tiles; nothing is said of how fast, for the machine may be busy."""
+    result = benchmark("tiles", "--quick")
+    assert [row["transposed"] for row in result["rows"]] == [False, True]
+    assert {row["tiles"] for row in result["rows"]} == {2}
+    assert result["speedup"] >= result["worst_speedup"] > 0
+
+
 @needs_emulation
 def test_quick_group_sum_is_timed(benchmark):
     """Both sides, of which the workers see that they give the same sum, and every size."""

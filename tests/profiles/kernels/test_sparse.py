@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.profiles.kernels.sparse import csr_tensor, spmm, spmm_add_
+from gnnplan.profiles.kernels.csr import csr_tensor
+from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
 
 
 def random_matrix(rows, columns, density, seed):

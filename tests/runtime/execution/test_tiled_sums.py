@@ -1,0 +1,78 @@
+"""Programs whose blocks are cut into tiles: the same numbers, and the bytes that the memory's reader says."""
+
+import pytest
+import torch
+
+from gnnplan.planner.program.project import project
+from gnnplan.planner.program.sharing import share_equal_arrays
+from gnnplan.planner.readers.memory import estimate_memory
+from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.profiles.kernels import tiles
+from gnnplan.profiles.kernels.tiles import Tiles
+from gnnplan.runtime.execution.context import Context
+from gnnplan.runtime.execution.peers import Workers
+from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.recorder import Recorder
+from tests.planner.program.cases import MODELS, ORDERS, Case, Run
+from tests.runtime.execution.test_program_executor import compare, inputs_of, labelled
+
+ON_CPU = catalog_profile("t4").model_copy(update={"device_kind": "cpu", "num_threads": 1})
+
+
+@pytest.fixture(params=[1, 6])
+def widest(request, monkeypatch):
+    """Tiles of eight columns for blocks of small graphs, from so many columns of the dense rows on."""
+    for name, value in {"_MIN_ROWS": 8, "_MIN_ENTRIES": 0.1, "_MIN_DEGREE": 0.5, "WIDE": request.param}.items():
+        monkeypatch.setattr(tiles, name, value)
+    return request.param
+
+
+@pytest.mark.parametrize("passes", [(), ("split", "once", "refresh", "storage", "overlap")])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_tiles_give_the_same_numbers(name, order, passes, widest):
+    """Forward and backward, with parts and added to, on one worker and on three."""
+    for num_workers in (1, 3) if not passes else (3,):
+        table = labelled(name, num_workers) if passes else None
+        compare(Case(MODELS[name], num_workers, ORDERS[order], table, passes, interval=3 if passes else 1))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_tiles_take_the_bytes_that_are_said(name, order, widest):
+    """Tiles have pointers to the begins of rows that a whole matrix, as a GPU has it, has not."""
+    cycle, on_cuda = share_equal_arrays(Case(MODELS[name], 2, ORDERS[order]).cycle()), on_a_gpu()
+    for worker in cycle.workers:
+        more = [estimate_memory(cycle, worker, profile).graph_bytes for profile in (ON_CPU, on_cuda)]
+        assert more[0] - more[1] == bytes_of_more_pointers(cycle, worker)
+        assert more[0] > more[1] or widest > 1 or name == "gat"  # which has no product with a block
+
+
+def on_a_gpu():
+    return ON_CPU.model_copy(update={"device_kind": "cuda"})
+
+
+def bytes_of_more_pointers(cycle, worker):
+    """What the worker's matrices hold because they are cut."""
+    context = Context(project(cycle, worker), torch.device("cpu"), Workers(Recorder(torch.device("cpu"))))
+    found = {}
+    for op in (op for name in context.cycle.programs if name != "evaluate" for op in context.cycle.programs[name]):
+        if op.kind == "aggregate":
+            matrix = context.matrix(op)
+            found[id(matrix)] = matrix
+    cut = [matrix for matrix in found.values() if isinstance(matrix, Tiles)]
+    held = sum(part.crow_indices().nbytes for matrix in cut for _, _, part in matrix.parts)
+    return held - sum(4 * (matrix.shape[0] + 1) for matrix in cut)
+
+
+def test_sparse_rows_are_cut_by_columns(widest):
+    """A weight's gradient goes tile by tile; what dropout leaves of them does not."""
+    run = Run(case := Case(MODELS["gcn"], 1, sparse=True), case.cycle())
+    (x,) = inputs_of(run)["x"]
+    assert isinstance(x, SparseRows)
+    assert isinstance(x.by_columns, Tiles)
+    more = [estimate_memory(run.cycle, 0, profile).input_bytes for profile in (ON_CPU, on_a_gpu())]
+    held = sum(part.crow_indices().nbytes for _, _, part in x.by_columns.parts)
+    assert more[0] - more[1] == held - 4 * (x.by_columns.shape[0] + 1) > 0
+    dropped = x.dropped(torch.arange(x.matrix.shape[0]), 3, 0.5)
+    assert not isinstance(dropped.by_columns, Tiles)
