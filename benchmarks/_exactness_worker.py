@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import asdict, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from benchmarks._exactness_training import Trained, train, train_alone, train_se
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import partition
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.profiles.launch import reporting_errors
 
 TIMEOUT_S = 120.0
@@ -27,15 +28,7 @@ _PLAIN = asdict(Case(""))  # of a row only what is not so is kept
 
 def run_case(case: Case, rank: int, size: int) -> dict | None:
     """Trains a case; at rank 0 also its reference, and the differences."""
-    graph, part = parted(case.multilabel, case.partitioner, size)
-    matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, case.model)
-
-    def cycle_without(name: str):
-        techniques = tuple(each for each in case.techniques if each != name)
-        order = "multiply_first" if name == "operator_order" else case.op_order
-        return cycle_of(replace(case, techniques=techniques, op_order=order), graph, matrix, part, size)
-
-    cycle = cycle_of(case, graph, matrix, part, size)
+    graph, cycle = parted(case.multilabel, case.partitioner, size)[0], composed(case, size)
     found = train(cycle, case.job, graph, rank, size)
     if rank != 0:
         return None
@@ -47,11 +40,26 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
         "acting": sorted(
             name
             for name in case.chosen
-            if (sends_rows(cycle) if name == case.layout else acts_on(cycle, cycle_without(name)))
+            if (sends_rows(cycle) if name == case.layout else acts_on(cycle, composed(without(name, case), size)))
         ),
         "logits_rel_l2": float((found.logits - right.logits).norm() / right.logits.norm()),
         "loss_rel": abs(found.losses[-1] - right.losses[-1]) / abs(right.losses[-1]),
     }
+
+
+def without(name: str, case: Case) -> Case:
+    """The case but for one of its techniques, or for its order of operators."""
+    if name == "operator_order":
+        return replace(case, op_order="multiply_first")
+    return replace(case, techniques=tuple(each for each in case.techniques if each != name))
+
+
+# Pairs follow each other, and of each pair both single ones are composed too.
+@lru_cache(maxsize=64)
+def composed(case: Case, size: int) -> Cycle:
+    """The programs of a case."""
+    graph, part = parted(case.multilabel, case.partitioner, size)
+    return cycle_of(case, graph, aggregation_matrix(graph.num_nodes, graph.edge_index, case.model), part, size)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gnnplan.profiles.curves import Curve, Estimate
 from gnnplan.profiles.errors import UserError
@@ -13,6 +13,7 @@ from gnnplan.profiles.operators import OPERATORS
 
 FLOAT_BYTES = 4
 STEP_OVERHEAD = "step_overhead"  # among the operators that a task is made of
+_MOST_KNOWN = 100_000  # shapes that are remembered: candidates of a search have most of theirs in common
 ZERO = Estimate(0.0, 0.0, False)
 
 
@@ -40,6 +41,7 @@ class OperatorCosts:
     profile: MachineProfile
     curves: dict[str, Curve]
     share: float = 1.0
+    _known: dict[tuple[str, tuple[float, ...]], Estimate] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, profile: MachineProfile) -> OperatorCosts:
@@ -63,6 +65,14 @@ class OperatorCosts:
 
     def __call__(self, operator: str, *shape: float) -> Estimate:
         """Seconds of an operator at a shape; nothing to do takes no time."""
+        key = operator, shape
+        if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = self._looked_up(operator, shape)
+        return self._known[key]
+
+    def _looked_up(self, operator: str, shape: tuple[float, ...]) -> Estimate:
         if min(shape) <= 0:
             return ZERO
         curve = self.curves.get(operator)
@@ -79,9 +89,7 @@ class OperatorCosts:
 
     def spmm(self, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
         """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`."""
-        return self.gathered(
-            self._tiled("spmm", num_rows, num_edges, width, num_read), num_rows, num_edges, width, num_read
-        )
+        return self.tiled("spmm_tiled", "spmm", num_rows, num_edges, width, num_read)
 
     def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
@@ -91,15 +99,14 @@ class OperatorCosts:
         self, num_rows: int, num_edges: int, width: float, num_read: int, *, may_be_tiled: bool = True
     ) -> Estimate:
         """`spmm` with a transposed block, whose rows are as long as columns were full."""
-        table = "spmm_transposed"
-        if may_be_tiled:
-            table = self._tiled(table, num_rows, num_edges, width, num_read)
-        return self.gathered(table, num_rows, num_edges, width, num_read)
+        cut = "spmm_tiled" if may_be_tiled else "spmm_transposed"
+        return self.tiled(cut, "spmm_transposed", num_rows, num_edges, width, num_read)
 
-    def _tiled(self, table: str, num_rows: int, num_edges: int, width: float, num_read: int) -> str:
-        """The table of a product: of one in tiles where the runtime cuts its matrix, and that was profiled."""
+    def tiled(self, cut: str, whole: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
+        """Of the table `cut` where the runtime cuts such a block into tiles and that was profiled, else of `whole`."""
         is_cut = self.profile.device_kind == "cpu" and num_tiles(num_rows, num_read or num_rows, num_edges, width) > 1
-        return "spmm_tiled" if is_cut and "spmm_tiled" in self.curves else table
+        table = cut if is_cut and cut in self.curves else whole
+        return self.gathered(table, num_rows, num_edges, width, num_read)
 
     def gathered(self, operator: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
         """Square matrices are measured; in another one a row takes what it takes in one with as many columns.

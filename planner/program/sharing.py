@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,23 +13,49 @@ from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cuts import Cut
 from gnnplan.planner.program.cycle import Cycle
 
-Digests = dict[int, tuple[tuple, bytes]]
-"""By identity, arrays with the digest of what is in them."""
+_SAMPLED = 32  # elements by which most arrays that are not equal are told apart
 
 
-def share_equal_arrays(cycle: Cycle, digests: Digests | None = None) -> Cycle:
+class Contents:
+    """Arrays that were met, and which of them are equal.
+
+    Args:
+        num_bytes: of all of them, which are kept.
+    """
+
+    def __init__(self) -> None:
+        self.num_bytes = 0
+        self._met: dict[int, tuple[tuple, tuple]] = {}
+        self._alike: dict[tuple, list[tuple]] = {}
+
+    def first(self, each: tuple) -> tuple:
+        """The first ones met that are equal to these: themselves, where there are none."""
+        if id(each) not in self._met:
+            self._met[id(each)] = each, self._equal(each)  # them too, so that no others are taken for them
+            self.num_bytes += sum(part.nbytes for array in each for part in _parts(array))
+        return self._met[id(each)][1]
+
+    def _equal(self, each: tuple) -> tuple:
+        alike = self._alike.setdefault(_sample(each), [])
+        found = next((other for other in alike if _are_equal(each, other)), each)
+        if found is each:
+            alike.append(each)
+        return found
+
+
+def share_equal_arrays(cycle: Cycle, contents: Contents | None = None) -> Cycle:
     """The cycle without arrays that no operator reads; equal ones are the same object, and their names say so.
 
     Args:
-        digests: taken before, to which those are added that are taken here (None: none).
+        contents: of arrays that were met before, to which these are added (None: none).
     """
     arrays = cycle.arrays
     assert arrays
     used = _used(cycle)
     matrices = {name: each for name, each in arrays.matrices.items() if name in used}
     rows = {name: each for name, each in arrays.rows.items() if name in used}
-    digests = {} if digests is None else digests
-    of_block, of_rows, of_ids = (_contents(each, digests) for each in (matrices, rows, arrays.ids))
+    contents = contents or Contents()
+    of_block, of_rows, of_ids = (_firsts(each, contents) for each in (matrices, rows, arrays.ids))
     return replace(
         cycle,
         blocks={name: replace(block, content=of_block.get(name, "")) for name, block in cycle.blocks.items()},
@@ -42,11 +67,6 @@ def share_equal_arrays(cycle: Cycle, digests: Digests | None = None) -> Cycle:
             arrays.entries,
         ),
     )
-
-
-def digested_bytes(digests: Digests) -> int:
-    """Of all arrays whose digest is kept, which keeps them too."""
-    return sum(part.nbytes for each, _ in digests.values() for array in each for part in _parts(array))
 
 
 def _used(cycle: Cycle) -> set[str]:
@@ -63,24 +83,25 @@ def _words(value: Any) -> Iterable[str]:
     return (each for each in value if isinstance(each, str)) if isinstance(value, tuple) else ()
 
 
-def _contents(arrays: Mapping[str, tuple], digests: Digests) -> dict[str, str]:
+def _firsts(arrays: Mapping[str, tuple], contents: Contents) -> dict[str, str]:
     """Every name -> the first one with the same arrays."""
-    first: dict[bytes, str] = {}
-    found = {}
-    for name, each in arrays.items():
-        if id(each) not in digests:
-            digests[id(each)] = each, _digest(each)  # the arrays too, so that no others are taken for them
-        found[name] = first.setdefault(digests[id(each)][1], name)
-    return found
+    names: dict[int, str] = {}
+    return {name: names.setdefault(id(contents.first(each)), name) for name, each in arrays.items()}
 
 
-def _digest(each: tuple) -> bytes:
-    digest = hashlib.sha256()
-    for array in each:
-        for part in (np.array(array.shape), *_parts(array)):
-            digest.update(f"{part.dtype}{part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).data)
-    return digest.digest()
+def _sample(each: tuple) -> tuple:
+    """The same for arrays that are equal."""
+    parts = [part.reshape(-1) for array in each for part in _parts(array)]
+    kinds = tuple((part.dtype.str, len(part)) for part in parts)
+    return kinds, b"".join(part[:: max(1, len(part) // _SAMPLED)].tobytes() for part in parts)
+
+
+def _are_equal(each: tuple, other: tuple) -> bool:
+    pairs = zip(each, other, strict=True)
+    return all(
+        one is another or (one.shape == another.shape and all(map(np.array_equal, _parts(one), _parts(another))))
+        for one, another in pairs
+    )
 
 
 def _parts(array: Any) -> tuple[np.ndarray, ...]:

@@ -124,12 +124,14 @@ def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
 
 
 def _matrix_bytes(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
-    """Where it is cut into tiles, every tile points at the begin of each row."""
+    """A CPU's matrix is the host's own, unless it is transposed or cut; every tile points at the begin of each row."""
     block = cycle.blocks[name]
     rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column)[:: -1 if back else 1])
-    num_edges = block.num_edges[worker]
-    pointers = (rows + 1) * num_tiles(rows, columns, num_edges, width)
-    return num_edges * (_FLOAT_BYTES + _INDEX_BYTES) + pointers * _INDEX_BYTES
+    entries_bytes = block.num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES)
+    tiles = num_tiles(rows, columns, block.num_edges[worker], width)
+    held_bytes = entries_bytes + tiles * (rows + 1) * _INDEX_BYTES
+    of_host_bytes = 0 if back or tiles == 1 else entries_bytes + (rows + 1) * _INDEX_BYTES
+    return held_bytes + of_host_bytes
 
 
 def _edges_bytes(cycle: Cycle, name: str, worker: int) -> int:

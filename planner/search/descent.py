@@ -17,6 +17,7 @@ from gnnplan.profiles.errors import UserError
 
 _MOST_ROUNDS = 12  # descents end much sooner; this one bounds how long shares may creep
 _FAR_BEHIND = 1.1  # times as long: what later rounds gain is less, as a rule
+_NEAR = 2.0  # times as long without a technique and without rows: what is longer is not worth another descent
 _LEAST_GAIN = 1e-3  # of an epoch: less is no reason for another round
 
 
@@ -27,6 +28,10 @@ def is_better(one: Candidate, other: Candidate | None, least_gain: float = 0.0) 
     if not one.fits:
         return int(one.missing_bytes.max()) < int(other.missing_bytes.max())
     return one.epoch_s < other.epoch_s * (1 - least_gain)
+
+
+def _least_s(to_beat_s: float, best: Candidate | None) -> float:
+    return min(to_beat_s, best.epoch_s if best and best.fits else math.inf)
 
 
 class Descent:
@@ -49,22 +54,41 @@ class Descent:
 
         Raises `UserError` where no proposals can be composed, which only pins bring about.
         """
-        best: Candidate | None = None
+        best, of_layouts = None, list[Candidate]()
         for layout in self._layouts:
-            found = self._under(layout, start, min(to_beat_s, best.epoch_s if best and best.fits else math.inf))
-            best = found if found and is_better(found, best) else best
+            if first := self._first(layout, start):
+                of_layouts.append(found := self._improved(first, _least_s(to_beat_s, best)))
+                best = found if is_better(found, best) else best
         if best is None:
             raise UserError(no_plan_under(self.setting.job))
+        for each in of_layouts:
+            if each.fits and each.epoch_s < _FAR_BEHIND * _least_s(to_beat_s, best):
+                best = self._from_without(each, start, best)
         return self.evaluator.whole(best)
 
-    def _under(self, layout: AnyTechnique, start: Sequence[Choice], to_beat_s: float) -> Candidate | None:
-        """The best candidate found with a layout; None where it takes no part."""
-        best = self._first(layout, start)
-        if best is None:
-            return None
+    def _from_without(self, end: Candidate, start: Sequence[Choice], best: Candidate) -> Candidate:
+        """The best, or what is better than it from a begin that does without what a technique proposes first.
+
+        Rows that were chosen beside that technique are chosen anew: only then another order of operators, say, pays.
+        """
+        with_rows = [each for each in self._others if each.arrays]
+        plain = [each for each in self._others if not each.arrays]
+        (layout,) = (each for each in self._layouts if end.choice(each.name))
+        for each in plain if any(end.choice(of.name) for of in with_rows) else ():
+            options = self._proposed(each)
+            if end.choice(each.name) and options[0] and None in options:
+                begin = self._first(layout, start, without=each.name)
+                begin = self._each(begin, 2 * [other for other in plain if other is not each]) if begin else None
+                if begin and begin.epoch_s < _NEAR * end.epoch_s:
+                    found = self._improved(begin, _least_s(math.inf, best))
+                    best = found if is_better(found, best) else best
+        return best
+
+    def _improved(self, best: Candidate, to_beat_s: float) -> Candidate:
+        """The best candidate that is found from this one on, by a descent."""
         for _ in range(_MOST_ROUNDS):
             before = best
-            best = self._each(best, [layout])
+            best = self._each(best, [each for each in self._layouts if best.choice(each.name)])
             best = self._each(best, self._others)
             if best.fits and best.epoch_s > _FAR_BEHIND * to_beat_s:
                 return best
@@ -83,12 +107,12 @@ class Descent:
                     best = candidate
         return best
 
-    def _first(self, layout: AnyTechnique, start: Sequence[Choice]) -> Candidate | None:
+    def _first(self, layout: AnyTechnique, start: Sequence[Choice], without: str = "") -> Candidate | None:
         """A layout with what the others propose first; where that is nothing, with what one of them proposes next."""
-        laid_out = self._proposed(layout)
+        laid_out, among = self._proposed(layout), [each for each in self._others if each.name != without]
         known = {choice.technique: choice for choice in start if not choice.arrays}
-        plain = [choice for each in self._others if (choice := self._begun(each, known.get(each.name)))]
-        others = (_with(plain, each.name, option) for each in self._others for option in self._proposed(each))
+        plain = [choice for each in among if (choice := self._begun(each, known.get(each.name)))]
+        others = (_with(plain, each.name, option) for each in among for option in self._proposed(each))
         for choices in (plain, *others) if laid_out else ():
             found: Candidate | None = None
             for candidate in (self._candidate([option, *choices]) for option in laid_out):

@@ -14,7 +14,7 @@ from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Situation
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
-from gnnplan.planner.program.sharing import digested_bytes, share_equal_arrays
+from gnnplan.planner.program.sharing import Contents, share_equal_arrays
 from gnnplan.planner.search.entries import with_entries
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
@@ -51,7 +51,7 @@ class Evaluator:
 
     def _composed(self, choices: Sequence[Choice]) -> Candidate | None:
         memo = self.setting.memo
-        if digested_bytes(memo.cut("digests", dict)) > _MOST_BYTES:
+        if memo.cut("contents", Contents).num_bytes > _MOST_BYTES:
             memo.forget_cuts()
         found = compose_candidate(self.setting, choices)
         return found if is_played(found.cycle) else None
@@ -76,5 +76,5 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
     training, place, memo = setting.job.training, setting.placement, setting.memo
     situation = Situation(setting.job.model, setting.num_workers, place.host_of, memo=memo)
     optimizer = Optimizer.of(training)
-    cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.cut("digests", dict))
+    cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.cut("contents", Contents))
     return Candidate(setting, tuple(choices), with_entries(cycle, setting.graph, setting.matrix, memo))

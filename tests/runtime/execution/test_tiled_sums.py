@@ -40,11 +40,11 @@ def test_tiles_give_the_same_numbers(name, order, passes, widest):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_tiles_take_the_bytes_that_are_said(name, order, widest):
-    """Tiles have pointers to the begins of rows that a whole matrix, as a GPU has it, has not."""
+    """Tiles have pointers to the begins of rows that a whole matrix has not, and lie beside what they were cut of."""
     cycle, on_cuda = share_equal_arrays(Case(MODELS[name], 2, ORDERS[order]).cycle()), on_a_gpu()
     for worker in cycle.workers:
         more = [estimate_memory(cycle, worker, profile).graph_bytes for profile in (ON_CPU, on_cuda)]
-        assert more[0] - more[1] == bytes_of_more_pointers(cycle, worker)
+        assert more[0] - more[1] == bytes_of_being_cut(cycle, worker)
         assert more[0] > more[1] or widest > 1 or name == "gat"  # which has no product with a block
 
 
@@ -52,17 +52,17 @@ def on_a_gpu():
     return ON_CPU.model_copy(update={"device_kind": "cuda"})
 
 
-def bytes_of_more_pointers(cycle, worker):
-    """What the worker's matrices hold because they are cut."""
+def bytes_of_being_cut(cycle, worker):
+    """What the worker's blocks hold because they are cut."""
     context = Context(project(cycle, worker), torch.device("cpu"), Workers(Recorder(torch.device("cpu"))))
-    found = {}
+    found: dict[int, int] = {}
     for op in (op for name in context.cycle.programs if name != "evaluate" for op in context.cycle.programs[name]):
-        if op.kind == "aggregate":
-            matrix = context.matrix(op)
-            found[id(matrix)] = matrix
-    cut = [matrix for matrix in found.values() if isinstance(matrix, Tiles)]
-    held = sum(part.crow_indices().nbytes for matrix in cut for _, _, part in matrix.parts)
-    return held - sum(4 * (matrix.shape[0] + 1) for matrix in cut)
+        if op.kind == "aggregate" and isinstance(matrix := context.matrix(op), Tiles):
+            of = context.host_matrix(op.attributes["block"])
+            beside = 0 if op.attributes.get("back") else of.data.nbytes + of.indices.nbytes + of.indptr.nbytes
+            pointers = sum(part.crow_indices().nbytes for _, _, part in matrix.parts)
+            found[id(matrix)] = beside + pointers - 4 * (matrix.shape[0] + 1)
+    return sum(found.values())
 
 
 def test_sparse_rows_are_cut_by_columns(widest):
