@@ -65,12 +65,12 @@ class OperatorCosts:
 
     def __call__(self, operator: str, *shape: float) -> Estimate:
         """Seconds of an operator at a shape; nothing to do takes no time."""
-        key = operator, shape
-        if key not in self._known:
+        found = self._known.get((operator, shape))
+        if found is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = self._looked_up(operator, shape)
-        return self._known[key]
+            found = self._known[operator, shape] = self._looked_up(operator, shape)
+        return found
 
     def _looked_up(self, operator: str, shape: tuple[float, ...]) -> Estimate:
         if min(shape) <= 0:
@@ -89,7 +89,7 @@ class OperatorCosts:
 
     def spmm(self, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
         """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`."""
-        return self.tiled("spmm_tiled", "spmm", num_rows, num_edges, width, num_read)
+        return self._product("spmm", num_rows, num_edges, width, num_read)
 
     def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
@@ -98,14 +98,18 @@ class OperatorCosts:
     def spmm_transposed(
         self, num_rows: int, num_edges: int, width: float, num_read: int, *, may_be_tiled: bool = True
     ) -> Estimate:
-        """`spmm` with a transposed block, whose rows are as long as columns were full."""
-        cut = "spmm_tiled" if may_be_tiled else "spmm_transposed"
-        return self.tiled(cut, "spmm_transposed", num_rows, num_edges, width, num_read)
+        """`spmm` with a transposed block, whose rows are as long as columns were full.
 
-    def tiled(self, cut: str, whole: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
-        """Of the table `cut` where the runtime cuts such a block into tiles and that was profiled, else of `whole`."""
+        Args:
+            may_be_tiled: not where it is made anew in every epoch.
+        """
+        product = self._product if may_be_tiled else self.gathered
+        return product("spmm_transposed", num_rows, num_edges, width, num_read)
+
+    def _product(self, whole: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
+        """Of the table of tiles where the runtime cuts such a matrix and they were profiled, else of `whole`."""
         is_cut = self.profile.device_kind == "cpu" and num_tiles(num_rows, num_read or num_rows, num_edges, width) > 1
-        table = cut if is_cut and cut in self.curves else whole
+        table = "spmm_tiled" if is_cut and "spmm_tiled" in self.curves else whole
         return self.gathered(table, num_rows, num_edges, width, num_read)
 
     def gathered(self, operator: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:

@@ -61,11 +61,6 @@ def temporary_bytes(shape: Shape) -> float:
 _FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 256)}}
 _FEWER_FEATURES: dict[str, Axes] = {"spmm_features": {"degree": (4, 32, 128)}}
 
-# Shapes that are cut into tiles, of which seconds are nearly linear in every axis.
-_TILED: dict[str, Axes] = {
-    "spmm_tiled": {"num_rows": (4608, 24576), "degree": (25, 128), "width": (32, 128, 512)},
-}
-
 _KIB, _MIB = 1024.0, 1024.0**2
 _FEW_WIDTHS: Axes = {"width": (8, 64, 512)}
 _HEADS = (1, 8)
@@ -76,11 +71,13 @@ _GATHERING = ("spmm", "spmm_transposed", *OF_ROWS, "gather_rows", "scatter_add_r
 
 
 def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:
-    """Scores are a few numbers an edge or a row, which fewer sizes tell of."""
+    """Scores are a few numbers an edge or a row, which fewer sizes tell of; seconds of tiles are nearly linear."""
     first, second, *_, last = num_rows
+    tiled: Axes = {"num_rows": (4608, last), "degree": (25, 128), "width": (32, 128, 512)}
     few: Axes = {"num_rows": (first, second, last)}
     gathering: dict[str, Axes] = {operator: {"num_rows": num_rows} for operator in _GATHERING}
-    return features | gathering | _TILED | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
+    own = features | gathering | {"spmm_tiled": tiled}
+    return own | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
 
 
 QUICK = Grid(

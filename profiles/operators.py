@@ -81,16 +81,9 @@ def _spmm_features(shape, device) -> Call:
     return lambda: spmm_add_(out, matrix, weight)
 
 
-def _spmm(shape, device, *, transposed: bool = False) -> Call:
+def _spmm(shape, device, *, transposed: bool = False, tiled: bool = False) -> Call:
     rows, degree, width = int(shape[0]), shape[1], int(shape[2])
-    matrix = _matrix(rows, degree, device, transposed)
-    x, out = dense(device, rows, width), torch.zeros(rows, width, device=device)
-    return lambda: spmm_add_(out, matrix, x)
-
-
-def _spmm_tiled(shape, device) -> Call:
-    rows, degree, width = int(shape[0]), shape[1], int(shape[2])
-    matrix = _tiles(rows, degree)
+    matrix = _matrix(rows, degree, device, transposed, tiled)
     x, out = dense(device, rows, width), torch.zeros(rows, width, device=device)
     return lambda: spmm_add_(out, matrix, x)
 
@@ -102,14 +95,8 @@ def _words_matrix(rows: int, degree: float, device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=1)
-def _matrix(rows: int, degree: float, device: torch.device, transposed: bool) -> Tensor:
-    csr = random_csr(rows, degree)
-    return csr_tensor(csr.T.tocsr() if transposed else csr, device)
-
-
-@lru_cache(maxsize=1)
-def _tiles(rows: int, degree: float) -> Tensor | Tiles:
-    return on_device(random_csr(rows, degree), False, WIDE, torch.device("cpu"))
+def _matrix(rows: int, degree: float, device: torch.device, transposed: bool, tiled: bool) -> Tensor | Tiles:
+    return on_device(random_csr(rows, degree), transposed, WIDE if tiled else 0, device)
 
 
 def _gather_rows(shape, device) -> Call:
@@ -199,7 +186,7 @@ OPERATORS: dict[str, Operator] = {
     "matmul_grad_weight": Operator(_MATMUL_AXES, _matmul_grad_weight),
     "spmm": Operator(_SPMM_AXES, _spmm),
     "spmm_features": Operator(_SPMM_AXES, _spmm_features),
-    "spmm_tiled": Operator(_SPMM_AXES, _spmm_tiled, cpu_only=True),
+    "spmm_tiled": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, tiled=True), cpu_only=True),
     "spmm_transposed": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, transposed=True)),
     **{name: Operator(_SCORE_AXES, make, compiled=True) for name, make in over_edges.OF_SCORES.items()},
     **{name: Operator(_SPMM_AXES, make, compiled=True) for name, make in over_edges.OF_ROWS.items()},

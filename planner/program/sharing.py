@@ -17,11 +17,7 @@ _SAMPLED = 32  # elements by which most arrays that are not equal are told apart
 
 
 class Contents:
-    """Arrays that were met, and which of them are equal.
-
-    Args:
-        num_bytes: of all of them, which are kept.
-    """
+    """Arrays that were met, and which of them are equal. All are kept; `num_bytes` is what they take together."""
 
     def __init__(self) -> None:
         self.num_bytes = 0

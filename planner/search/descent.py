@@ -76,10 +76,12 @@ class Descent:
         (layout,) = (each for each in self._layouts if end.choice(each.name))
         for each in plain if any(end.choice(of.name) for of in with_rows) else ():
             options = self._proposed(each)
-            if end.choice(each.name) and options[0] and None in options:
-                begin = self._first(layout, start, without=each.name)
-                begin = self._each(begin, 2 * [other for other in plain if other is not each]) if begin else None
-                if begin and begin.epoch_s < _NEAR * end.epoch_s:
+            if not (end.choice(each.name) and options[0] and None in options):
+                continue
+            if begin := self._first(layout, start, without=each.name):
+                # Twice: without it the others may have to begin with what they propose last.
+                begin = self._each(begin, 2 * [other for other in plain if other is not each])
+                if begin.epoch_s < _NEAR * end.epoch_s:
                     found = self._improved(begin, _least_s(math.inf, best))
                     best = found if is_better(found, best) else best
         return best

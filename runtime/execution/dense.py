@@ -44,7 +44,7 @@ def _multiply(c: Context, op: Operator) -> Execution:
 def _gram(c: Context, op: Operator) -> Execution:
     def run(grad: Tensor, x: Tensor | SparseRows) -> Tensor:
         if isinstance(x, SparseRows):
-            return transposed(spmm(x.by_columns, grad))
+            return transposed(spmm(x.columns, grad))
         return matmul(grad.t(), x)
 
     return run

@@ -33,14 +33,14 @@ class SparseRows:
         return csr_tensor(self.matrix, self.device)
 
     @cached_property
-    def columns(self) -> Tensor:
-        """CSR [F, n]."""
-        return csr_tensor(self.matrix.T.tocsr(), self.device)
-
-    @cached_property
-    def by_columns(self) -> Tensor | Tiles:
+    def columns(self) -> Tensor | Tiles:
         """[F, n], which a weight's gradient needs."""
         return on_device(self.matrix, True, WIDE, self.device)
+
+    @cached_property
+    def whole_columns(self) -> Tensor:
+        """CSR [F, n], of which dropout takes its own."""
+        return csr_tensor(self.matrix.T.tocsr(), self.device)
 
     def of(self, matrix: sp.spmatrix) -> SparseRows:
         """Other rows on the same device."""
@@ -57,7 +57,7 @@ class _Dropped(SparseRows):
     def __init__(self, whole: SparseRows, vertices: Tensor, key: int, probability: float) -> None:
         self.device = whole.device
         self.rows = drop_values(whole.rows, vertices, key, probability, transposed=False)
-        self.by_columns = self.columns = drop_values(whole.columns, vertices, key, probability, transposed=True)
+        self.columns = drop_values(whole.whole_columns, vertices, key, probability, transposed=True)
 
     @property
     def matrix(self) -> sp.csr_matrix:

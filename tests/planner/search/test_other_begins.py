@@ -1,4 +1,4 @@
-"""A search without pins ends nowhere worse than where one of its techniques is left out, or is the only one."""
+"""A search without pins ends nowhere worse than one in which a technique is left out."""
 
 from dataclasses import replace
 

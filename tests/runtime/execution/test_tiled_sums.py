@@ -65,14 +65,14 @@ def bytes_of_being_cut(cycle, worker):
     return sum(found.values())
 
 
-def test_sparse_rows_are_cut_by_columns(widest):
+def test_sparse_rows_are_cut_columns(widest):
     """A weight's gradient goes tile by tile; what dropout leaves of them does not."""
     run = Run(case := Case(MODELS["gcn"], 1, sparse=True), case.cycle())
     (x,) = inputs_of(run)["x"]
     assert isinstance(x, SparseRows)
-    assert isinstance(x.by_columns, Tiles)
+    assert isinstance(x.columns, Tiles)
     more = [estimate_memory(run.cycle, 0, profile).input_bytes for profile in (ON_CPU, on_a_gpu())]
-    held = sum(part.crow_indices().nbytes for _, _, part in x.by_columns.parts)
-    assert more[0] - more[1] == held - 4 * (x.by_columns.shape[0] + 1) > 0
+    held = sum(part.crow_indices().nbytes for _, _, part in x.columns.parts)
+    assert more[0] - more[1] == held - 4 * (x.columns.shape[0] + 1) > 0
     dropped = x.dropped(torch.arange(x.matrix.shape[0]), 3, 0.5)
-    assert not isinstance(dropped.by_columns, Tiles)
+    assert not isinstance(dropped.columns, Tiles)
