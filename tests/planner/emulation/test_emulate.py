@@ -124,7 +124,7 @@ def test_nothing_stays_when_the_owner_is_killed(tmp_path, number, trap):
     identity = f"gnnplan{owner.pid}"
     try:
         assert comes_true(up.exists, 40), "the command never started"
-        assert len(processes_of(identity)) >= 3  # shell, sleep and reaper
+        assert comes_true(lambda: len(processes_of(identity)) >= 3, 10), "shell, sleep and reaper"
     finally:
         owner.send_signal(number)
         owner.wait(timeout=10)

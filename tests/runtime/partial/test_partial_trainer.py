@@ -20,7 +20,7 @@ pytestmark = pytest.mark.distributed
 
 HERE = str(Path(__file__).parent)
 WORKER = """
-import os, signal, subprocess, sys
+import os, signal, subprocess, sys, time
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -42,7 +42,14 @@ WENT_ON = folder / "went_on"
 
 
 def stop(epoch):
-    if epoch == EVENT_EPOCH and rank == 2:
+    if epoch != EVENT_EPOCH:
+        return
+    (folder / f"begun_{rank}").touch()
+    if rank == 2:
+        # Not before the others have all that they wait for of the step before: threads may still be sending it.
+        end_s = time.monotonic() + 20
+        while not all((folder / f"begun_{other}").exists() for other in (0, 1)) and time.monotonic() < end_s:
+            time.sleep(0.005)
         # Until worker 0 has gone on without it, 20 s at most.
         wait = f"n=0; while [ ! -e {WENT_ON} ] && [ $n -lt 400 ]; do sleep 0.05; n=$((n + 1)); done"
         subprocess.Popen(["sh", "-c", f"{wait}; kill -CONT {os.getpid()}"])
