@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,7 +35,7 @@ EXACT = (
 )
 NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling", "compression")
 LAYOUTS = ("halo_exchange", "feature_slices")
-NUM_STEPS, NUM_LAYERS = 20, 3
+NUM_STEPS, FEW_STEPS, NUM_LAYERS = 20, 8, 3  # few ones pass every kind of epoch twice, too
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat")
 _WITHOUT_PAIRS = ("sgc", "appnp", "decoupled_gat")  # whose operators are those of the others
 _WITHOUT_FILTERS = ("gat", "appnp", "decoupled_gat")  # no sum of theirs reads what is the same in every epoch
@@ -62,6 +62,7 @@ class Case:
         layout: which technique says who has which rows and columns.
         share: of the rows that a worker does not own, those that techniques with rows are about.
         num_chunks: of destination chunks.
+        num_steps: that are trained.
     """
 
     model: str
@@ -75,6 +76,7 @@ class Case:
     input_dropout: float = 0.0
     share: float = 1 / 3
     num_chunks: int = 3
+    num_steps: int = NUM_STEPS
 
     @property
     def chosen(self) -> frozenset[str]:
@@ -99,16 +101,20 @@ class Case:
             input_dropout=self.input_dropout,
         )
         rate = 0.01 if self.optimizer == "adam" else 0.1
-        training = TrainingSpec(epochs=NUM_STEPS, optimizer=self.optimizer, learning_rate=rate, seed=3)
+        training = TrainingSpec(epochs=self.num_steps, optimizer=self.optimizer, learning_rate=rate, seed=3)
         return Job(graph=SbmGraph(source="sbm"), model=model, training=training)
 
 
 def cases(quick: bool) -> Iterator[Case]:
     """Of every model: parts, formats, labels and dropout by themselves, then techniques together."""
-    for model in KINDS:
-        yield from _plain(model, quick)
-        for layout in LAYOUTS:
-            yield from (case for case in _composed(model, layout, quick) if not quick or _is_quick(case))
+    found = chain.from_iterable(_of_model(model, quick) for model in KINDS)
+    yield from (replace(case, num_steps=FEW_STEPS) for case in found) if quick else found
+
+
+def _of_model(model: str, quick: bool) -> Iterator[Case]:
+    yield from _plain(model, quick)
+    for layout in LAYOUTS:
+        yield from (case for case in _composed(model, layout, quick) if not quick or _is_quick(case))
 
 
 def _is_quick(case: Case) -> bool:

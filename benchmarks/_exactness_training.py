@@ -8,9 +8,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from benchmarks._exactness_cases import NUM_STEPS, PATIENT, logits_of
+from benchmarks._exactness_cases import PATIENT, logits_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.project import Projection, project
 from gnnplan.planner.program.sequential import SequentialExecutor
@@ -21,7 +22,7 @@ from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.partial.party import Party
 from gnnplan.runtime.recorder import Recorder
-from gnnplan.runtime.reference import INPUT_LAYER, build_pyg_model, graph_tensors, pyg_forward, train_reference
+from gnnplan.runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
 
 TIMEOUT_S = 60.0
 
@@ -44,7 +45,8 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
         for name, value in shard.inputs.items()
     }
     projection, logits, losses = project(cycle, rank), torch.empty(0), []
-    party = _party(projection, recorder) if goes_on(cycle) else None
+    num_steps = job.training.epochs
+    party = _party(projection, recorder, num_steps) if goes_on(cycle) else None
     peers = party.peers if party else Workers(recorder)
     executor = ProgramExecutor(projection, inputs, _matrices(net), recorder, peers)
     if party:
@@ -52,7 +54,7 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
     name = logits_of(cycle)
     assert cycle.arrays
     own = torch.from_numpy(cycle.arrays.ids[cycle.values[name].space][rank])
-    for step in range(NUM_STEPS):
+    for step in range(num_steps):
         if party:
             party.lateness.begin(step)
         results = executor.run(cycle.order[step % len(cycle.order)], step)
@@ -72,12 +74,12 @@ def goes_on(cycle: Cycle) -> bool:
     return any(op.attributes.get("group") for name in cycle.order for op in cycle.programs[name])
 
 
-def _party(projection: Projection, recorder: Recorder) -> Party:
+def _party(projection: Projection, recorder: Recorder, num_epochs: int) -> Party:
     def nobody_is_missing(number: int, total: Tensor) -> None:
         raise AssertionError(f"round {number} went on without this worker")
 
     return Party.of(
-        projection, PATIENT, recorder, num_epochs=NUM_STEPS, timeout_s=TIMEOUT_S, catch_up=nobody_is_missing
+        projection, PATIENT, recorder, num_epochs=num_epochs, timeout_s=TIMEOUT_S, catch_up=nobody_is_missing
     )
 
 
@@ -94,7 +96,7 @@ def train_sequentially(cycle: Cycle, job: Job, graph: Graph) -> Trained:
     y = [labels[ids] for ids in rows[cycle.values["y"].space]]
     executor = SequentialExecutor(cycle, {"x": x, "y": y}, _matrices(net))
     name, losses, logits = logits_of(cycle), [], torch.empty(0)
-    for step in range(NUM_STEPS):
+    for step in range(job.training.epochs):
         results = executor.run(cycle.order[step % len(cycle.order)], step)
         losses.append(float(results["loss" if cycle.num_workers == 1 else "total_loss"][0]))
         if step == 0:

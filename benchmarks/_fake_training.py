@@ -16,13 +16,12 @@ from benchmarks._fake_cuda_calls import current_device, on_device, pretended_cud
 from benchmarks._fake_device import CPU, FakeDevice, FakeTensor
 from benchmarks._fake_group import FakeGroup, grouped
 from benchmarks._fake_plans import Planned
+from gnnplan.planner.models.first_weights import first_weights
 from gnnplan.planner.program.parts import Operator, Value
-from gnnplan.runtime import program_trainer
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.execution.table import EXECUTIONS, Bind, Execution
 from gnnplan.runtime.program_trainer import ProgramTrainer
-from gnnplan.runtime.reference import build_pyg_model
 from gnnplan.runtime.transfer import Transfer
 
 PLANNED_WAITS = Counter({("", "torch.cuda.synchronize"): 2, ("", "aten::_local_scalar_dense"): 1})
@@ -77,7 +76,7 @@ def _train_on_cpu(planned: Planned, rank: int) -> Seen:
 
 def _train(planned: Planned, rank: int, where: torch.device, watched: FakeDevice | None) -> Seen:
     seen = Seen()
-    with closing(ProgramTrainer(planned.plan, planned.shards[rank], rank, where)) as trainer:
+    with closing(ProgramTrainer(planned.plan, planned.shards[rank], rank, where, _weights(planned))) as trainer:
         num_kinds = len(trainer.cycle.order)
         for epoch in range(2 * num_kinds):
             is_watched = watched is not None and epoch >= num_kinds
@@ -95,6 +94,12 @@ def _train(planned: Planned, rank: int, where: torch.device, watched: FakeDevice
     return seen
 
 
+def _weights(planned: Planned) -> dict[str, torch.Tensor]:
+    """By one worker after another: they draw from the same stream."""
+    with _models:
+        return first_weights(planned.plan.job, planned.plan.graph.num_features, planned.plan.graph.num_classes)
+
+
 def _on_threads(planned: Planned, work: Callable[[Planned, int], Seen], *, is_cuda: bool) -> list[Seen]:
     size = planned.plan.num_workers
     found: dict[int, Seen] = {}
@@ -108,7 +113,7 @@ def _on_threads(planned: Planned, work: Callable[[Planned, int], Seen], *, is_cu
             faults.append(fault)
             group.abort()
 
-    with grouped(size, is_cuda=is_cuda) as group, mock.patch.object(program_trainer, "build_pyg_model", _one_by_one):
+    with grouped(size, is_cuda=is_cuda) as group:
         threads = [threading.Thread(target=worker, args=(group, rank), daemon=True) for rank in range(size)]
         for thread in threads:
             thread.start()
@@ -117,11 +122,6 @@ def _on_threads(planned: Planned, work: Callable[[Planned, int], Seen], *, is_cu
     if faults:
         raise next((fault for fault in faults if not isinstance(fault, threading.BrokenBarrierError)), faults[0])
     return [found[rank] for rank in range(size)]
-
-
-def _one_by_one(*args):
-    with _models:
-        return build_pyg_model(*args)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.net import read_weights
 from gnnplan.runtime.program_trainer import ProgramTrainer
 
 TIMEOUT_S = 120.0
@@ -23,7 +24,7 @@ def train(folder: Path, rank: int) -> None:
     """Trains the plan of a folder; rank 0 writes losses and weights beside it."""
     plan, shards = Plan.load(folder / "plan.json"), folder / "shards"
     shard = ProgramShard.load(shards / f"worker_{rank}.npz")
-    trainer = ProgramTrainer(plan, shard, rank, torch.device("cpu"), weights=shards / FIRST_WEIGHTS)
+    trainer = ProgramTrainer(plan, shard, rank, torch.device("cpu"), read_weights(shards / FIRST_WEIGHTS))
     losses = [trainer.train_epoch(epoch, traced=False).loss for epoch in range(plan.job.training.epochs)]
     if rank == 0:
         torch.save(trainer.net.state_dict(), folder / "model.pt")

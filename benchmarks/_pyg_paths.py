@@ -18,8 +18,9 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.profiles.kernels.csr import csr_tensor
-from gnnplan.runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
+from gnnplan.runtime.reference import build_optimizer, graph_tensors, loss_of
 
 Forward = Callable[[], Tensor]
 

@@ -1,6 +1,6 @@
 """Models and pairs of techniques against one PyG process; stale and approximate ones against the sequential executor.
 
-Logits after 1 step and loss after 20, relative L2. A pair acts where both techniques changed the program.
+Logits after 1 step and loss after 20 (quick: 8), relative L2. A pair acts where both techniques changed the program.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _pairs(rows: list[dict]) -> dict[str, int]:
 
 def _show(rows: list[dict]) -> None:
     table = Table(title="largest relative difference from the reference, over all cases of a row")
-    for column in ("model", "workers", "cases", "logits after 1 step", "loss after 20 steps"):
+    for column in ("model", "workers", "cases", "logits after 1 step", "loss after the last"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for key in sorted({(row["model"], row["num_workers"]) for row in rows}):
         group = [row for row in rows if (row["model"], row["num_workers"]) == key]

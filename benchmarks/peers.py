@@ -12,6 +12,7 @@ from benchmarks._common import OUT, median_and_spread, this_machine
 from benchmarks._pyg_paths import Peer, pyg_cached, pyg_csr, pyg_edge_index, torch_csr
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.models.first_weights import first_weights
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import make_plan
@@ -37,7 +38,9 @@ def main(quick: bool) -> dict:
     torch.set_num_threads(num_usable_cores())
     plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
     shard = cut_program_shard(cycle_of(plan, graph, partition), graph, 0)
-    ours = ProgramTrainer(plan, shard, 0, torch.device("cpu"))
+    ours = ProgramTrainer(
+        plan, shard, 0, torch.device("cpu"), first_weights(job, graph.num_features, graph.num_classes)
+    )
     peers = {name: Peer(graph, job, make) for name, make in (PYG | HAND).items()}
     sides = {OURS: lambda epoch: ours.train_epoch(epoch, traced=False).loss}
     sides |= {name: lambda _, peer=peer: peer.epoch() for name, peer in peers.items()}

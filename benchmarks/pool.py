@@ -13,6 +13,7 @@ from benchmarks._common import OUT, median_and_spread, this_machine
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.models.first_weights import first_weights
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import make_plan
@@ -41,7 +42,8 @@ def _compare(job: Job, rounds: int) -> dict:
     graph = generate_sbm(job.graph)
     plan, partition = make_plan(job, this_machine(1, quick=True, folder=OUT), graph)
     shard = cut_program_shard(cycle_of(plan, graph, partition), graph, 0)
-    sides = {name: ProgramTrainer(plan, shard, 0, torch.device("cpu")) for name in ("pool", "torch")}
+    weights = {name: first_weights(job, graph.num_features, graph.num_classes) for name in ("pool", "torch")}
+    sides = {name: ProgramTrainer(plan, shard, 0, torch.device("cpu"), each) for name, each in weights.items()}
     limit, times, faults, losses = pool.POOLED_BYTES, {"pool": [], "torch": []}, {}, {}
     try:
         for epoch in range(rounds):

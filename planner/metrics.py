@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from gnnplan.planner.losses import OF_CLASSES, OF_TARGETS, is_own, loss_of
 from gnnplan.profiles.errors import UserError
@@ -100,6 +99,8 @@ def values_of(name: str, counted: np.ndarray) -> list[float]:
 
 def _roc_auc(scores: np.ndarray, labels: np.ndarray) -> float:
     """The mean over columns that have rows of both kinds, as OGB has it (Mann and Whitney's U over its largest)."""
+    from scipy.stats import rankdata  # most runs have no such metric, and this is a second's import
+
     areas = []
     for score, label in zip(scores.T, labels.T > 0, strict=True):
         positive, negative = int(label.sum()), int((~label).sum())

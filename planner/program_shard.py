@@ -21,7 +21,7 @@ from gnnplan.planner.program.parts import Value
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 
-FIRST_WEIGHTS = "first_weights.pt"  # beside the shards of a user's own module
+FIRST_WEIGHTS = "first_weights.pt"  # beside the shards
 _CSR_PARTS = ("data", "indices", "indptr")
 _CUT_FOR = "cut_for"
 

@@ -10,7 +10,7 @@ from typing import Any
 from gnnplan.planner.checkpoints import FOLDER, CheckpointOptions, checkpoints_in, clear_unfinished
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.models.module_source import module_of
+from gnnplan.planner.models.first_weights import first_weights
 from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.difference import difference
@@ -153,23 +153,11 @@ def _fill(folder: Path, plan: Plan, graph: Graph | None, partition: Partition) -
     (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
     if graph is not None:
         write_shards(plan, graph, partition, make_inside(folder, "shards"))
-        if plan.job.model.kind == "module":
-            _write_weights(plan, folder / "shards" / FIRST_WEIGHTS)
     save_plan(plan, partition, folder / "plan.json")  # as they were checked, so that the folder can be run again
 
 
-def _write_weights(plan: Plan, path: Path) -> None:
-    """The weights that a module begins with, so that workers need nothing of its code."""
-    import torch
-
-    facts = plan.graph
-    module = module_of(plan.job.model, facts.num_features, facts.num_classes, plan.job.training.seed)
-    with replacing(path) as temporary:
-        torch.save({name: value.detach().cpu() for name, value in module.state_dict().items()}, temporary)
-
-
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:
-    """Cuts and writes every worker's share as `worker_{rank}.npz`.
+    """Cuts and writes every worker's share as `worker_{rank}.npz`, and what training begins with beside them.
 
     Raises `UserError` where the plan's program is not what its choices make on this graph.
     """
@@ -179,6 +167,16 @@ def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -
     for rank in range(plan.num_workers):
         shard = replace(cut_program_shard(cycle, graph, rank), cut_for=plan.fingerprint())
         shard.save(folder / f"worker_{rank}.npz")
+    _write_weights(plan, folder / FIRST_WEIGHTS)
+
+
+def _write_weights(plan: Plan, path: Path) -> None:
+    """What training begins with, so that workers need nothing of the model's code."""
+    import torch
+
+    weights = first_weights(plan.job, plan.graph.num_features, plan.graph.num_classes)
+    with replacing(path) as temporary:
+        torch.save(weights, temporary)
 
 
 def cycle_of(plan: Plan, graph: Graph, partition: Partition) -> Cycle:

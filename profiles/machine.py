@@ -181,6 +181,8 @@ class MachineProfile(Document):
         process_base_bytes: resident bytes of a worker before it holds any graph (0 on a device
             whose memory the process does not share).
         compiled_kernel_bytes: more where a program has operators that are compiled when first used.
+        optimizer_class_bytes: more where steps are made by a class of `torch.optim`, which imports torch's compiler.
+        pyg_bytes: beside these, more where a layer of somebody's own is run, whose file imports PyG.
         host_overhead_s: Python, autograd and launch seconds per scheduled task.
         step_overhead_s: seconds per training step that belong to no task.
         cpu_quota: found to limit the worker (None: nothing does). Operators were timed over many periods.
@@ -208,6 +210,8 @@ class MachineProfile(Document):
     memory_bytes: SomeBytes
     process_base_bytes: Bytes = 0
     compiled_kernel_bytes: Bytes = 0
+    optimizer_class_bytes: Bytes = 0
+    pyg_bytes: Bytes = 0
     host_overhead_s: Seconds
     step_overhead_s: Seconds = 0.0
     operators: dict[str, OperatorTable]

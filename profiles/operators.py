@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from gnnplan.profiles.kernels.activation import activate_, activate_backward_
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.dense import gather_rows, matmul
 from gnnplan.profiles.kernels.loss import loss_and_grad
+from gnnplan.profiles.kernels.optimizer_step import adam_step
 from gnnplan.profiles.kernels.sparse import spmm_add_
 from gnnplan.profiles.kernels.tiles import WIDE, Tiles, on_device
 from gnnplan.profiles.measure import in_turn
@@ -142,10 +143,10 @@ def _loss(shape, device) -> Call:
 
 def _optimizer_step(shape, device) -> Call:
     extent = -(-int(shape[0]) // _PARAMETERS)
-    parameters = [torch.nn.Parameter(dense(device, extent)) for _ in range(_PARAMETERS)]
-    for parameter in parameters:
-        parameter.grad = torch.randn_like(parameter)
-    return torch.optim.Adam(parameters, lr=1e-6, fused=True).step
+    parameters, grads = ([dense(device, extent) for _ in range(_PARAMETERS)] for _ in range(2))
+    means, squares = ([torch.zeros_like(each) for each in parameters] for _ in range(2))
+    steps = list(torch.zeros(_PARAMETERS, device=device).unbind())
+    return partial(adam_step, parameters, grads, means, squares, steps, rate=1e-6)
 
 
 def _copy(shape, device) -> Call:

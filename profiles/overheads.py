@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from gnnplan.profiles.kernels.optimizer_step import adam_step
 from gnnplan.profiles.measure import SWEPT_ELEMENTS
 
 _CHAIN = 8
@@ -73,6 +74,11 @@ def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.devi
         tiny = torch.zeros(dist.get_world_size(), device=device)
         dist.all_reduce(tiny)
         dist.all_to_all_single(torch.empty_like(tiny), tiny)
+    return peak_resident_bytes()
+
+
+def peak_resident_bytes() -> int:
+    """Of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -95,15 +101,13 @@ def task_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) ->
 
 def step_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) -> float:
     """Processor seconds a training step costs beyond its tasks: an optimizer call on nothing, with cold caches."""
-    parameter = torch.nn.Parameter(torch.zeros(1, device=device))
-    parameter.grad = torch.zeros_like(parameter)
-    optimizer = torch.optim.Adam([parameter], lr=1e-9, fused=True)
+    parameter, grad, mean, square, step = torch.zeros(5, 1, device=device)
     clock = _Clock(device, num_swept)
     for repeat in range(_REPEATS):
         if repeat == 1:
             clock.restart()
         clock.operate()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
+        adam_step([parameter], [grad], [mean], [square], [step[0]], rate=1e-9)
+        grad.zero_()
     clock.operate()
     return clock.mean_s

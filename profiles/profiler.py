@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numba
@@ -23,7 +24,7 @@ from gnnplan.profiles.machine import MachineProfile
 from gnnplan.profiles.measure import Timing
 from gnnplan.profiles.memory import worker_memory_bytes
 from gnnplan.profiles.operators import OPERATORS
-from gnnplan.profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+from gnnplan.profiles.overheads import peak_resident_bytes, process_base_bytes, step_overhead_s, task_overhead_s
 from gnnplan.profiles.pace import Paced, PaceMaker, at_mean_pace
 from gnnplan.profiles.passes import Probe, in_passes
 from gnnplan.profiles.patience import Patience
@@ -113,7 +114,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     else:
         grid = grid.within(-largest(-worker_memory_bytes(device, 1), device))  # all workers time the same shapes
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
-    base_bytes, compiled_bytes = _resident_bytes(grid, names, device)
+    resident = _resident_bytes(grid, names, device)
     beside = workers_of_this_host()
     progress = _Progress(rank)
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
@@ -147,8 +148,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         num_threads=threads,
         num_workers_beside=local_size,
         memory_bytes=worker_memory_bytes(device, local_size),
-        process_base_bytes=base_bytes,
-        compiled_kernel_bytes=compiled_bytes,
+        **resident,
         host_overhead_s=overheads[0] / share,
         step_overhead_s=overheads[1] / share,
         cpu_quota=quota,
@@ -186,17 +186,26 @@ def _paced(taken: Sequence[Paced], beside: Workers, device: torch.device) -> lis
     return at_mean_pace([Paced(paced.timings, pace_s) for paced, pace_s in zip(taken, paces_s, strict=True)])
 
 
-def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> tuple[int, int]:
-    """Resident bytes of a worker, and how many more with compiled kernels; 0 where the device has its own."""
+def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> dict[str, int]:
+    """Resident bytes of a worker, and what comes to it where it needs more; none on a device with memory of its own."""
     if device.type == "cuda":
-        return 0, 0
+        return {}
 
     def calls(*, compiled: bool) -> list[Callable[[], object]]:
         chosen = [name for name in names if OPERATORS[name].compiled == compiled]
         return [OPERATORS[name].make(grid.shapes(name)[0], device) for name in chosen]
 
     base_bytes = process_base_bytes(calls(compiled=False), device)
-    return base_bytes, process_base_bytes(calls(compiled=True), device) - base_bytes
+    compiled_bytes = process_base_bytes(calls(compiled=True), device)
+    torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+    optimizer_bytes = peak_resident_bytes()
+    import_module("torch_geometric.nn")
+    return {
+        "process_base_bytes": base_bytes,
+        "compiled_kernel_bytes": compiled_bytes - base_bytes,
+        "optimizer_class_bytes": optimizer_bytes - compiled_bytes,
+        "pyg_bytes": peak_resident_bytes() - optimizer_bytes,
+    }
 
 
 def _compile_kernels() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib import import_module
 
 from gnnplan.profiles.grids import GRIDS
 from gnnplan.profiles.torchrun import importing, leave, local_device, process_group, start_worker, worker_parser
@@ -18,8 +19,7 @@ def main() -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     with importing():
-        import torch_geometric.nn  # noqa: F401  resident in a training worker, so counted as its base
-
+        import_module("gnnplan.runtime.worker")  # what a training worker is made of, which counts as its base
         from gnnplan.profiles.profiler import measure_as_worker, profile_path
 
     with process_group(local_device(), arguments.timeout_s):

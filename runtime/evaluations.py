@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from gnnplan.planner.plan import Plan
 from gnnplan.runtime.measured import UNTIMED_EPOCHS
-from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 from gnnplan.runtime.peak import peak_memory_bytes
 from gnnplan.runtime.program_trainer import ProgramTrainer
+
+if TYPE_CHECKING:
+    from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 
 
 @dataclass

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.metrics import values_of
@@ -26,9 +24,8 @@ from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.inputs import on_device, planned_module
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.module_net import ModuleNet
+from gnnplan.runtime.net import Net
 from gnnplan.runtime.recorder import Recorder
-from gnnplan.runtime.reference import build_pyg_model
 
 
 class ProgramTrainer:
@@ -39,8 +36,9 @@ class ProgramTrainer:
     Args:
         plan: with its cycle.
         shard: this worker's arrays and inputs.
+        weights: that training begins with, as `first_weights` gives them; those on the device are trained where they
+            lie.
         timeout_s: longest wait for another worker of the host.
-        weights: the file of a module's first weights, for a plan of one.
     """
 
     def __init__(
@@ -49,22 +47,21 @@ class ProgramTrainer:
         shard: ProgramShard,
         rank: int,
         device: torch.device,
+        weights: Mapping[str, Tensor],
         timeout_s: float = 300.0,
-        weights: Path | None = None,
     ) -> None:
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
         self.metric = measured_metric(self.cycle)
         self.sleeps_s = planned_sleeps_s(plan, rank)
-        self.net = self._net(plan, device, weights)
+        self.net = Net(weights, self.cycle, device)
         self.recorder, self.timeout_s = Recorder(device), timeout_s
-        self.matrices = self.net.matrices if isinstance(self.net, ModuleNet) else _as_matrices(self.net)
         projection = attach(project(self.cycle, rank), shard.arrays)
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
             projection,
             {name: on_device(value, device) for name, value in shard.inputs.items()},
-            self.matrices,
+            self.net.matrices,
             self.recorder,
             self.peers,
             planned_module(plan),
@@ -82,13 +79,6 @@ class ProgramTrainer:
         interval = len(self.cycle.order)
         self._refresh_until = 0 if has_kept else -(-epoch // interval) * interval
 
-    def _net(self, plan: Plan, device: torch.device, weights: Path | None) -> BasicGNN | ModuleNet:
-        if plan.job.model.kind == "module":
-            assert weights is not None
-            return ModuleNet.load(weights, self.cycle, device)
-        facts, seed = plan.graph, plan.job.training.seed
-        return build_pyg_model(plan.job.model, facts.num_features, facts.num_classes, seed).to(device)
-
     def _peers(self, projection: Projection) -> Workers:
         """The other workers; here they are always in step."""
         return Workers(self.recorder, self.timeout_s)
@@ -99,8 +89,7 @@ class ProgramTrainer:
         start_s = self.recorder.begin(traced)
         results = self.executor.run(name, epoch, self._sleeps(name, epoch))
         end_s = self.recorder.end()
-        if isinstance(self.net, ModuleNet):
-            self.net.epochs = epoch + 1
+        self.net.epochs = epoch + 1
         (loss,) = results.values()
         return EpochRecord(epoch, start_s, end_s, float(loss), self.recorder.spans, self.executor.sent_bytes)
 
@@ -132,11 +121,3 @@ class ProgramTrainer:
 
     def close(self) -> None:
         """Ends what training needed: nothing, where workers are always in step."""
-
-
-def _as_matrices(net: BasicGNN) -> dict[str, Tensor]:
-    """The parameters as matrices in the same memory: a vector is one row."""
-    return {
-        name: parameter.detach().view(len(parameter) if parameter.dim() > 1 else 1, -1)
-        for name, parameter in net.named_parameters()
-    }

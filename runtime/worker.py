@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -37,12 +38,14 @@ from gnnplan.runtime.finite import FiniteWatch
 from gnnplan.runtime.gather import gather
 from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
-from gnnplan.runtime.mini_batch.trainer import BatchTrainer
-from gnnplan.runtime.module_net import ModuleNet
+from gnnplan.runtime.net import Net, read_weights
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 from gnnplan.runtime.supervision import SupervisedState, Supervision
+
+if TYPE_CHECKING:
+    from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 
 MAX_TRACED_EPOCHS = 10
 _SAY_EVERY_S = 0.25
@@ -134,7 +137,7 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
         _save_model(trainer.net, rank, folder)
 
 
-def _save_model(net: torch.nn.Module | ModuleNet, rank: int, folder: Path) -> None:
+def _save_model(net: torch.nn.Module | Net, rank: int, folder: Path) -> None:
     """By the first worker."""
     if rank == 0:
         with replacing(folder / "model.pt") as temporary:
@@ -145,13 +148,16 @@ def _trainer_of(
     plan: Plan, folder: Path, rank: int, device: torch.device, timeout_s: float
 ) -> ProgramTrainer | BatchTrainer:
     if plan.mini_batch is not None:
+        from gnnplan.runtime.mini_batch.trainer import BatchTrainer  # it imports PyG: seconds, and 200 MB
+
         return BatchTrainer(plan, rank, device, timeout_s)
     shard = ProgramShard.load(folder / f"worker_{rank}.npz")
     if shard.cut_for != plan.fingerprint():
         raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
+    weights = read_weights(folder / FIRST_WEIGHTS)
     if plan.partial is not None:
-        return PartialTrainer(plan, shard, rank, device, timeout_s=timeout_s)
-    return ProgramTrainer(plan, shard, rank, device, timeout_s, folder / FIRST_WEIGHTS)
+        return PartialTrainer(plan, shard, rank, device, weights, timeout_s=timeout_s)
+    return ProgramTrainer(plan, shard, rank, device, weights, timeout_s)
 
 
 def _supervision_of(plan: Plan, trainer: ProgramTrainer | BatchTrainer) -> Supervision | None:
@@ -159,7 +165,7 @@ def _supervision_of(plan: Plan, trainer: ProgramTrainer | BatchTrainer) -> Super
     if not plan.job.training.is_supervised:
         return None
     assert isinstance(trainer, ProgramTrainer)
-    supervision = Supervision(plan.job.training, METRICS[trainer.metric], trainer.matrices)
+    supervision = Supervision(plan.job.training, METRICS[trainer.metric], trainer.net.matrices)
     trainer.state = SupervisedState(trainer.state, supervision)
     return supervision
 
@@ -183,7 +189,7 @@ def _run_epochs(
     A worker that the others went on without goes on with the epoch after theirs.
     """
     records, tasks = list[EpochRecord](), dict[str, float]()
-    watch = None if isinstance(trainer, BatchTrainer) else FiniteWatch(trainer, can_replay=keeper.in_step)
+    watch = FiniteWatch(trainer, can_replay=keeper.in_step) if isinstance(trainer, ProgramTrainer) else None
     if supervision and isinstance(trainer, ProgramTrainer):  # as it was when the checkpoint was written
         trainer.scale_rate(supervision.rate_factor)
     epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch

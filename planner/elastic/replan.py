@@ -9,13 +9,14 @@ from gnnplan.planner.plan import Partition, Plan
 from gnnplan.planner.search import plan_among, plan_mini_batches
 
 
-def plan_for(job: Job, placement: Placement, graph: Graph | None) -> tuple[Plan, Partition]:
+def plan_for(job: Job, placement: Placement, graph: Graph | None, *, timeout_s: float) -> tuple[Plan, Partition]:
     """The best plan of a job on the workers of a placement, and its arrays.
 
     What the job pins stands, but for more workers than there are. Mini-batches are measured again, where they run.
 
     Args:
         graph: None of mini-batches.
+        timeout_s: as `measure_batches` takes it; of mini-batches alone.
 
     Raises as `make_plan` and `plan_mini_batches` do.
     """
@@ -26,9 +27,9 @@ def plan_for(job: Job, placement: Placement, graph: Graph | None) -> tuple[Plan,
         assert graph is not None
         return plan_among(job, placement, graph)
     if len(placement.workers_by_host) > 1:
-        return plan_mini_batches(job, _cluster_of(placement))
+        return plan_mini_batches(job, _cluster_of(placement), timeout_s=timeout_s)
     pin = job.pin.model_copy(update={"num_workers": size})
-    return plan_mini_batches(job.model_copy(update={"pin": pin}), None)
+    return plan_mini_batches(job.model_copy(update={"pin": pin}), None, timeout_s=timeout_s)
 
 
 def _cluster_of(placement: Placement) -> Cluster:

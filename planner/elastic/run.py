@@ -60,6 +60,7 @@ def run_elastic(
     module: Any = None,
     checkpoints: CheckpointOptions | None = None,
     on_event: Callable[[Event], None] | None = None,
+    timeout_s: float = 300.0,
     **options: Any,
 ) -> Trace:
     """Runs a plan as `run_plan` does, and goes on with another where workers are lost.
@@ -69,6 +70,7 @@ def run_elastic(
     last plan, and the trace is of its workers. Losses are told by `on_event` as `Watch` says.
 
     Args:
+        timeout_s: as `run_plan` takes it; measuring mini-batches again for who is left waits no longer either.
         options: as `run_plan` takes them.
 
     Raises as `run_plan` does; `LostWorkersError` where no restart is left, nobody is, or no plan is for them.
@@ -79,10 +81,12 @@ def run_elastic(
     if graph is None and plan.mini_batch is None:
         graph = load_graph(plan.job.graph)
     watch, kept = Watch(on_event), checkpoints or CheckpointOptions()
-    going_on = _GoingOn(plan.job, graph, folder, Left(elastic.placement or plan.placement, answers), watch)
+    options |= {"graph": graph, "module": module, "timeout_s": timeout_s}
+    left = Left(elastic.placement or plan.placement, answers)
+    going_on = _GoingOn(plan.job, graph, folder, left, watch, timeout_s)
     for restart in range(elastic.num_restarts + 1):
         try:
-            return run_plan(plan_path, folder, graph=graph, module=module, checkpoints=kept, on_event=watch, **options)
+            return run_plan(plan_path, folder, checkpoints=kept, on_event=watch, **options)
         except LostWorkersError as error:
             if restart == elastic.num_restarts:
                 words = f"; restarts so far: {restart}, which are all that were allowed" if restart else ""
@@ -98,6 +102,7 @@ class _GoingOn:
 
     Args:
         job: as the first plan has it.
+        timeout_s: of the run, and of what is measured for another plan.
     """
 
     job: Job
@@ -105,6 +110,7 @@ class _GoingOn:
     folder: Path
     left: Left
     watch: Watch
+    timeout_s: float
 
     def after(self, error: LostWorkersError, plan: Plan, *, resume: bool) -> tuple[Path, Plan]:
         """The next plan, which lies in the folder.
@@ -127,7 +133,7 @@ class _GoingOn:
 
     def _planned(self, placement: Placement, error: LostWorkersError, partition_file: str) -> Plan:
         try:
-            made, partition = plan_for(self.job, placement, self.graph)
+            made, partition = plan_for(self.job, placement, self.graph, timeout_s=self.timeout_s)
         except (UserError, NoPlanFitsError, RunFailedError) as fault:
             words = f"there is no plan for {in_words(placement.workers)}: {fault}"
             raise LostWorkersError(f"{error}; {words}", error.ranks) from None

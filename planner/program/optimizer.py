@@ -124,3 +124,8 @@ def _cells(emitter: Emitter, parameters: tuple[str, ...], optimizer: Optimizer) 
             like = emitter.cycle.values[parameter]
             names.append(emitter.add_value(replace(like, name=f"{moment}:{parameter}", role="cell")))
     return tuple(names)
+
+
+def is_torchs(attributes: Mapping[str, Any]) -> bool:
+    """Whether a step is taken by torch's class: the three of all jobs with their defaults have kernels of their own."""
+    return attributes["optimizer"] not in ("adam", "adamw", "sgd") or bool(attributes.get("arguments"))

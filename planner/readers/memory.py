@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.optimizer import is_torchs
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.program.sums import widest_sums
+from gnnplan.planner.program.whole import runs_module
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
 from gnnplan.profiles.kernels.tiles import WIDE, num_tiles
@@ -24,7 +26,7 @@ class MemoryEstimate:
     """Peak bytes of a worker and what they are made of.
 
     Args:
-        base_bytes: the process itself, with compiled kernels where it uses any.
+        base_bytes: the process itself, with what it compiles and imports where it needs that.
         graph_bytes: blocks, those of the backward half transposed, rows to take and to add to, and training labels.
         input_bytes: features, dense or CSR with its transpose; labels.
         parameter_bytes: weights and cells that start with the training.
@@ -59,7 +61,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
 
     programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
     return MemoryEstimate(
-        base_bytes=profile.process_base_bytes + (profile.compiled_kernel_bytes if _compiles(programs) else 0),
+        base_bytes=_base_bytes(cycle, programs, profile),
         graph_bytes=_graph_bytes(cycle, worker, programs, on_cuda=on_cuda),
         input_bytes=sum(_input_bytes(cycle, name, worker, on_cuda=on_cuda) for name in _inputs(cycle)),
         parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
@@ -68,6 +70,15 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
         region_bytes=region_bytes(cycle, worker),
     )
+
+
+def _base_bytes(cycle: Cycle, programs: list[Program], profile: MachineProfile) -> int:
+    has_own_layers, found = runs_module(cycle), profile.process_base_bytes
+    if _compiles(programs):
+        found += profile.compiled_kernel_bytes
+    if has_own_layers or any(op.kind == "step" and is_torchs(op.attributes) for ops in programs for op in ops):
+        found += profile.optimizer_class_bytes  # PyG imports torch's compiler too
+    return found + (profile.pyg_bytes if has_own_layers else 0)
 
 
 def _starting(cycle: Cycle) -> list[str]:

@@ -189,7 +189,9 @@ class _Search:
     def _sets(self, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
         if self.job.pin.num_workers:
             return [tuple(range(len(self._workers)))]
-        return subsets(self.placement, rates_s, by_price=self.job.objective.asks_for_prices)
+        found = subsets(self.placement, rates_s, by_price=self.job.objective.asks_for_prices)
+        # Single workers are soon searched. Where one of them is hard to beat, larger sets are soon left.
+        return sorted(found, key=lambda ranks: len(ranks) > 1)
 
     def _alone(self, base: Setting) -> dict[str, list[Candidate]]:
         """By profile every candidate of one worker that has all the graph, whether it fits or not."""

@@ -1,4 +1,7 @@
-"""torch's own optimizers on tensors that somebody else keeps, and clipping."""
+"""torch's own optimizers on tensors that somebody else keeps, and clipping.
+
+Adam and SGD are called as functions: the classes import torch's compiler, which is seconds and 100 MB a process.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 OPTIMIZERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
@@ -18,6 +22,41 @@ OPTIMIZERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
     "adamax": torch.optim.Adamax,
     "radam": torch.optim.RAdam,
 }
+
+
+def adam_step(
+    parameters: list[Tensor],
+    grads: list[Tensor],
+    means: list[Tensor],
+    squares: list[Tensor],
+    steps: list[Tensor],
+    *,
+    rate: float,
+    weight_decay: float = 0.0,
+    decoupled: bool = False,
+) -> None:
+    """One fused step of Adam, in place; of AdamW where the decay is decoupled.
+
+    Args:
+        steps: a scalar for every parameter, how many it has taken.
+    """
+    adam(
+        parameters,
+        grads,
+        means,
+        squares,
+        [],
+        steps,
+        fused=True,
+        amsgrad=False,
+        beta1=0.9,
+        beta2=0.999,
+        lr=rate,
+        weight_decay=weight_decay,
+        decoupled_weight_decay=decoupled,
+        eps=1e-8,
+        maximize=False,
+    )
 
 
 def torch_step(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
-from gnnplan.planner.program.optimizer import rate_in
+from gnnplan.planner.program.optimizer import is_torchs, rate_in
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.program.sequential.optimizer_step import arguments_of, by_moment, is_torchs
-from gnnplan.profiles.kernels.optimizer_step import clipped, torch_step
+from gnnplan.planner.program.sequential.optimizer_step import arguments_of, by_moment
+from gnnplan.profiles.kernels.optimizer_step import adam_step, clipped, torch_step
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
 
@@ -38,22 +37,15 @@ def _step(c: Context, op: Operator) -> Execution:
     def run_adam(*reads: Tensor) -> tuple[Tensor, ...]:
         parameters, grads, steps = list(reads[:count]), list(reads[count : 2 * count]), reads[2 * count]
         means, squares = list(reads[2 * count + 1 : 3 * count + 1]), list(reads[3 * count + 1 :])
-        adam(
+        adam_step(
             parameters,
             grads,
             means,
             squares,
-            [],
             [steps[k, 0] for k in range(count)],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=rate_in(attributes, c.epoch) * c.rate_factor,
+            rate=rate_in(attributes, c.epoch) * c.rate_factor,
             weight_decay=decay,
-            decoupled_weight_decay=attributes["optimizer"] == "adamw",
-            eps=1e-8,
-            maximize=False,
+            decoupled=attributes["optimizer"] == "adamw",
         )
         return (*parameters, steps, *means, *squares)
 

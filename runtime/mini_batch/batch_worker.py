@@ -10,12 +10,13 @@ import torch.distributed as dist
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.job import Job
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.torchrun import first_rank_of_host
 from gnnplan.runtime.mini_batch.distributed import in_step
 from gnnplan.runtime.mini_batch.host_graph import HostGraph, load_host_graph
 from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
-from gnnplan.runtime.reference import build_optimizer, build_pyg_model, loss_of
+from gnnplan.runtime.reference import build_optimizer, loss_of
 from gnnplan.runtime.sampling.loader import NeighborLoader
 from gnnplan.runtime.shared_memory import group_of_host
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -29,11 +30,20 @@ class PartialTrainer(ProgramTrainer):
         timeout_s: longest wait for a worker that cannot be done without.
     """
 
-    def __init__(self, plan: Plan, shard: ProgramShard, rank: int, device: torch.device, *, timeout_s: float) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shard: ProgramShard,
+        rank: int,
+        device: torch.device,
+        weights: Mapping[str, Tensor],
+        *,
+        timeout_s: float,
+    ) -> None:
         assert plan.partial is not None
         self.decision = plan.partial
         self._num_epochs, self._epoch = plan.job.training.epochs, 0
-        super().__init__(plan, shard, rank, device, timeout_s)
+        super().__init__(plan, shard, rank, device, weights, timeout_s)
         first, last = self._num_epochs - self.decision.average_epochs, self._num_epochs - 1
         self.mean = WeightMean(list(self.net.parameters()), first, last)
         self.state = PartialState(self.state, self.mean, [name for name, _ in self.net.named_parameters()])

@@ -17,18 +17,12 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.losses import loss_of as loss_named
 from gnnplan.planner.metrics import metric_of
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.pilot.contract import Curve, family_of, trained_fingerprint
 from gnnplan.profiles.errors import NotFiniteError, UserError
 from gnnplan.profiles.kernels.metrics import sums_of
 from gnnplan.profiles.launch import emit
-from gnnplan.runtime.reference import (
-    INPUT_LAYER,
-    build_optimizer,
-    build_pyg_model,
-    graph_tensors,
-    loss_of,
-    pyg_forward,
-)
+from gnnplan.runtime.reference import INPUT_LAYER, build_optimizer, graph_tensors, loss_of, pyg_forward
 from gnnplan.runtime.sampling.loader import NeighborLoader
 
 _SHARES = ("accuracy", "f1_micro")  # metrics that are one sum over another

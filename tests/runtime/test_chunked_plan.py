@@ -7,11 +7,11 @@ from gnnplan.planner import api
 from gnnplan.planner.compare import compare
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import cycle_of
 from gnnplan.profiles.errors import UserError
-from gnnplan.runtime.reference import build_pyg_model
 from tests.runtime.test_pruned_plan import cluster_of
 from tests.warm import runs
 

@@ -10,13 +10,14 @@ from gnnplan.planner import api, run
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import Plan, load_partition
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import write_shards
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
-from gnnplan.runtime.reference import build_pyg_model, graph_tensors, pyg_forward
+from gnnplan.runtime.reference import graph_tensors, pyg_forward
 from tests import warm
 
 pytestmark = pytest.mark.distributed

@@ -11,11 +11,12 @@ from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, Train
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.halves import half_begins
-from gnnplan.planner.program_shard import ProgramShard
+from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
+from gnnplan.runtime.net import read_weights
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from tests import warm
 
@@ -98,7 +99,7 @@ def test_half_of_a_sleep_lies_before_each_half(cluster, tmp_path, monkeypatch):
     graph, partition = load_graph(GRAPH), load_partition(plan, tmp_path / "plan.json")
     write_shards(plan, graph, partition, tmp_path / "shards")
     shard = ProgramShard.load(tmp_path / "shards" / "worker_0.npz")
-    trainer = ProgramTrainer(plan, shard, 0, torch.device("cpu"))
+    trainer = ProgramTrainer(plan, shard, 0, torch.device("cpu"), read_weights(tmp_path / "shards" / FIRST_WEIGHTS))
     trainer.sleeps_s = np.array([0.0, 3.0, 0.0])
     slept = []
     monkeypatch.setattr("time.sleep", lambda seconds: slept.append((seconds, [s[0] for s in trainer.recorder.spans])))

@@ -16,6 +16,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.models.forward import num_levels
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import write_shards
@@ -25,7 +26,7 @@ from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
-from gnnplan.runtime.reference import build_optimizer, build_pyg_model, graph_tensors, loss_of
+from gnnplan.runtime.reference import build_optimizer, graph_tensors, loss_of
 from tests.warm import runs
 
 EPOCHS, NUM_WORKERS, N = 5, 3, 120

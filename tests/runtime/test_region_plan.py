@@ -9,12 +9,13 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation.emulate import emulated
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import cycle_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
-from gnnplan.runtime.reference import build_pyg_model, train_reference
+from gnnplan.runtime.reference import train_reference
 from tests import warm
 from tests.runtime.regions import no_region_is_left
 

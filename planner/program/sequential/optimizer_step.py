@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from gnnplan.planner.program.optimizer import rate_in
+from gnnplan.planner.program.optimizer import is_torchs, rate_in
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential.meanings import meaning
 from gnnplan.profiles.kernels.optimizer_step import clipped, torch_step
@@ -58,11 +58,6 @@ def _adam(parameters: Sequence[Tensor], grads: Sequence[Tensor], cells: Sequence
         square.mul_(0.999).addcmul_(grad, grad, value=0.001)
         root = (square / (1 - 0.999**t)).sqrt().add_(1e-8)
         weight.sub_(rate / (1 - 0.9**t) * mean / root)
-
-
-def is_torchs(attributes: Mapping[str, Any]) -> bool:
-    """Whether a step is taken by torch's class: the three of all jobs with their defaults have kernels of their own."""
-    return attributes["optimizer"] not in ("adam", "adamw", "sgd") or bool(attributes.get("arguments"))
 
 
 def arguments_of(attributes: Mapping[str, Any], rate: float) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_restarts_are_bounded(tmp_path, monkeypatch):
 def test_no_plan_for_who_is_left_is_said(tmp_path, monkeypatch):
     """With what was lost, and why there is none."""
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise UserError("pin asks for two")
 
     lost_at_once(monkeypatch, [])

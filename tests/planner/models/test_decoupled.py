@@ -7,8 +7,9 @@ import torch
 from torch_geometric import nn as pyg
 
 from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, SbmGraph
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.program.cycle import EVALUATE
-from gnnplan.runtime.reference import build_pyg_model, dense_features, pyg_forward
+from gnnplan.runtime.reference import dense_features, pyg_forward
 from tests.planner.program.cases import NUM_CLASSES, NUM_FEATURES, SEED, Case, small_graph
 from tests.planner.techniques.feature_slices.sliced import sliced
 

@@ -6,7 +6,7 @@ import pytest
 from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, layer_widths, num_levels
 from gnnplan.planner.models.layers import LAYERS
-from gnnplan.runtime.reference import build_pyg_model
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from tests.planner.program.cases import MODELS, NUM_CLASSES, NUM_FEATURES, Case
 
 SPECS = [

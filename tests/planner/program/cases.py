@@ -17,6 +17,7 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import ModelSpec, TrainingSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.derive import differentiate
@@ -35,7 +36,7 @@ from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
-from gnnplan.runtime.reference import build_pyg_model, dense_features, train_reference
+from gnnplan.runtime.reference import dense_features, train_reference
 from tests.planner.program.oracle import Epoch, Oracle, World
 
 NUM_NODES, NUM_FEATURES, NUM_CLASSES, SEED = 36, 5, 3, 3

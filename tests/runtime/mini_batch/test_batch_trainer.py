@@ -15,6 +15,7 @@ from gnnplan.planner import api
 from gnnplan.planner.checkpoints import CheckpointOptions, checkpoints_in
 from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.measured_batches import MeasuredBatches
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import Plan, save_plan
 from gnnplan.planner.search import mini_batch, named
 from gnnplan.planner.search.mini_batch import plan_mini_batches
@@ -24,7 +25,7 @@ from gnnplan.runtime.mini_batch import trainer
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.measure import measure_worker, thread_splits
 from gnnplan.runtime.mini_batch.trainer import BatchTrainer
-from gnnplan.runtime.reference import build_optimizer, build_pyg_model, loss_of
+from gnnplan.runtime.reference import build_optimizer, loss_of
 from gnnplan.runtime.worker import RunOptions, run_worker
 from tests.planner.search.measured import measured, split, worker
 from tests.runtime.partial.faulty import EARLIER_MODEL, Once, hosts_up, processes_of, send

@@ -31,8 +31,9 @@ import torch.distributed as dist
 from recorded import train_recorded
 
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.program_shard import ProgramShard
+from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.launch import reporting_errors
+from gnnplan.runtime.net import read_weights
 from gnnplan.runtime.partial.training import PartialTrainer
 from gnnplan.runtime.program_trainer import ProgramTrainer
 
@@ -63,11 +64,11 @@ def tell(record):
 
 def train(case):
     plan, shard = Plan.load(case / "plan.json"), ProgramShard.load(case / f"worker_{rank}.npz")
-    device = torch.device("cpu")
+    device, weights = torch.device("cpu"), read_weights(case / FIRST_WEIGHTS)
     if plan.partial is None:
-        made = ProgramTrainer(plan, shard, rank, device)
+        made = ProgramTrainer(plan, shard, rank, device, weights)
     else:
-        made = PartialTrainer(plan, shard, rank, device, timeout_s=30)
+        made = PartialTrainer(plan, shard, rank, device, weights, timeout_s=30)
     made.sleeps_s = np.load(case / "sleeps.npy")[rank]
     dist.barrier()
     with closing(made) as trainer:

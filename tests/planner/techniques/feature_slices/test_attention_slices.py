@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.readers.cost import exchanges_bytes
-from gnnplan.runtime.reference import build_pyg_model, dense_features, loss_of, pyg_forward
+from gnnplan.runtime.reference import dense_features, loss_of, pyg_forward
 from tests.planner.program.cases import EXACT, MODELS, NUM_CLASSES, NUM_FEATURES, NUM_NODES, SEED, Case, worst
 from tests.planner.techniques.feature_slices.sliced import sliced
 

@@ -6,9 +6,9 @@ import torch
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.techniques.partial_reduce.contributing import contributing_vertices
-from gnnplan.runtime.reference import build_pyg_model
 
 N = 60
 

@@ -1,10 +1,10 @@
-"""What workers have of a module: its state by name, trained where it lies."""
+"""What workers have of a model: its state by name, trained where it lies."""
 
 import pytest
 import torch
 from torch import nn
 
-from gnnplan.runtime.module_net import ModuleNet
+from gnnplan.runtime.net import Net
 from tests.planner.models.own_modules import MODULES
 from tests.planner.models.trained_modules import forward_of, made
 from tests.planner.program.cases import small_graph
@@ -24,7 +24,7 @@ class Tied(nn.Module):
 
 
 def net_of(module):
-    return ModuleNet(module.state_dict(), forward_of(module, small_graph()), torch.device("cpu"))
+    return Net(module.state_dict(), forward_of(module, small_graph()), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", MODULES)

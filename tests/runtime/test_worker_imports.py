@@ -1,0 +1,20 @@
+"""What a worker of full-batch training imports: every process of a run pays for it, in seconds and in bytes."""
+
+import subprocess
+import sys
+
+HEAVY = ("torch_geometric", "torch._dynamo", "scipy.stats", "pandas", "sympy", "matplotlib", "rich")
+CODE = f"""
+import sys
+import gnnplan.runtime.worker
+import torch
+from gnnplan.profiles.kernels.optimizer_step import adam_step
+adam_step(*([torch.zeros(2)] for _ in range(4)), [torch.tensor(0.0)], rate=0.1)
+print([name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+def test_a_worker_imports_no_more_than_it_needs():
+    """Not PyG, not torch's compiler, also once it has made a step."""
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
