@@ -1,5 +1,9 @@
 """What training begins with is PyG's, or the module's, for equal seeds the same."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -39,3 +43,16 @@ def test_a_modules_are_its_own(tmp_path):
     model.holding(held)
     first_weights(job_of(model), 6, 3)["weight"].fill_(7)
     assert not (held.weight == 7).any()
+
+
+def test_nothing_of_it_stays_among_temporary_files(tmp_path):
+    """Neither code that PyG generates, nor a cache of torch's compiler."""
+    (tmp_path / "torchinductor_somebody").mkdir()
+    code = (
+        "from gnnplan.planner.job import Job, ModelSpec, SbmGraph\n"
+        "from gnnplan.planner.models.first_weights import first_weights\n"
+        "first_weights(Job(graph=SbmGraph(source='sbm'), model=ModelSpec(kind='gat')), 6, 3)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    assert [path.name for path in tmp_path.iterdir()] == ["torchinductor_somebody"]

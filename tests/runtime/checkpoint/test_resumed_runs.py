@@ -58,7 +58,9 @@ def test_killed_in_the_middle_it_goes_on_bit_for_bit(throughout, tmp_path):
     assert resumed.accuracy == trace.accuracy
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("throughout", "number", "code"), [(1, signal.SIGTERM, 143), (3, signal.SIGINT, 130)], indirect=["throughout"]
+)
 def test_told_to_end_it_keeps_where_it_is(throughout, tmp_path, number, code):
     """One line, its exit code, a checkpoint of the epoch at hand, and nothing left behind; resumed, the same bits."""
     path, whole, _ = throughout
