@@ -15,6 +15,7 @@ better = gnnplan.calibrate([(plan, measured)]).profiles
 table = gnnplan.choices(job, ["a.toml", "b.toml"])
 points = gnnplan.whatif(job, "sweep.toml").points
 by_batches = gnnplan.plan("mini_batch.toml")  # measured on this machine
+first = gnnplan.pilot(job, 0.9).plan  # full batch or mini-batches: what comes to this accuracy first
 mine = gnnplan.train(model=my_module, graph=data, epochs=100).model  # a torch.nn.Module and PyG's Data, trained
 """
 
@@ -54,6 +55,8 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, Partitioner
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.money import Choice
+from gnnplan.planner.pilot.best import Piloted, plan_to_accuracy
+from gnnplan.planner.pilot.run import DEFAULT_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.notebook import register
 from gnnplan.planner.report_file import write_report
@@ -86,6 +89,7 @@ __all__ = [
     "explain",
     "fit_weather",
     "load_graph",
+    "pilot",
     "plan",
     "prepare_run",
     "profile_cluster",
@@ -130,6 +134,41 @@ def plan(
     its_job = job_of(job, graph, model, epochs)
     path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
     return write_plan(its_job, _where(its_job, cluster), _graph_of(its_job, graph), path, on_step)
+
+
+def pilot(
+    job: GivenJob,
+    accuracy: float,
+    cluster: GivenCluster = None,
+    path: str | Path | None = None,
+    *,
+    graph: GivenGraph | None = None,
+    epochs: int = DEFAULT_EPOCHS,
+    on_step: OnStep = lambda _: None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Piloted:
+    """The plan that comes to an accuracy first, of full batch and of mini-batches; for the least money if so asked.
+
+    Both families are trained for a short while on this machine, as `gnnplan pilot` does. Curves that lie beside `path`
+    are not made again.
+
+    Args:
+        job, path, graph, on_step: as `plan` takes them.
+        accuracy: on the validation vertices, 0 to 1.
+        cluster: as `plan` takes it. Mini-batches are planned for this machine alone.
+        epochs: that each family is trained for at most.
+        on_event: called with `{"event": "epoch", "family", "epoch", "epochs", "accuracy"}`.
+
+    Raises:
+        UserError: what is given cannot be read, or the job has no pilots.
+        NoPlanFitsError: no plan fits the memory, or no family comes to the accuracy.
+        RunFailedError: a pilot failed.
+    """
+    its_job = job_of(job, graph)
+    path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
+    where, its_graph, is_here = cluster_of(cluster), graph_of(graph, its_job), cluster is None
+    options: dict[str, Any] = {"epochs": epochs, "on_step": on_step, "on_event": on_event}
+    return plan_to_accuracy(its_job, where, its_graph, path, accuracy, is_here=is_here, **options)
 
 
 def _where(job: Job, cluster: GivenCluster) -> Cluster | None:

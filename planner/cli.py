@@ -118,6 +118,12 @@ def _add_plan(verbs: _Verbs) -> None:
         help="plan file to write (default: out/JOBNAME/plan.json); of several clusters a folder for NAME.json of each",
     )
     plan.add_argument("--fresh", action="store_true", help="measure this machine again, whatever profile is kept")
+    plan.add_argument(
+        "--accuracy",
+        type=_accuracy,
+        help="of full batch and mini-batches take what comes to this accuracy first, 0 to 1; both are piloted here",
+    )
+    plan.add_argument("--pilot-epochs", type=_count, default=50, help="of each pilot at most (default 50)")
     add_objective(plan)
 
 

@@ -29,6 +29,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.objective.arguments import with_objective
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.pilot_commands import pilot as pilot
+from gnnplan.planner.pilot_commands import plan_by_pilots
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.choices import choice_facts, choices_table
 from gnnplan.planner.report.picture import write_picture
@@ -124,11 +125,16 @@ def _this_machine(arguments: argparse.Namespace) -> Cluster:
 def plan(arguments: argparse.Namespace) -> None:
     """`gnnplan plan`."""
     if len(arguments.clusters) > 1:
+        if arguments.accuracy is not None:
+            raise UserError("--accuracy is asked of one cluster at a time: name one")
         _plan_several(arguments)
         return
     job = with_objective(Job.load(arguments.job), arguments)
     output = arguments.output or output_folder(job, arguments.job) / PLAN_FILE
     check_writable(output)
+    if arguments.accuracy is not None:
+        plan_by_pilots(job, output, arguments, _this_machine)
+        return
     cluster = _where(job, arguments.clusters[0] if arguments.clusters else None, arguments)
     with steps(_notes, "loading the graph") as on_step:
         made = api.plan(job, cluster, output, on_step=on_step)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.given import output_folder
+from gnnplan.planner.here import read_cluster
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.pilot.best import PILOTS_FILE, Piloted, plan_to_accuracy
 from gnnplan.planner.pilot.contract import WORDS, Curve
 from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import Reached, to_accuracy
 from gnnplan.planner.pilot.run import families_of
 from gnnplan.planner.report.progress import steps
+from gnnplan.planner.report.tables import plan_table
+from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.launch import Event
-
-PILOTS_FILE = "pilots.json"
 
 
 def pilot(arguments: argparse.Namespace) -> None:
@@ -34,16 +40,53 @@ def pilot(arguments: argparse.Namespace) -> None:
     check_writable(path)
     jobs, target = families_of(job), 1.0 if arguments.accuracy is None else arguments.accuracy
     with steps(Console(stderr=True), "loading the graph") as on_step:
-
-        def on_event(event: Event) -> None:
-            words = WORDS[event["family"]]
-            on_step(f"{words}: epoch {event['epoch'] + 1} of {event['epochs']}, accuracy {event['accuracy']:.1%}")
-
-        graph = load_graph(job.graph).fingerprint
+        graph, on_event = load_graph(job.graph).fingerprint, partial(_tell, on_step)
         pilots = kept_pilots(jobs, graph, path, epochs=arguments.epochs, accuracy=target, on_event=on_event)
     reached = to_accuracy(pilots, plans, target, arguments.objective) if plans else None
     curves = [curve for each in jobs if (curve := pilots.of(each, graph))]
     _show(arguments, curves, reached)
+
+
+def plan_by_pilots(
+    job: Job, path: Path, arguments: argparse.Namespace, this_machine: Callable[[argparse.Namespace], Cluster]
+) -> None:
+    """`gnnplan plan --accuracy`.
+
+    Args:
+        path: of the plan.
+        this_machine: the cluster where none is named.
+    """
+    families_of(job)  # what has no pilot is said before anything is measured
+    cluster = read_cluster(arguments.clusters[0]) if arguments.clusters else this_machine(arguments)
+    with steps(Console(stderr=True), "loading the graph") as on_step:
+        options = {"epochs": arguments.pilot_epochs, "is_here": not arguments.clusters}
+        done = plan_to_accuracy(
+            job,
+            cluster,
+            load_graph(job.graph),
+            path,
+            arguments.accuracy,
+            on_step=on_step,
+            on_event=partial(_tell, on_step),
+            **options,
+        )
+    _show_planned(arguments, path, done)
+
+
+def _show_planned(arguments: argparse.Namespace, path: Path, done: Piloted) -> None:
+    facts = {"words": done.words(), **_facts(done.reached)}
+    if arguments.json:
+        print(json.dumps({"plan": str(path), **done.plan.prediction.model_dump(mode="json"), "to_accuracy": facts}))
+        return
+    console = Console()
+    console.print(_table(list(done.curves), arguments.accuracy), plan_table(done.plan))
+    console.print(done.words(), highlight=False)
+    console.print(f"wrote {path}", highlight=False)
+
+
+def _tell(on_step: OnStep, event: Event) -> None:
+    words = WORDS[event["family"]]
+    on_step(f"{words}: epoch {event['epoch'] + 1} of {event['epochs']}, accuracy {event['accuracy']:.1%}")
 
 
 def _show(arguments: argparse.Namespace, curves: list[Curve], reached: Reached | None) -> None:

@@ -1,0 +1,103 @@
+"""The plan that comes to an accuracy first: both families are piloted and planned, and one is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.graph import Graph
+from gnnplan.planner.job import Job
+from gnnplan.planner.pilot.contract import Curve, family_of
+from gnnplan.planner.pilot.kept import kept_pilots
+from gnnplan.planner.pilot.reach import By, Reached, to_accuracy
+from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
+from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.search import named
+from gnnplan.planner.search.decide import OnStep
+from gnnplan.planner.train import write_plan
+from gnnplan.profiles.contract import check_writable
+from gnnplan.profiles.errors import NoPlanFitsError
+from gnnplan.profiles.launch import Event
+
+PILOTS_FILE = "pilots.json"
+
+
+@dataclass(frozen=True)
+class Piloted:
+    """What pilots and plans of a job's families come to.
+
+    Args:
+        plan: the one to be run.
+        reached: the way of each family's plan to the accuracy.
+        curves: of the families, full batch first.
+    """
+
+    plan: Plan
+    reached: Reached
+    curves: tuple[Curve, ...]
+
+    def words(self) -> str:
+        """What was chosen and why, in sentences."""
+        alone = "" if len(self.reached.ways) > 1 else " Mini-batches are planned where they run: without a cluster."
+        return self.reached.words() + alone
+
+
+def plan_to_accuracy(
+    job: Job,
+    cluster: Cluster,
+    graph: Graph,
+    path: Path,
+    accuracy: float,
+    *,
+    is_here: bool,
+    epochs: int = DEFAULT_EPOCHS,
+    on_step: OnStep = lambda _: None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Piloted:
+    """Plans full batch for a cluster, and mini-batches for this machine, and takes what is at an accuracy first.
+
+    Money decides where the job's objective minimizes it, else time. The best plan is written to `path`, every family's
+    beside it with its name, and the curves to `pilots.json` there.
+
+    Args:
+        is_here: the cluster is this machine. Elsewhere mini-batches cannot be planned.
+        epochs: of each pilot at most.
+        on_event: as `run_pilots` has it.
+
+    Raises:
+        UserError: a family has no pilot, or a plan cannot be weighed, as `families_of` and `to_accuracy` say.
+        NoPlanFitsError: no plan fits, or no curve comes to the accuracy.
+        RunFailedError: a pilot failed.
+    """
+    families = {family_of(each): each for each in families_of(job)}
+    beside = {family: path.with_name(f"{path.stem}.{family}{path.suffix}") for family in families}
+    for each in (path, *beside.values()):
+        check_writable(each)
+    kept = path.with_name(PILOTS_FILE)
+    pilots = kept_pilots(
+        [*families.values()], graph.fingerprint, kept, epochs=epochs, accuracy=accuracy, on_event=on_event
+    )
+    plans = [write_plan(_in_full_batches(job), cluster, graph, beside["full_batch"], on_step)]
+    if is_here:
+        plans.append(write_plan(_by_one_worker(families["mini_batch"]), None, None, beside["mini_batch"], on_step))
+    by: By = "money" if job.objective.minimize == "money" else "time"
+    reached = to_accuracy(pilots, plans, accuracy, by)
+    if reached.best is None:
+        raise NoPlanFitsError(f"{job.name}: {reached.words()}")
+    best = plans[reached.ways.index(reached.best)]
+    partition = load_partition(best, beside[family_of(best.job)])
+    save_plan(named(best, path), partition, path)
+    curves = (pilots.of(each, graph.fingerprint) for each in families.values())
+    return Piloted(named(best, path).lying_at(path), reached, tuple(curve for curve in curves if curve))
+
+
+def _in_full_batches(job: Job) -> Job:
+    """As the job asks for it, pins and objective included."""
+    return Job.parse(job.model_dump(mode="json") | {"mini_batch": None}, where=job.name)
+
+
+def _by_one_worker(job: Job) -> Job:
+    """Its curve is of one worker's steps."""
+    return Job.parse(job.model_dump(mode="json") | {"pin": {"num_workers": 1}}, where=job.name)

@@ -1,0 +1,133 @@
+"""One verb pilots and plans both families, and takes the plan that comes to an accuracy first."""
+
+import json
+
+import pytest
+
+from gnnplan.planner import api
+from gnnplan.planner.cli import main
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, ObjectiveSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.pilot import kept
+from gnnplan.planner.pilot.best import plan_to_accuracy
+from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint
+from gnnplan.planner.plan import GraphFacts, Plan, load_partition
+from gnnplan.planner.search import mini_batch
+from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from tests.planner.search.measured import measured, split, worker
+
+SPEC = SbmGraph(source="sbm", num_nodes=300, average_degree=6, num_features=8, num_classes=3)
+JOB = Job(name="both", graph=SPEC, model=ModelSpec(hidden_channels=8), mini_batch=MiniBatchSpec(fan_outs=(4, 4)))
+CLUSTER = Cluster(hosts=(HostSpec(name="h", devices=(DeviceSpec(catalog="t4", count=2),), price_per_hour=2.0),))
+FULL, BATCHES = (0.2, 0.4, 0.6, 0.8), (0.7, 0.85)
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """Plans the job by curves and stages that are made up."""
+    graph = load_graph(SPEC)
+
+    def plan(batch_ms, *, job=JOB, is_here=True, accuracy=0.8, full=FULL, batches=BATCHES, **options):
+        def run_pilots(jobs, before, **_):
+            pairs = zip(jobs, (full, batches), strict=True)
+            return Pilots(
+                curves=tuple(
+                    Curve(
+                        trained=trained_fingerprint(each, graph.fingerprint),
+                        family=family_of(each),
+                        steps_per_epoch=1,
+                        accuracies=accuracies,
+                    )
+                    for each, accuracies in pairs
+                )
+            )
+
+        stages = measured(worker(split(batch_ms, batch_ms, 1, batch_ms), memory_bytes=2**36))
+        stages = stages.model_copy(update={"graph": GraphFacts.of(graph)})
+        monkeypatch.setattr(kept, "run_pilots", run_pilots)
+        monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: stages)
+        path = tmp_path / "plan.json"
+        return plan_to_accuracy(job, CLUSTER, graph, path, accuracy, is_here=is_here, **options)
+
+    return plan
+
+
+@pytest.mark.parametrize(("batch_ms", "family"), [(1e-4, "mini_batch"), (1000, "full_batch")])
+def test_what_is_there_first_is_taken(planned, tmp_path, batch_ms, family):
+    """Two epochs of many steps, or four of one, by how long they take; every plan lies there with its arrays."""
+    done = planned(batch_ms)
+    assert family_of(done.plan.job) == done.reached.best.family == family
+    assert [curve.family for curve in done.curves] == ["full_batch", "mini_batch"]
+    assert done.words().startswith("By ")
+    best = Plan.load(tmp_path / "plan.json")
+    assert best.fingerprint() == done.plan.fingerprint()
+    assert done.plan.file == tmp_path / "plan.json"
+    for each in ("full_batch", "mini_batch"):
+        path = tmp_path / f"plan.{each}.json"
+        plan = Plan.load(path)
+        assert family_of(plan.job) == each
+        assert load_partition(plan, path)
+    assert load_partition(best, tmp_path / "plan.json")
+    assert len(Pilots.load(tmp_path / "pilots.json").curves) == 2
+
+
+def test_pins_and_objective_are_those_of_full_batch(planned):
+    """What is pinned of the workers is kept there; mini-batches are by one, as their curve."""
+    job = JOB.model_copy(update={"mini_batch": None, "pin": PinnedDecisions(num_workers=2)})
+    done = planned(1000, job=job)
+    assert done.plan.num_workers == 2
+    assert done.plan.job.pin.num_workers == 2
+
+
+def test_elsewhere_full_batch_is_planned_alone(planned, tmp_path):
+    """And says why; money is weighed by its hosts' price."""
+    job = JOB.model_copy(update={"mini_batch": None, "objective": ObjectiveSpec(minimize="money")})
+    done = planned(1e-4, job=job, is_here=False)
+    assert len(done.reached.ways) == 1
+    assert "dollars" in done.words()
+    assert done.words().endswith("Mini-batches are planned where they run: without a cluster.")
+    assert not (tmp_path / "plan.mini_batch.json").exists()
+
+
+def test_an_accuracy_that_no_curve_has_is_no_plan(planned, tmp_path):
+    """With what the curves came to."""
+    with pytest.raises(NoPlanFitsError, match=r"both: No family came to 99\.0%.*give the pilot more epochs"):
+        planned(1, accuracy=0.99)
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_the_command_line_says_what_it_chose(planned, tmp_path, monkeypatch, capsys):
+    """As table and as JSON; the plan is at the path that was asked for."""
+    planned(1000)  # what is made up stays so
+    cluster = CLUSTER.save(tmp_path / "cluster.json")
+    command = ["plan", str(JOB.save(tmp_path / "job.json")), str(cluster), "-o", str(tmp_path / "plan.json")]
+    assert main([*command, "--accuracy", "0.8"]) == 0
+    shown = capsys.readouterr().out
+    assert "By full batch the accuracy 80.0% takes 4 epochs" in shown
+    assert "wrote" in shown
+    assert main([*command, "--accuracy", "0.8", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["to_accuracy"]["best"] == "full_batch"
+    assert facts["plan"] == str(tmp_path / "plan.json")
+    assert main([*command, "--accuracy", "0.9"]) == 3
+    assert "No family came to 90.0%" in capsys.readouterr().err
+    assert main([*command[:3], str(cluster), *command[3:], "--accuracy", "0.8"]) == 2
+    assert "one cluster at a time" in capsys.readouterr().err
+
+
+def test_python_has_the_same(planned, tmp_path, monkeypatch):
+    """Where no cluster is given it is this machine."""
+    seen = []
+    monkeypatch.setattr(api, "cluster_of", lambda given: seen.append(given) or CLUSTER)
+    planned(1000)
+    done = api.pilot(JOB, 0.8, path=tmp_path / "again.json")
+    assert seen == [None]
+    assert (len(done.reached.ways), done.plan.file) == (2, tmp_path / "again.json")
+
+
+def test_what_has_no_pilot_is_refused(planned):
+    """Before anything is measured."""
+    job = JOB.model_copy(update={"mini_batch": None, "model": ModelSpec(kind="module", build="x.py:build")})
+    with pytest.raises(UserError, match="so it has no pilot"):
+        planned(1, job=job)
