@@ -13,6 +13,7 @@ from benchmarks._common import on_all
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.job import Job
+from gnnplan.planner.report.disturbance import run_was_disturbed
 
 
 def predict_and_run(jobs: Mapping[str, Job], cluster: Cluster, folder: Path, title: str) -> dict:
@@ -34,6 +35,7 @@ def predict_and_run(jobs: Mapping[str, Job], cluster: Cluster, folder: Path, tit
                 "peak_memory_error": comparison.figure("peak memory, worker 0").error,
                 "worst_task": comparison.tasks[0].task,
                 "worst_task_cause": comparison.tasks[0].cause,
+                "notes": [*run_was_disturbed(comparison.others_share, comparison.stolen_share), *comparison.notes],
             }
         )
     _show(rows, title)

@@ -96,7 +96,7 @@ def _here(name: str, quick: bool, folder: Path) -> dict:
         cluster = this_machine(NUM_WORKERS, quick=True, folder=folder, on_progress=on_progress)
     title = f"predicted against measured median epoch, {NUM_WORKERS} workers, {name} profile"
     result = predict_and_run(settings(quick), cluster, folder, title)
-    return {"where": f"{name}, this machine", "said": _said([cluster]), **result}
+    return {"where": f"{name}, this machine", "said": _said([cluster], result), **result}
 
 
 def _emulated(name: str, folder: Path) -> dict:
@@ -108,7 +108,7 @@ def _emulated(name: str, folder: Path) -> dict:
         cluster = Cluster.load(folder / "profile" / CLUSTER_FILE)
         jobs = {key: job for key, job in settings(quick=False).items() if key.startswith("gcn, 3 layers")}
         result = predict_and_run(jobs, cluster, folder, f"the same on three emulated hosts, {name} profiles")
-    return {"where": f"{name}, emulated hosts", "said": _said([cluster]), **result}
+    return {"where": f"{name}, emulated hosts", "said": _said([cluster], result), **result}
 
 
 def _disturbance(name: str) -> AbstractContextManager[Callable[[int, int], None]]:
@@ -117,10 +117,12 @@ def _disturbance(name: str) -> AbstractContextManager[Callable[[int, int], None]
     return busy_beside_first(share) if share else nullcontext(lambda done, total: None)
 
 
-def _said(clusters: Sequence[Cluster]) -> list[str]:
-    """What is said of the profiles of clusters."""
+def _said(clusters: Sequence[Cluster], result: Mapping) -> list[str]:
+    """What is said of the profiles of clusters, and of the runs."""
+    runs = [f"{row['setting']}: {words}" for row in result["rows"] for words in row["notes"]]
     files = {device.profile for cluster in clusters for host in cluster.hosts for device in host.devices}
-    return [words for file in sorted(filter(None, files)) for words in profile_was_disturbed(MachineProfile.load(file))]
+    profiles = [MachineProfile.load(file) for file in sorted(filter(None, files))]
+    return [*(words for profile in profiles for words in profile_was_disturbed(profile)), *runs]
 
 
 def _why_not_emulated() -> str:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gnnplan.planner.causes import Cause, Causes
+from gnnplan.planner.steadiness import unsteady_words
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
@@ -120,7 +121,7 @@ def compare(predicted: Trace, measured: Trace) -> Comparison:
         stolen_share=measured.stolen_share,
         others_share=measured.others_share,
         epoch_range_s=measured.epoch_range_s,
-        notes=() if predicted.fluctuating else (_NO_FLUCTUATION,),
+        notes=tuple(filter(None, [unsteady_words(predicted, measured) if predicted.fluctuating else _NO_FLUCTUATION])),
         went_on_share=_went_on_share(measured),
         tasks=tuple(sorted(tasks, key=lambda task: (-abs(task.miss_s), task.task))),
         only_predicted=tuple(sorted(ours.keys() - theirs.keys())),
