@@ -22,5 +22,6 @@ def unsteady_words(predicted: Trace, measured: Trace) -> str:
         return ""
     return (
         f"one in twenty epochs took {was:.0%} more than the median, where {said:.0%} was predicted: the machine was "
-        "less steady than when it was profiled, as where others use its memory or its caches; run it again when it is quiet"
+        "less steady than when it was profiled, as where others use its memory or its caches; run it again when it is "
+        "quiet"
     )
