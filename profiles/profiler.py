@@ -11,7 +11,6 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-import numba
 import torch
 import torch.distributed as dist
 
@@ -213,6 +212,8 @@ def _compile_kernels() -> None:
 
     Some have loops of their own for one thread.
     """
+    import numba  # a worker imports it where it needs it: that is counted
+
     most = numba.get_num_threads()
     for threads in {1, most}:
         numba.set_num_threads(threads)

@@ -11,7 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
+
+from gnnplan.profiles.kernels.lazily import Lazily
+
+_loops = Lazily("gnnplan.planner.program.cut_loops")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class Cut:
         """The part, with its entries counted."""
         kept = np.zeros(source.shape[1], np.bool_)
         kept[columns] = True
-        return cls(source, rows, columns, int(_count(source.indptr, source.indices, rows, kept)))
+        return cls(source, rows, columns, int(_loops.count(source.indptr, source.indices, rows, kept)))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -55,7 +58,7 @@ class Cut:
 
     def column_counts(self) -> np.ndarray:
         """int64 [columns]: entries of every column."""
-        return _counts(self.source.indptr, self.source.indices, self.rows, self.source.shape[1])[self.columns]
+        return _loops.counts(self.source.indptr, self.source.indices, self.rows, self.source.shape[1])[self.columns]
 
 
 Part: TypeAlias = Cut | sp.csr_matrix
@@ -79,7 +82,7 @@ def column_counts(part: Part) -> np.ndarray:
 def has_entries(matrix: sp.csr_matrix, rows: np.ndarray) -> np.ndarray:
     """bool [columns]: those in which some of the rows have entries."""
     found = np.zeros(matrix.shape[1], np.bool_)
-    _mark(matrix.indptr, matrix.indices, rows, found)
+    _loops.mark(matrix.indptr, matrix.indices, rows, found)
     return found
 
 
@@ -89,28 +92,3 @@ def select_columns(rows: sp.csr_matrix, keep: np.ndarray, new_id: np.ndarray, nu
     indptr = kept_before[rows.indptr].astype(np.int32)
     indices = new_id[rows.indices[keep]].astype(np.int32)
     return sp.csr_matrix((rows.data[keep], indices, indptr), shape=(rows.shape[0], num_columns))
-
-
-@njit(cache=True, nogil=True)
-def _count(indptr, indices, rows, kept):
-    total = 0
-    for row in rows:
-        for at in range(indptr[row], indptr[row + 1]):
-            total += kept[indices[at]]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _counts(indptr, indices, rows, num_columns):
-    found = np.zeros(num_columns, np.int64)
-    for row in rows:
-        for at in range(indptr[row], indptr[row + 1]):
-            found[indices[at]] += 1
-    return found
-
-
-@njit(cache=True, nogil=True)
-def _mark(indptr, indices, rows, found):
-    for row in rows:
-        for at in range(indptr[row], indptr[row + 1]):
-            found[indices[at]] = True

@@ -15,7 +15,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import COLLECTIVES, CostsByProfile, costs_of, is_exchange
 from gnnplan.planner.readers.schedule import schedule_of, waits
 from gnnplan.planner.simulator.engine import compile_schedule
-from gnnplan.planner.simulator.event_loop import Ints
+from gnnplan.planner.simulator.tables import Ints
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gnnplan.planner.simulator.engine import CompiledSchedule, Timeline
-from gnnplan.planner.simulator.event_loop import Ints
+from gnnplan.planner.simulator.tables import Ints
 
 
 @dataclass(frozen=True, slots=True)

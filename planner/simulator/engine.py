@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnnplan.planner.schedule import Schedule
-from gnnplan.planner.simulator.event_loop import Ints, Tables, Workspace, make_workspace, play_once, play_replicas
-from gnnplan.planner.simulator.rates import NEVER_NS, fair_rates
+from gnnplan.planner.simulator.tables import NEVER_NS, Ints, Tables, Workspace, fair_rates, make_workspace
+from gnnplan.profiles.kernels.lazily import Lazily
+
+_loop = Lazily("gnnplan.planner.simulator.event_loop")
 
 _MAX_SHOWN_KEYS = 8
 
@@ -147,7 +149,7 @@ def play(compiled: CompiledSchedule, duration_ns: Ints | None = None) -> Timelin
     assert durations.shape == compiled.duration_ns.shape, (durations.shape, compiled.duration_ns.shape)
     assert not durations.size or durations.min() >= 0, "durations must be >= 0"
     work = make_workspace(compiled.tables)
-    if play_once(compiled.tables, work, durations) < durations.size:
+    if _loop.play_once(compiled.tables, work, durations) < durations.size:
         raise DeadlockError(_describe_deadlock(compiled, work))
     makespan_ns = int(work.end_ns.max(initial=0))
     return Timeline(work.arrive_ns, work.start_ns, work.end_ns, makespan_ns)
@@ -174,7 +176,7 @@ def play_many(compiled: CompiledSchedule, duration_ns: Ints, num_epochs: int = 1
     own_ns = compiled.tables.phase_ns
     phases = np.broadcast_to(own_ns if phase_ns is None else phase_ns, (len(durations), own_ns.size))
     tables, work = compiled.tables._replace(phase_ns=own_ns.copy()), make_workspace(compiled.tables)
-    replica = play_replicas(tables, work, durations, np.ascontiguousarray(phases), end_ns)
+    replica = _loop.play_replicas(tables, work, durations, np.ascontiguousarray(phases), end_ns)
     if replica < len(durations):
         raise DeadlockError(f"replica {replica}: {_describe_deadlock(compiled, work)}")
     return end_ns

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.engine import compile_schedule, play_many
-from gnnplan.planner.simulator.event_loop import Ints
 from gnnplan.planner.simulator.steady import epochs_to_play
+from gnnplan.planner.simulator.tables import Ints
 
 _UPPER_QUARTILE = NormalDist().inv_cdf(0.75)
 _MAX_SPREADS_ABOVE_MEDIAN = 20.0

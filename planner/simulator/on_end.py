@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 import numpy as np
 
 from gnnplan.planner.simulator.engine import CompiledSchedule, offsets
-from gnnplan.planner.simulator.event_loop import Ints
+from gnnplan.planner.simulator.tables import Ints
 
 
 def on_end(parts: Sequence[CompiledSchedule]) -> CompiledSchedule:

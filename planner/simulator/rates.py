@@ -4,14 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
-
-NEVER_NS = 2**62
-
-
-def fair_rates(num_resources: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """`change_ns` and `share` [R, 1] of resources whose rates never change."""
-    return np.full((num_resources, 1), NEVER_NS), np.ones((num_resources, 1))
 
 
 @njit(cache=True, nogil=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.engine import CompiledSchedule, Timeline, compile_schedule, play
-from gnnplan.planner.simulator.event_loop import Ints
 from gnnplan.planner.simulator.on_end import on_end
+from gnnplan.planner.simulator.tables import Ints
 
 _PERIODS = 24  # of the longest quota, over which epochs are played
 _MOST_EPOCHS = 48

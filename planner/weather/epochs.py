@@ -11,9 +11,8 @@ import numpy as np
 
 from gnnplan.planner.schedule import Quota, Schedule
 from gnnplan.planner.simulator.engine import CompiledSchedule, at_rates, compile_schedule, play
-from gnnplan.planner.simulator.event_loop import Ints
 from gnnplan.planner.simulator.on_end import on_end
-from gnnplan.planner.simulator.rates import NEVER_NS
+from gnnplan.planner.simulator.tables import NEVER_NS, Ints
 from gnnplan.planner.weather.conditions import Conditions
 from gnnplan.planner.weather.play import Run
 from gnnplan.planner.weather.sleep_tasks import with_sleeps

@@ -26,5 +26,5 @@ def sleeps_s(weather: SleepWeather, worker: int, num_epochs: int, epoch_s: float
 
 def _uniform(key: int, count: int) -> np.ndarray:
     """float64 [count] in [0, 1): a splitmix64 stream, the same on every machine."""
-    bits = splitmix_at.py_func(np.uint64(key), np.arange(count, dtype=np.uint64))
+    bits = splitmix_at(np.uint64(key), np.arange(count, dtype=np.uint64))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import njit, prange
 from torch import Tensor
 
 from gnnplan.profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
+from gnnplan.profiles.kernels.lazily import Lazily
+
+_loops = Lazily("gnnplan.profiles.kernels.activation_loops")
 
 HASHED_AT_ONCE = 2**22
 """Elements whose hashes live together on CUDA: 64 MiB."""
@@ -50,23 +52,6 @@ def keep_mask(key: int, rows: Tensor, columns: Tensor, width: int, probability: 
     return z >= keep_threshold(probability)
 
 
-@njit(parallel=True, nogil=True, cache=True)
-def _relu_dropout_cpu(z, bias, vertices, first, whole, key, threshold, scale, relu):  # pragma: no cover - compiled
-    rows, width = z.shape
-    for i in prange(rows):
-        base = np.uint64(vertices[i]) * np.uint64(whole) + np.uint64(first) + np.uint64(key) + np.uint64(GOLDEN)
-        for j in range(width):
-            h = base + np.uint64(j)
-            h = (h ^ (h >> np.uint64(30))) * np.uint64(MIX_1)
-            h = (h ^ (h >> np.uint64(27))) * np.uint64(MIX_2)
-            h = h ^ (h >> np.uint64(31))
-            value = z[i, j] + bias[j]
-            keep = (h >> np.uint64(32)) >= np.uint64(threshold)
-            if not keep or (relu and value < 0):
-                value = np.float32(0)
-            z[i, j] = value * scale
-
-
 def activate_(
     z: Tensor,
     bias: Tensor,
@@ -90,7 +75,7 @@ def activate_(
     scale = 1.0 / (1.0 - dropout)
     if z.device.type == "cpu":
         rows, threshold = (z.numpy(), bias.numpy(), vertices.numpy()), keep_threshold(dropout)
-        _relu_dropout_cpu(*rows, first, whole, np.uint64(key), threshold, np.float32(scale), relu)
+        _loops.relu_dropout(*rows, first, whole, np.uint64(key), threshold, np.float32(scale), relu)
         return z
     z += bias
     if relu:

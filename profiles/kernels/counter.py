@@ -5,8 +5,9 @@ All of it is integer arithmetic modulo 2^64, so every device and every order of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
 GOLDEN = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9
@@ -29,20 +30,9 @@ def _splitmix(state: int) -> int:
     return z ^ (z >> 31)
 
 
-@njit(nogil=True, cache=True)
-def splitmix_at(state, counter):  # pragma: no cover - compiled
-    """Output number `counter` (from 0) of the splitmix64 stream that starts at `state`; all uint64."""
+def splitmix_at(state: Any, counter: Any) -> Any:
+    """Output number `counter` (from 0) of the splitmix64 stream that starts at `state`; arrays of uint64."""
     z = state + (counter + np.uint64(1)) * np.uint64(GOLDEN)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX_2)
     return z ^ (z >> np.uint64(31))
-
-
-@njit(nogil=True, cache=True)
-def bounded(bits, width):  # pragma: no cover - compiled
-    """An int64 in 0..width - 1 from uint64 bits: the upper 32 of them times the width, shifted down.
-
-    Width must be in 1..2^31 - 1. A value's probability is off from 1 / width by less than 2^-32,
-    so the distribution as a whole by less than width * 2^-32.
-    """
-    return np.int64(((bits >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32))

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import get_num_threads
 from torch import Tensor
 
-from gnnplan.profiles.kernels import edge_loops, pool
+from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE, EdgeBlock
+from gnnplan.profiles.kernels.lazily import Lazily
+
+edge_loops = Lazily("gnnplan.profiles.kernels.edge_loops")
+numba = Lazily("numba")
 
 
 def edge_scores(edges: EdgeBlock, source: Tensor, target: Tensor) -> Tensor:
@@ -33,7 +36,7 @@ def edge_scores_backward(edges: EdgeBlock, grad: Tensor, source: Tensor, target:
     if grad.device.type == "cpu":
         by_target = edges.indptr.numpy(), edges.source.numpy()
         values = source.numpy(), target.numpy(), grad.numpy()
-        if get_num_threads() == 1:
+        if numba.get_num_threads() == 1:
             edge_loops.scores_to_both(*by_target, *values, to_source.numpy(), to_target.numpy())
         else:
             edge_loops.scores_to_targets(*by_target, *values, to_target.numpy())
@@ -100,7 +103,7 @@ def weigh(edges: EdgeBlock, alpha: Tensor, x: Tensor, base: Tensor | None = None
         rows.index_add_(0, to, h[of].mul_(alpha[:, :, None]))
     elif not back:
         edge_loops.weigh(edges.indptr.numpy(), edges.source.numpy(), alpha.numpy(), h.numpy(), rows.numpy())
-    elif get_num_threads() == 1:
+    elif numba.get_num_threads() == 1:
         edge_loops.weigh_back_alone(edges.indptr.numpy(), edges.source.numpy(), alpha.numpy(), h.numpy(), rows.numpy())
     else:
         edge_loops.weigh_back(*_by_source(edges), alpha.numpy(), h.numpy(), rows.numpy())

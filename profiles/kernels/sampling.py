@@ -19,8 +19,9 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from gnnplan.profiles.kernels.counter import bounded, chained_key, splitmix_at
+from gnnplan.profiles.kernels.counter import chained_key
 from gnnplan.profiles.kernels.csc import Csc
+from gnnplan.profiles.kernels.draws import bounded, splitmix_at
 from gnnplan.profiles.kernels.relabel import LocalIds
 
 _DOMAIN = 0x6E65696768626F72  # sets these keys apart from those of dropout

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numba import njit
 
-from gnnplan.profiles.kernels.counter import bounded, splitmix_at
 from gnnplan.profiles.kernels.csc import Csc
+from gnnplan.profiles.kernels.draws import bounded, splitmix_at
 from gnnplan.profiles.kernels.sampling import Empty, Sample, _draw_subset
 
 SubgraphType = Literal["directional", "bidirectional", "induced"]

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = ("torch_geometric", "torch._dynamo", "scipy.stats", "pandas", "sympy", "matplotlib", "rich")
+HEAVY = ("torch_geometric", "torch._dynamo", "scipy.stats", "pandas", "sympy", "matplotlib", "rich", "numba")
 CODE = f"""
 import sys
 import gnnplan.runtime.worker
@@ -15,6 +15,6 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_a_worker_imports_no_more_than_it_needs():
-    """Not PyG, not torch's compiler, also once it has made a step."""
+    """Not PyG, nor torch's compiler, nor numba, also once it has made a step."""
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

@@ -8,8 +8,7 @@ import numpy as np
 
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.engine import CompiledSchedule, compile_schedule, play
-from gnnplan.planner.simulator.event_loop import Ints, Tables
-from gnnplan.planner.simulator.rates import fair_rates
+from gnnplan.planner.simulator.tables import Ints, Tables, fair_rates
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from random_schedules import random_schedule, under_quotas
 
 from gnnplan.planner.schedule import Quota, Schedule, Task
 from gnnplan.planner.simulator.engine import DeadlockError, at_rates, compile_schedule, play
-from gnnplan.planner.simulator.rates import NEVER_NS
+from gnnplan.planner.simulator.tables import NEVER_NS
 from tests.planner.simulator.test_engine import schedule_of
 from tests.planner.simulator.test_on_end import times_of
 

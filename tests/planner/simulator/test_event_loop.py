@@ -8,7 +8,8 @@ from random_schedules import random_schedule, under_quotas
 
 from gnnplan.planner.schedule import Quota, Schedule, Task
 from gnnplan.planner.simulator.engine import compile_schedule
-from gnnplan.planner.simulator.event_loop import make_workspace, play_once, play_replicas
+from gnnplan.planner.simulator.event_loop import play_once, play_replicas
+from gnnplan.planner.simulator.tables import make_workspace
 from tests.planner.simulator.test_engine import schedule_of
 
 PERIOD_NS = 20

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.profiles.kernels.counter import bounded, chained_key, splitmix_at
+from gnnplan.profiles.kernels.counter import chained_key
+from gnnplan.profiles.kernels.draws import bounded, splitmix_at
 
 BITS_64 = st.integers(0, 2**64 - 1)
 
