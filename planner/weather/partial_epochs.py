@@ -11,8 +11,10 @@ from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.weather.conditions import Conditions
 from gnnplan.planner.weather.play import Run
-from gnnplan.planner.weather.rounds import Work, new_state, play_run
 from gnnplan.planner.weather.sections import Sections, sections_of
+from gnnplan.profiles.kernels.lazily import Lazily
+
+_rounds = Lazily("gnnplan.planner.weather.rounds")
 
 
 class Waiting(NamedTuple):
@@ -49,7 +51,7 @@ class PartialEpochs:
         assert len(conditions.compute) == num_workers, (conditions.compute.shape, num_workers)
         end_s = np.zeros(num_epochs)
         num_members, oldest = (np.zeros(num_epochs, np.int64) for _ in range(2))
-        work = Work(
+        work = _rounds.Work(
             sections.compute_s,
             sections.transfer_s,
             sections.backward,
@@ -59,9 +61,9 @@ class PartialEpochs:
             conditions.sleep_s,
         )
         alpha, max_staleness, min_group, closing_epochs, interval = self.waiting
-        state = new_state(num_workers, num_exchanges)
+        state = _rounds.new_state(num_workers, num_exchanges)
         rule = float(alpha), max_staleness, min_group, num_epochs - closing_epochs, interval
-        play_run(work, state, *rule, end_s, num_members, oldest)
+        _rounds.play_run(work, state, *rule, end_s, num_members, oldest)
         return Run(np.diff(end_s, prepend=0.0), num_members, oldest)
 
 

@@ -7,8 +7,10 @@ HEAVY = ("torch_geometric", "torch._dynamo", "scipy.stats", "pandas", "sympy", "
 CODE = f"""
 import sys
 import gnnplan.runtime.worker
+from gnnplan.planner.techniques.registry import alone, techniques
 import torch
 from gnnplan.profiles.kernels.optimizer_step import adam_step
+techniques(), alone()
 adam_step(*([torch.zeros(2)] for _ in range(4)), [torch.tensor(0.0)], rate=0.1)
 print([name for name in {HEAVY} if name in sys.modules])
 """
