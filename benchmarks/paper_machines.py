@@ -60,7 +60,7 @@ def main(quick: bool) -> dict:
     """Plans every row in all variants; the quick form keeps none."""
     specs = {"Fr": _SMALL} if quick else {label: found for label, found in _SPECS.items() if not _why_absent(label)}
     kinds: tuple[ModelKind, ...] = ("gcn",) if quick else ("gcn", "sage")
-    groups = ("x2", "x5") if quick else tuple(GROUPS)
+    groups = ("x2", "x3", "x5") if quick else tuple(GROUPS)
     wanted = [_Of(kind, label, group) for label in specs for kind in kinds for group in groups]
     settings = {row.name: _fingerprint(row, specs[row.label][0]) for row in wanted}
     found = {} if quick else kept_parts(_FILE, "rows", "row", settings)

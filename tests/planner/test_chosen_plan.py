@@ -45,7 +45,7 @@ def test_what_is_cut_is_what_the_plan_says(made, tmp_path):
     """Shards are written, since the choices make the plan's own program again."""
     plan, partition, _ = made
     write_shards(plan, api.load_graph(GRAPH), partition, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["worker_0.npz", "worker_1.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first_weights.pt", "worker_0.npz", "worker_1.npz"]
 
 
 def edited(raw, technique, **decision):

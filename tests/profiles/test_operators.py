@@ -77,12 +77,15 @@ def test_dropout_operator_drops():
 
 
 def test_optimizer_step_changes_its_parameter():
-    """The timed optimizer call is a real step of the default optimizer: its step count grows."""
+    """The timed call is a real step of the default optimizer: it moves parameters, and its step count grows."""
     step = OPERATORS["optimizer_step"].make((16,), CPU)
+    parameters, _, means, squares, steps = step.args
+    before = [each.clone() for each in parameters]
     step()
     step()
-    state = next(iter(step.__self__.state.values()))
-    assert state["step"] == 2
+    assert all(count == 2 for count in steps)
+    assert all((each.abs() > 0).all() for each in (*means, *squares))
+    assert not any(torch.equal(each, old) for each, old in zip(parameters, before, strict=True))
 
 
 def test_only_copies_between_memories_need_a_gpu():
