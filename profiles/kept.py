@@ -15,6 +15,7 @@ from gnnplan.profiles.cgroups import core_limit
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.operators import OPERATORS
 from gnnplan.profiles.profiler import device_name, num_usable_cores, profile_machine
 
 CACHE_VARIABLE = "GNNPLAN_CACHE"
@@ -31,8 +32,8 @@ def cache_folder() -> Path:
 def machine_fingerprint(num_workers: int = 0) -> str:
     """16 hex digits that change where a profile of this machine would have to be measured again.
 
-    They stand for its name, devices, usable cores, limits on processor time, memory, torch and Python, and for the
-    number of workers that share it (0: the default).
+    They stand for its name, devices, usable cores, limits on processor time, memory, torch and Python, for what a
+    profile holds, and for the number of workers that share it (0: the default).
     """
     limit = core_limit()
     facts = {
@@ -41,6 +42,7 @@ def machine_fingerprint(num_workers: int = 0) -> str:
         "cores": [num_usable_cores(), limit and [limit.num_cores, limit.period_s]],
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "software": [platform.python_version(), torch.__version__],
+        "profile": [sorted(OPERATORS), sorted(MachineProfile.model_fields)],
         "num_workers": num_workers,
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -45,10 +45,13 @@ def test_another_number_of_workers_is_another_profile(measured):
 
 
 def test_another_machine_is_another_profile(monkeypatch):
-    """Other cores, limits or libraries make other figures."""
+    """Other cores, limits or libraries make other figures, and so does a version that measures something else."""
     here = machine_fingerprint()
     assert here == machine_fingerprint()
-    monkeypatch.setattr(kept, "num_usable_cores", lambda: 977)
+    with monkeypatch.context() as other:
+        other.setattr(kept, "num_usable_cores", lambda: 977)
+        assert machine_fingerprint() != here
+    monkeypatch.setattr(kept, "OPERATORS", {"another": None})
     assert machine_fingerprint() != here
 
 
