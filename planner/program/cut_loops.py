@@ -8,6 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def count(indptr, indices, rows, kept):
+    """Entries of some rows in the columns that are kept."""
     total = 0
     for row in rows:
         for at in range(indptr[row], indptr[row + 1]):
@@ -17,6 +18,7 @@ def count(indptr, indices, rows, kept):
 
 @njit(cache=True, nogil=True)
 def counts(indptr, indices, rows, num_columns):
+    """int64 [columns]: entries of some rows in every column."""
     found = np.zeros(num_columns, np.int64)
     for row in rows:
         for at in range(indptr[row], indptr[row + 1]):
@@ -26,6 +28,7 @@ def counts(indptr, indices, rows, num_columns):
 
 @njit(cache=True, nogil=True)
 def mark(indptr, indices, rows, found):
+    """Sets `found` where some rows have entries in a column."""
     for row in rows:
         for at in range(indptr[row], indptr[row + 1]):
             found[indices[at]] = True

@@ -190,7 +190,7 @@ class _Search:
         if self.job.pin.num_workers:
             return [tuple(range(len(self._workers)))]
         found = subsets(self.placement, rates_s, by_price=self.job.objective.asks_for_prices)
-        # Single workers are soon searched. Where one of them is hard to beat, larger sets are soon left.
+        # Single workers, last among these, are soon searched. Where one is hard to beat, larger sets are soon left.
         return sorted(found, key=lambda ranks: len(ranks) > 1)
 
     def _alone(self, base: Setting) -> dict[str, list[Candidate]]:

@@ -10,6 +10,7 @@ from gnnplan.profiles.kernels.counter import GOLDEN, MIX_1, MIX_2
 
 @njit(parallel=True, nogil=True, cache=True)
 def relu_dropout(z, bias, vertices, first, whole, key, threshold, scale, relu):  # pragma: no cover - compiled
+    """`z = dropout(relu(z + bias))` in place, as `activate_` says."""
     rows, width = z.shape
     for i in prange(rows):
         base = np.uint64(vertices[i]) * np.uint64(whole) + np.uint64(first) + np.uint64(key) + np.uint64(GOLDEN)

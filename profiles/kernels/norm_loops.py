@@ -10,6 +10,7 @@ _SUMS_OF_A_ROW = {"reassoc", "contract"}  # so that they are added in vectors
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_SUMS_OF_A_ROW)
 def layer_norm(x, weight, bias, eps, out):  # pragma: no cover - compiled
+    """Rows of `x`, each by its own mean and variance, into `out`."""
     rows, width = x.shape
     for i in prange(rows):
         mean, square = np.float32(0), np.float32(0)
@@ -25,6 +26,7 @@ def layer_norm(x, weight, bias, eps, out):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True, fastmath=_SUMS_OF_A_ROW)
 def layer_norm_backward(grad, x, weight, eps, out, sums):  # pragma: no cover - compiled
+    """The gradient at the rows into `out`; at weight and bias, of every part of the rows, added to `sums`."""
     rows, width = x.shape
     parts = len(sums)
     count = np.float32(width)
@@ -73,6 +75,7 @@ def moments(x, sums, mean):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True)
 def batch_norm(x, mean, scale, bias, out):  # pragma: no cover - compiled
+    """(x - mean) scale + bias, into `out`."""
     rows, width = x.shape
     for i in prange(rows):
         for j in range(width):
@@ -81,6 +84,7 @@ def batch_norm(x, mean, scale, bias, out):  # pragma: no cover - compiled
 
 @njit(parallel=True, nogil=True, cache=True)
 def batch_norm_backward(grad, x, mean, scale, out, sums):  # pragma: no cover - compiled
+    """The gradient at the rows alone into `out`; its sums, of every part of the rows, added to `sums`."""
     rows, width = x.shape
     parts = len(sums)
     for part in prange(parts):
