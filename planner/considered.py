@@ -41,14 +41,15 @@ class Rejected(Contract):
 
     Args:
         kind: one worker `alone`; some other set of `workers`; on the same workers `without` a technique that the plan
-            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`.
+            has, `with` one that it has not, or with the same ones `decided` otherwise; faster, but lacking `memory`; of
+            another form of the `model`, whose accuracy is its own.
         technique: that it is without, or with.
         compute_s, communicate_s, host_s: as `Prediction` has them.
         missing_bytes: of the worker that lacks most (0: it fits).
         missing_on: that worker's host.
     """
 
-    kind: Literal["alone", "workers", "without", "with", "decided", "memory"]
+    kind: Literal["alone", "workers", "without", "with", "decided", "memory", "model"]
     technique: str = ""
     summary: str
     epoch_s: float = Field(gt=0)

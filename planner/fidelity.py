@@ -9,6 +9,7 @@ from functools import total_ordering
 from typing import Literal, cast, get_args
 
 Kind = Literal["exact", "stale", "approximate"]
+DECOUPLED = "decoupled"
 
 
 @total_ordering
@@ -47,13 +48,27 @@ EXACT = Fidelity()
 def up_to(words: str) -> Fidelity:
     """The most that is allowed, in a job's words: `exact`, `stale(r)`, or without a limit `stale` or `approximate`.
 
-    Raises `ValueError` on others.
+    `decoupled`, alone or behind one of these and a comma, allows another model (`allows_decoupled`), and nothing more
+    of how that one is trained. Raises `ValueError` on others.
     """
-    found = re.fullmatch(r"(exact|stale|approximate)|stale\(([1-9]\d{0,3})\)", words)
+    found = re.fullmatch(r"(exact|stale|approximate)|stale\(([1-9]\d{0,3})\)", of_training(words))
     if found is None:
-        raise ValueError(f"{words!r} is none: write exact, stale(r) with r epochs from 1 to 9999, stale or approximate")
+        raise ValueError(
+            f"{words!r} is none: write exact, stale(r) with r epochs from 1 to 9999, stale or approximate, and for the "
+            f"model's decoupled form decoupled, alone or behind a comma"
+        )
     kind, epochs = found.groups()
     return Fidelity(cast(Kind, kind or "stale"), int(epochs) if epochs else sys.maxsize)
+
+
+def allows_decoupled(words: str) -> bool:
+    """Whether a job's words allow the decoupled form of its model: other numbers, for it is another model."""
+    return words.rpartition(", ")[2] == DECOUPLED
+
+
+def of_training(words: str) -> str:
+    """A job's words without those that allow another model."""
+    return "exact" if words == DECOUPLED else words.removesuffix(f", {DECOUPLED}")
 
 
 ANY = up_to("approximate")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, NonNegativeInt, model_validator
 
-from gnnplan.planner.fidelity import EXACT, Fidelity, up_to
+from gnnplan.planner.fidelity import EXACT, Fidelity, allows_decoupled, of_training, up_to
 from gnnplan.planner.job_in_short import in_full
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
@@ -288,7 +288,8 @@ class Job(Document):
     Args:
         fidelity: the most that a plan may do. `exact` gives the numbers of one device up to rounding. `stale(r)` also
             allows rows and gradients of the last r epochs, `stale` those that are pinned, of any. `approximate`
-            allows these too, and what drops edges.
+            allows these too, and what drops edges. `decoupled`, alone or behind one of these and a comma, also allows
+            the decoupled form of a `gcn` or `gat`: another model, which is planned beside it.
         mini_batch: None: full batch.
         objective: what the plan is chosen for.
     """
@@ -323,6 +324,8 @@ class Job(Document):
             )
         if self.mini_batch is None:
             return self
+        if allows_decoupled(self.fidelity):
+            raise ValueError("mini-batches have no decoupled form; leave decoupled out of fidelity, or mini_batch out")
         if self.model.is_decoupled:
             raise ValueError(f"mini-batches of {self.model.kind} would need all rows of num_hops; leave mini_batch out")
         if len(self.mini_batch.fan_outs) != self.model.num_layers:
@@ -340,9 +343,19 @@ class Job(Document):
     def _pins_are_allowed(self) -> Self:
         needs, what = self.pin.needs
         if needs > self.most:
+            decoupled = ", decoupled" if allows_decoupled(self.fidelity) else ""
             raise ValueError(
                 f"pin.{what}, which fidelity {self.fidelity!r} does not allow; "
-                f'write the line fidelity = "{needs}" above the first [section] of the job'
+                f'write the line fidelity = "{needs}{decoupled}" above the first [section] of the job'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_decoupled_form(self) -> Self:
+        if allows_decoupled(self.fidelity) and not self.is_decoupled and self.model.decoupled is None:
+            raise ValueError(
+                f"fidelity {self.fidelity!r} allows the decoupled form of a gcn or gat, and the model is a "
+                f"{self.model.kind}; write fidelity = {of_training(self.fidelity)!r}"
             )
         return self
 
@@ -350,6 +363,23 @@ class Job(Document):
     def most(self) -> Fidelity:
         """The most that a plan may do."""
         return up_to(self.fidelity)
+
+    @property
+    def is_decoupled(self) -> bool:
+        """Whether its model is a decoupled form that stands for the coupled one."""
+        return allows_decoupled(self.fidelity) and self.model.is_decoupled
+
+    @property
+    def model_words(self) -> str:
+        """The model in a few words; of one that stands for the coupled model, that it does."""
+        words = self.model.words
+        return f"{words}; decoupled: another model than the one asked for" if self.is_decoupled else words
+
+    @property
+    def forms(self) -> tuple[Self, ...]:
+        """The job as it is, and with the decoupled form of its model where its fidelity allows that."""
+        other = self.model.decoupled if allows_decoupled(self.fidelity) else None
+        return (self,) if other is None else (self, self.model_copy(update={"model": other}))
 
     @classmethod
     def parse(cls, raw: dict[str, Any], *, where: str) -> Self:

@@ -80,6 +80,15 @@ class ModelSpec(Contract):
         return self.kind in ("appnp", "decoupled_gat")
 
     @property
+    def decoupled(self) -> Self | None:
+        """The model in decoupled form: all its Linears, then as many propagations as it has layers (None: it has none).
+
+        NeutronTP, section 4.1.2. It is another model. Its attention, of GAT, is computed once.
+        """
+        kind = {"gcn": "appnp", "gat": "decoupled_gat"}.get(self.kind)
+        return self.model_copy(update={"kind": kind, "num_hops": self.num_layers}) if kind else None
+
+    @property
     def hops_of_layers(self) -> tuple[int, ...]:
         """How many times each layer aggregates, one after the other."""
         if self.is_decoupled:

@@ -219,7 +219,7 @@ class Plan(Document):
     def __repr__(self) -> str:
         hosts = ", ".join(f"{count} on {host}" for host, count in self.placement.workers_by_host.items())
         rows = [
-            f"Plan {self.job.name!r} ({self.fidelity}): {self.job.model.kind} on {self.graph.name}",
+            f"Plan {self.job.name!r} ({self.fidelity}): {self.job.model_words} on {self.graph.name}",
             f"graph: {self.graph.num_nodes:,} vertices, {self.graph.num_edges:,} edges",
             f"{self.num_workers} worker(s): {hosts}",
             f"techniques: {', '.join(chosen.technique for chosen in self.choices)}",

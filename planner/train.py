@@ -188,4 +188,4 @@ def _trained_module(plan: Plan, job: Job, path: Path) -> Any:
 def _plan_at(path: Path, job: Job) -> Plan | None:
     """The plan of an earlier run; None where there is none, or one of another job."""
     found = load_plan(path) if path.exists() else None
-    return found if found is not None and found.job == job else None
+    return found if found is not None and found.job in job.forms else None

@@ -8,7 +8,7 @@ connection that times out takes all others of its worker with it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
@@ -65,6 +65,12 @@ def answering(wait_s: float = WAIT_S) -> set[int]:
     if not _answers(store, rank, deadline_s):
         return set()
     return {rank, *(peer for peer in range(size) if peer != rank and _answers(store, peer, deadline_s))}
+
+
+def all_answer(ranks: Iterable[int], wait_s: float) -> bool:
+    """Whether each of these workers calls the roll too within `wait_s`."""
+    store, deadline_s = _store(), time.monotonic() + wait_s
+    return all(_answers(store, rank, deadline_s) for rank in ranks)
 
 
 @contextmanager

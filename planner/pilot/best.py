@@ -1,4 +1,4 @@
-"""The plan that comes to an accuracy first: both families are piloted and planned, and one is taken."""
+"""The plan that comes to an accuracy first: every family is piloted and planned, and one is taken."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.fidelity import of_training
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.pilot.contract import Curve, family_of
@@ -40,8 +41,9 @@ class Piloted:
 
     def words(self) -> str:
         """What was chosen and why, in sentences."""
-        alone = "" if len(self.reached.ways) > 1 else " Mini-batches are planned where they run: without a cluster."
-        return self.reached.words() + alone
+        has_batches = any(way.family == "mini_batch" for way in self.reached.ways)
+        without = "" if has_batches else " Mini-batches are planned where they run: without a cluster."
+        return self.reached.words() + without
 
 
 def plan_to_accuracy(
@@ -57,6 +59,8 @@ def plan_to_accuracy(
     on_event: Callable[[Event], None] | None = None,
 ) -> Piloted:
     """Plans full batch for a cluster, and mini-batches for this machine, and takes what is at an accuracy first.
+
+    Full batch of the model as it is, and of its decoupled form where the job's fidelity allows that.
 
     Money decides where the job's objective minimizes it, else time. The best plan is written to `path`, every family's
     beside it with its name, and the curves to `pilots.json` there.
@@ -80,6 +84,9 @@ def plan_to_accuracy(
         [*families.values()], graph.fingerprint, kept, epochs=epochs, accuracy=accuracy, on_event=on_event
     )
     plans = [write_plan(_in_full_batches(job), cluster, graph, beside["full_batch"], on_step)]
+    if "decoupled" in families:
+        decoupled = job.model_copy(update={"model": families["decoupled"].model})
+        plans.append(write_plan(decoupled, cluster, graph, beside["decoupled"], on_step))
     if is_here:
         plans.append(write_plan(_by_one_worker(families["mini_batch"]), None, None, beside["mini_batch"], on_step))
     by: By = "money" if job.objective.minimize == "money" else "time"
@@ -94,8 +101,9 @@ def plan_to_accuracy(
 
 
 def _in_full_batches(job: Job) -> Job:
-    """As the job asks for it, pins and objective included."""
-    return Job.parse(job.model_dump(mode="json") | {"mini_batch": None}, where=job.name)
+    """As the job asks for it, pins and objective included; its model as it is."""
+    fidelity = of_training(job.fidelity)
+    return Job.parse(job.model_dump(mode="json") | {"mini_batch": None, "fidelity": fidelity}, where=job.name)
 
 
 def _by_one_worker(job: Job) -> Job:

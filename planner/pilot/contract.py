@@ -12,9 +12,13 @@ from gnnplan.planner.job import Job
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.limits import MAX_EPOCHS, MAX_VERTICES
 
-Family = Literal["full_batch", "mini_batch"]
+Family = Literal["full_batch", "decoupled", "mini_batch"]
 Accuracy = Annotated[float, Field(ge=0, le=1)]
-WORDS: dict[Family, str] = {"full_batch": "full batch", "mini_batch": "mini-batch"}
+WORDS: dict[Family, str] = {
+    "full_batch": "full batch",
+    "decoupled": "full batch of the decoupled model",
+    "mini_batch": "mini-batch",
+}
 
 
 class Curve(Contract):
@@ -67,8 +71,10 @@ class Pilots(Document):
 
 
 def family_of(job: Job) -> Family:
-    """By whether it has mini-batches."""
-    return "mini_batch" if job.mini_batch else "full_batch"
+    """By whether it has mini-batches, or the decoupled form of its model."""
+    if job.mini_batch:
+        return "mini_batch"
+    return "decoupled" if job.is_decoupled else "full_batch"
 
 
 def trained_fingerprint(job: Job, graph: str) -> str:

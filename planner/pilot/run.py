@@ -7,6 +7,7 @@ from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gnnplan.planner.fidelity import DECOUPLED
 from gnnplan.planner.job import Job, MiniBatchSpec
 from gnnplan.planner.pilot.contract import Pilots
 from gnnplan.profiles.agents import HostGroup
@@ -19,8 +20,10 @@ DEFAULT_EPOCHS = 50
 _FAN_OUT, _BATCH_SIZE = 10, 512
 
 
-def families_of(job: Job) -> tuple[Job, Job]:
+def families_of(job: Job) -> tuple[Job, ...]:
     """The job in full batches, and in the mini-batches that it asks for; else in common ones.
+
+    Between them in full batches with its model decoupled, where its fidelity allows that.
 
     Raises `UserError` where a family has no pilot.
     """
@@ -34,8 +37,13 @@ def families_of(job: Job) -> tuple[Job, Job]:
     batches = job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * job.model.num_layers, batch_size=_BATCH_SIZE)
     raw = job.model_dump(mode="json")
     plain = raw | {"objective": {}, "pin": {}, "fidelity": "exact", "training": raw["training"] | {"weather": None}}
-    full, mini = plain | {"mini_batch": None}, plain | {"mini_batch": batches.model_dump(mode="json")}
-    return Job.parse(full, where=job.name), Job.parse(mini, where=job.name)
+    _, *decoupled = job.forms
+    families = (
+        plain | {"mini_batch": None},
+        *(plain | {"fidelity": DECOUPLED, "model": form.model.model_dump(mode="json")} for form in decoupled),
+        plain | {"mini_batch": batches.model_dump(mode="json")},
+    )
+    return tuple(Job.parse(family, where=job.name) for family in families)
 
 
 def run_pilots(

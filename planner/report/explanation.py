@@ -130,6 +130,7 @@ def kind_words(each: Rejected) -> str:
         "with": f"with {name}",
         "decided": "same techniques, decided otherwise",
         "memory": "faster, with more memory",
+        "model": "another model",
     }[each.kind]
 
 

@@ -95,7 +95,7 @@ def plan_table(plan: Plan) -> RenderableType:
         f"{facts.name}: {facts.num_nodes:,} vertices, {facts.num_edges:,} edges, "
         f"{facts.num_features:,} features, {facts.num_classes} classes",
     )
-    head.add_row("model", plan.job.model.words)
+    head.add_row("model", plan.job.model_words)
     for row in _technique_rows(plan):
         head.add_row(*row)
     for row in _epoch_rows(plan):

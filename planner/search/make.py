@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gnnplan.planner.cluster import Cluster, Placement, resolve
@@ -16,10 +16,10 @@ from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.plan import Candidate as Considered
 from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan, Searched
 from gnnplan.planner.program.document import CycleDocument
-from gnnplan.planner.search.decide import Found, OnStep, decide
-from gnnplan.planner.search.pins import check_least_group, check_techniques
+from gnnplan.planner.search.decide import Found, OnStep
+from gnnplan.planner.search.forms import best_form
 from gnnplan.planner.search.predict import loads_of, prediction_of, with_interval
-from gnnplan.planner.search.rejected import rejected
+from gnnplan.planner.search.rejected import rejected, rejected_model
 from gnnplan.planner.search.summary import summary
 from gnnplan.profiles.errors import UserError
 
@@ -42,12 +42,9 @@ def plan_among(
     job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None
 ) -> tuple[Plan, Partition]:
     """The same, on any of the workers of a placement."""
-    job = with_source(job)
-    check_techniques(job)
-    check_least_group(job, job.pin.num_workers or len(placement.workers))
-    found = decide(job, placement, graph, on_step)
+    chosen, others = best_form(with_source(job), placement, graph, on_step)
     on_step("simulating the chosen plan")
-    return plan_of(job, graph, found)
+    return plan_of(chosen.job, graph, chosen.found, [each.found.best for each in others])
 
 
 def named(plan: Plan, path: Path) -> Plan:
@@ -55,8 +52,12 @@ def named(plan: Plan, path: Path) -> Plan:
     return plan.model_copy(update={"partition_file": f"{path.stem}.partition.npz"})
 
 
-def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
-    """What was found as a plan, with its arrays."""
+def plan_of(job: Job, graph: Graph, found: Found, of_other_models: Sequence[Candidate] = ()) -> tuple[Plan, Partition]:
+    """What was found as a plan, with its arrays.
+
+    Args:
+        of_other_models: the best of other forms of the job's model.
+    """
     best = found.best
     placement, partition = best.setting.placement, Partition.of(best.choices)
     loads = loads_of(best.cycle, placement, best.memory)
@@ -76,7 +77,7 @@ def plan_of(job: Job, graph: Graph, found: Found) -> tuple[Plan, Partition]:
         partition_file="",
         partition_sha256=partition.digest(),
         considered=tuple(_considered(found.looked_at)),
-        rejected=tuple(rejected(best, [*found.looked_at, *found.alone])),
+        rejected=(*rejected(best, [*found.looked_at, *found.alone]), *map(rejected_model, of_other_models)),
         searched=Searched(
             num_candidates=max(len(found.looked_at), 1),
             num_sets=found.num_sets,

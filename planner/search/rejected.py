@@ -12,7 +12,7 @@ from gnnplan.planner.search.predict import loads_of, trace_of
 from gnnplan.planner.search.summary import summary
 from gnnplan.planner.techniques.registry import techniques
 
-Kind = Literal["alone", "workers", "without", "with", "decided", "memory"]
+Kind = Literal["alone", "workers", "without", "with", "decided", "memory", "model"]
 Test = Callable[[Candidate], bool]
 
 
@@ -24,6 +24,12 @@ def rejected(best: Candidate, looked_at: Sequence[Candidate]) -> Iterator[Reject
         of_kind = [each for each in others if is_of_kind(each)]
         if of_kind:
             yield _kept(kind, technique, min(of_kind, key=lambda each: (not each.fits, each.epoch_s)))
+
+
+def rejected_model(candidate: Candidate) -> Rejected:
+    """The best candidate of another form of the job's model."""
+    kept = _kept("model", "", candidate)
+    return kept.model_copy(update={"summary": f"{candidate.setting.job.model.words}; {kept.summary}"})
 
 
 def _kinds(best: Candidate) -> Iterator[tuple[Kind, str, Test]]:

@@ -14,7 +14,7 @@ from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.partial.averaging import WeightMean
-from gnnplan.runtime.partial.cut_off import naming_who_is_cut_off
+from gnnplan.runtime.partial.cut_off import naming_who_is_lost
 from gnnplan.runtime.partial.party import Party, group_sum
 from gnnplan.runtime.partial.state import PartialState
 from gnnplan.runtime.program_trainer import ProgramTrainer
@@ -68,7 +68,7 @@ class PartialTrainer(ProgramTrainer):
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:
         """One epoch, and the first step that takes this worker in."""
         late, rounds = self.party.lateness, self.party.rounds
-        with naming_who_is_cut_off(self.party.mailbox, self.timeout_s):
+        with naming_who_is_lost(self.party.mailbox, self.timeout_s):
             self._epoch = epoch
             late.begin(epoch)
             record = super().train_epoch(epoch, traced=traced)

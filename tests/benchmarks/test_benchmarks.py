@@ -363,3 +363,18 @@ def test_quick_models_are_exact(benchmark, monkeypatch):
     assert 0 < result["max_rel_l2"] <= 1e-5
     assert result["median_workers_float32_rel_l2"] <= 1e-5
     assert result["refused_clearly"] == len(result["refused"]) == 6
+
+
+@pytest.mark.distributed
+@pytest.mark.skipif(
+    not (_common.DATASETS / "amazon_photo.npz").exists(), reason="needs the real graphs beside the repository"
+)
+def test_quick_decoupled_forms_are_trained_beside_coupled_ones(benchmark):
+    """Both are planned, run and evaluated; the planner takes one of them."""
+    with warm.runs():
+        result = benchmark("decoupled", "--quick")
+    (row,) = result["rows"]
+    assert (row["graph"], row["model"], row["seeds"]) == ("amazon_photo", "gcn", 1)
+    assert min(row["coupled_accuracy_pct"], row["decoupled_accuracy_pct"]) > 50
+    assert result["epoch_speedup"] == pytest.approx(row["coupled_epoch_s"] / row["decoupled_epoch_s"])
+    assert {row["taken"], row["faster"]} <= {"coupled", "decoupled"}

@@ -20,7 +20,7 @@ _BINDS = {"compute": "computes", "port": "its own port", "wait": "waits", "idle"
 
 def head(plan: Plan, measured: Trace | None) -> Html:
     """What it is of, and the figures one asks for first."""
-    model, graph, prediction = plan.job.model, plan.graph, plan.prediction
+    graph, prediction = plan.graph, plan.prediction
     cost = cost_of(plan)
     facts = [
         ("epoch, predicted", seconds(prediction.expected_epoch_s), interval_words(prediction).strip(" ()")),
@@ -36,7 +36,7 @@ def head(plan: Plan, measured: Trace | None) -> Html:
         element("h1", f"{plan.job.name}: {'run' if measured else 'plan'}"),
         element(
             "p",
-            f"{model.kind}, {model.num_layers} layers of width {model.hidden_channels}, on {graph.name}: "
+            f"{plan.job.model_words}, on {graph.name}: "
             f"{graph.num_nodes:,} vertices, {graph.num_edges:,} edges, {graph.num_features:,} features",
             class_="dim",
         ),

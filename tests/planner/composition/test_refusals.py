@@ -5,7 +5,7 @@ import pytest
 
 from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.technique import Choice
-from gnnplan.planner.fidelity import ANY, EXACT, Fidelity, up_to
+from gnnplan.planner.fidelity import ANY, EXACT, Fidelity, allows_decoupled, of_training, up_to
 from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.techniques.registry import alone, technique, techniques
 from gnnplan.profiles.errors import UserError
@@ -70,6 +70,21 @@ def test_fidelities_are_ordered():
     ascending = [EXACT, Fidelity("stale", 2), Fidelity("stale", 9), up_to("stale"), Fidelity("approximate"), ANY]
     assert sorted(reversed(ascending)) == ascending
     assert len({str(each) for each in ascending}) == 5  # both approximate ones
+
+
+def test_another_model_is_no_fidelity_of_training():
+    """Decoupled, alone or behind a comma: how far training may be from its own numbers stays as it is."""
+    for words in ("exact", "stale(3)", "stale", "approximate"):
+        assert up_to(f"{words}, decoupled") == up_to(words)
+        assert of_training(f"{words}, decoupled") == words
+        assert allows_decoupled(f"{words}, decoupled")
+        assert not allows_decoupled(words)
+    assert up_to("decoupled") == EXACT
+    assert allows_decoupled("decoupled")
+    assert of_training("decoupled") == "exact"
+    for words in ("decoupled, stale", "stale,decoupled", "decoupled, decoupled", "Decoupled", ", decoupled"):
+        with pytest.raises(ValueError, match="is none: write exact"):
+            up_to(words)
 
 
 def test_a_technique_is_chosen_once():

@@ -28,9 +28,10 @@ def planned(tmp_path, monkeypatch):
     """Plans the job by curves and stages that are made up."""
     graph = load_graph(SPEC)
 
-    def plan(batch_ms, *, job=JOB, is_here=True, accuracy=0.8, full=FULL, batches=BATCHES, **options):
+    def plan(batch_ms, *, job=JOB, is_here=True, accuracy=0.8, full=FULL, decoupled=FULL, batches=BATCHES, **options):
         def run_pilots(jobs, before, **_):
-            pairs = zip(jobs, (full, batches), strict=True)
+            of_family = {"full_batch": full, "decoupled": decoupled, "mini_batch": batches}
+            pairs = ((each, of_family[family_of(each)]) for each in jobs)
             return Pilots(
                 curves=tuple(
                     Curve(
@@ -88,6 +89,19 @@ def test_elsewhere_full_batch_is_planned_alone(planned, tmp_path):
     assert "dollars" in done.words()
     assert done.words().endswith("Mini-batches are planned where they run: without a cluster.")
     assert not (tmp_path / "plan.mini_batch.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("decoupled", "family"), [((0.3, 0.8), "decoupled"), ((0.3,) * 2000, "full_batch")], ids=["soon", "never"]
+)
+def test_the_decoupled_model_has_a_curve_of_its_own(planned, tmp_path, decoupled, family):
+    """Where it is allowed: by how many epochs it takes, not by how short they are."""
+    job = JOB.model_copy(update={"mini_batch": None, "fidelity": "decoupled"})
+    done = planned(1000, job=job, decoupled=decoupled)
+    assert [way.family for way in done.reached.ways] == ["full_batch", "decoupled", "mini_batch"]
+    assert family_of(done.plan.job) == done.reached.best.family == family
+    assert Plan.load(tmp_path / "plan.full_batch.json").job.model == job.model
+    assert Plan.load(tmp_path / "plan.decoupled.json").job.model == job.model.decoupled
 
 
 def test_an_accuracy_that_no_curve_has_is_no_plan(planned, tmp_path):

@@ -27,7 +27,7 @@ CLUSTERS = {
 KINDS = ["gcn", "sage", "gat", "gin", "tagcn"]
 
 
-def placement_of(name, *, memory_bytes=None, bytes_per_s=1e12):
+def cluster_of(name, *, memory_bytes=None, bytes_per_s=1e12):
     """One of the clusters above, on a network that hides nothing of the computation."""
     hosts = tuple(
         HostSpec(
@@ -38,7 +38,12 @@ def placement_of(name, *, memory_bytes=None, bytes_per_s=1e12):
         )
         for i, (device, count, hosts) in enumerate(CLUSTERS[name])
     )
-    return resolve(Cluster(hosts=hosts, device_link=Link(bytes_per_s=bytes_per_s)))
+    return Cluster(hosts=hosts, device_link=Link(bytes_per_s=bytes_per_s))
+
+
+def placement_of(name, **on):
+    """Its workers."""
+    return resolve(cluster_of(name, **on))
 
 
 def job_of(model=None, fidelity="exact", **pin):
