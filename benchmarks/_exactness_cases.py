@@ -62,6 +62,7 @@ class Case:
         layout: which technique says who has which rows and columns.
         share: of the rows that a worker does not own, those that techniques with rows are about.
         num_chunks: of destination chunks.
+        num_groups: of workers, where the layout has groups; cases of several need a multiple of them.
         num_steps: that are trained.
     """
 
@@ -76,6 +77,7 @@ class Case:
     input_dropout: float = 0.0
     share: float = 1 / 3
     num_chunks: int = 3
+    num_groups: int = 1
     num_steps: int = NUM_STEPS
 
     @property
@@ -115,6 +117,7 @@ def _of_model(model: str, quick: bool) -> Iterator[Case]:
     yield from _plain(model, quick)
     for layout in LAYOUTS:
         yield from (case for case in _composed(model, layout, quick) if not quick or _is_quick(case))
+    yield from (case for case in _in_groups(model) if not quick or _is_quick(case))
 
 
 def _is_quick(case: Case) -> bool:
@@ -156,6 +159,15 @@ def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
             yield Case(model, group, order, layout, dropout=0.5)
 
 
+def _in_groups(model: str) -> Iterator[Case]:
+    """Two groups of workers that own rows: no technique, each exact one alone, and all of them that go together."""
+    layout = "feature_slices"
+    names = [name for name in EXACT if model not in _WITHOUT_FILTERS or name not in _ON_SUMS]
+    for group in ((), *((name,) for name in names), _together(names, layout)):
+        if is_allowed((layout, *group)):
+            yield Case(model, group, "aggregate_first", layout, dropout=0.5, num_groups=2)
+
+
 def _together(names: Sequence[str], layout: str) -> tuple[str, ...]:
     """As many as go together, those that come first before others."""
     group: tuple[str, ...] = ()
@@ -193,13 +205,19 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
 
 def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     """What a case chooses of every technique, where worker `part[v]` owns vertex v."""
-    arrays = {"part": part.astype(np.int32)} if technique(case.layout).arrays else None
-    chosen = [_choice(case.layout, arrays)]
+    chosen = [_layout(case, part, size)]
     chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
     decided = {"destination_chunks": {"num_chunks": case.num_chunks}}
     return chosen + [
         _choice(name, _arrays(name, case, part, size), **decided.get(name, {})) for name in case.techniques
     ]
+
+
+def _layout(case: Case, part: np.ndarray, size: int) -> Choice:
+    if case.layout == "halo_exchange":
+        return _choice(case.layout, {"part": part.astype(np.int32)})
+    group = part // (size // case.num_groups) if case.num_groups > 1 else part[:0]
+    return _choice(case.layout, {"part": group.astype(np.int32)}, num_groups=case.num_groups)
 
 
 def logits_of(cycle: Cycle) -> str:

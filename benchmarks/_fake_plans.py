@@ -65,6 +65,8 @@ def cases(quick: bool) -> Iterator[tuple[Case, int]]:
         for size in (1 + number % 4,) if quick else (1, 2, 3, 4):
             yield plain, size
         yield Case(model, dropout=0.5, input_dropout=0.3), 1
+        if not quick or number == 0:
+            yield Case(model, ("overlap",), "aggregate_first", "feature_slices", optimizer="adam", num_groups=2), 4
         for turn, case in enumerate(_composed(model)):
             if not quick or turn % len(KINDS) == number:
                 yield case, 2 + turn % 3

@@ -65,10 +65,12 @@ def _faulty_names(cycle: Cycle) -> Iterator[str]:
 
 
 def _faulty_routes(cycle: Cycle) -> Iterator[str]:
-    """Every row of a route's spaces travels once; or every row goes to all workers."""
+    """Every row of a route's spaces travels once; or every row goes to all workers, or to all of the worker's group."""
     for name, route in cycle.routes.items():
         leaving, arriving = (cycle.spaces[space].sizes for space in (route.source, route.target))
-        if set(arriving) == {sum(leaving)} and (route.counts == np.array(leaving)[:, None]).all():
+        all_rows, counts = np.array(leaving)[:, None], route.counts
+        is_all = ((counts == all_rows) | (counts == 0)).all() and (counts.diagonal() == all_rows[:, 0]).all()
+        if is_all and counts.sum(0).tolist() == list(arriving):
             continue
         for rank in cycle.workers:
             if route.counts[rank].sum() != leaving[rank] or route.counts[:, rank].sum() != arriving[rank]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from gnnplan.planner.costs import OperatorCosts
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.kinds.columns import members_of
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import Collective, costs, num_written, register_collective
 from gnnplan.profiles.curves import Estimate
@@ -22,11 +23,12 @@ def _transposed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     NeutronTP, section 3.2: V * D * (N - 1) / N elements in all, where rows and columns are shared out evenly.
     """
     x, back = cycle.values[op.reads[0]], op.attributes["back"]
-    rows = cycle.routes[op.attributes["route"]].counts[:, 0]
+    rows = cycle.routes[op.attributes["route"]].counts.diagonal()
     widths = np.array([stop - start for start, stop in op.attributes["columns"]], np.int64)
     sent_bytes = np.array([cycle.num_bytes(x.name, worker) for worker in cycle.workers], np.int64)
-    parts = rows if back else widths
-    until = np.cumsum(np.broadcast_to(parts, (len(rows), len(rows))), 1) * sent_bytes[:, None] // max(parts.sum(), 1)
+    group = np.arange(len(rows)) // members_of(op)
+    parts = np.where(group[:, None] == group, rows if back else widths, 0)
+    until = np.cumsum(parts, 1) * sent_bytes[:, None] // np.maximum(parts.sum(1), 1)[:, None]
     found = np.diff(until, axis=1, prepend=0)
     np.fill_diagonal(found, 0)
     return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
 
 import scipy.sparse as sp
 from torch import Tensor
 
+from gnnplan.planner.program.kinds.columns import Slices, slices_of
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
 from gnnplan.runtime.execution.context import Context
@@ -19,11 +19,13 @@ from gnnplan.runtime.transfer import Transfer
 
 @executes("pack_columns")
 def _pack(c: Context, op: Operator) -> Execution:
+    slices = slices_of(op, c.projection.rank)
+
     def run(x: Tensor | SparseRows) -> Tensor | SparseRows:
         if isinstance(x, SparseRows):
             return x
         out = pool.empty_like(x)
-        for part, of_rows in _slices(op, out, x):
+        for part, of_rows in _parts(op, slices, out, x):
             part.copy_(of_rows)
         return out
 
@@ -32,22 +34,24 @@ def _pack(c: Context, op: Operator) -> Execution:
 
 @executes("unpack_columns")
 def _unpack(c: Context, op: Operator) -> Execution:
+    slices = slices_of(op, c.projection.rank)
+
     def run(packed: Tensor | SparseRows) -> Tensor | SparseRows:
         if isinstance(packed, SparseRows):
             return packed
         out = pool.empty_like(packed)
-        for part, of_rows in _slices(op, packed, out):
+        for part, of_rows in _parts(op, slices, packed, out):
             of_rows.copy_(part)
         return out
 
     return run
 
 
-def _slices(op: Operator, packed: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _parts(op: Operator, slices: Slices, packed: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Views [n, heads, channels] of every slice: where it stands packed, and among the rows."""
     heads, (num_rows, width) = op.attributes["heads"], rows.shape
     flat, by_head = packed.view(-1), rows.view(num_rows, heads, width // heads)
-    for start, stop in op.attributes["columns"]:
+    for start, stop in slices:
         part = flat[num_rows * start : num_rows * stop]
         yield (
             part.view(num_rows, heads, (stop - start) // heads),
@@ -58,15 +62,17 @@ def _slices(op: Operator, packed: Tensor, rows: Tensor) -> Iterator[tuple[Tensor
 @executes("transpose")
 def _transpose(c: Context, op: Operator) -> Execution:
     rank, back = c.projection.rank, op.attributes["back"]
-    (num_own, *_), rows = c.projection.counts(op.attributes["route"], back=False)
+    own, rows = c.projection.counts(op.attributes["route"], back=False)  # nothing to and from workers of other groups
     widths = [stop - start for start, stop in op.attributes["columns"]]
-    sliced, whole = [count * widths[rank] for count in rows], [num_own * width for width in widths]
+    sliced = [count * widths[rank] for count in rows]
+    whole = [count * width for count, width in zip(own, widths, strict=True)]
     send, recv = (sliced, whole) if back else (whole, sliced)
-    shape = (num_own, sum(widths)) if back else (sum(rows), widths[rank])
+    width = sum(stop - start for start, stop in slices_of(op, rank))
+    shape = (own[rank], width) if back else (sum(rows), widths[rank])
 
     def run(x: Tensor | SparseRows) -> Tensor | Transfer | SparseRows:
         if isinstance(x, SparseRows):
-            return _gathered(c, x, rows, num_own, widths) if back else _split(c, x, rows, num_own, widths)
+            return _gathered(c, op, x, rows, own) if back else _split(c, op, x, rows, own)
         out = pool.empty(x.device, *shape)
         c.sent_bytes += x.nbytes - send[rank] * x.element_size()
         moved = c.peers.exchange(out.view(-1), x.view(-1), recv, send)
@@ -75,19 +81,26 @@ def _transpose(c: Context, op: Operator) -> Execution:
     return run
 
 
-def _split(c: Context, x: SparseRows, rows: tuple[int, ...], num_own: int, widths: list[int]) -> SparseRows:
-    """All rows, of this worker's columns."""
-    bounds = [0, *accumulate(widths)]
-    slices = [_widened(x.matrix[:, start:stop], max(widths)) for start, stop in pairwise(bounds)]
-    got = exchange_sparse(c, x.of(sp.vstack(slices, format="csr")), (num_own,) * len(rows), rows)
-    return x.of(got.matrix[:, : widths[c.projection.rank]])
+def _split(c: Context, op: Operator, x: SparseRows, rows: tuple[int, ...], own: tuple[int, ...]) -> SparseRows:
+    """All rows of the group, of this worker's columns."""
+    rank, slices = c.projection.rank, slices_of(op, c.projection.rank)
+    parts = [_widened(x.matrix[:, start:stop], _widest(slices)) for start, stop in slices]
+    got = exchange_sparse(c, x.of(sp.vstack(parts, format="csr")), own, rows)
+    start, stop = op.attributes["columns"][rank]
+    return x.of(got.matrix[:, : stop - start])
 
 
-def _gathered(c: Context, x: SparseRows, rows: tuple[int, ...], num_own: int, widths: list[int]) -> SparseRows:
+def _gathered(c: Context, op: Operator, x: SparseRows, rows: tuple[int, ...], own: tuple[int, ...]) -> SparseRows:
     """This worker's rows, of all columns."""
-    got = exchange_sparse(c, x.of(_widened(x.matrix, max(widths))), rows, (num_own,) * len(rows)).matrix
-    slices = [got[num_own * p : num_own * (p + 1), :width] for p, width in enumerate(widths)]
-    return x.of(sp.hstack(slices, format="csr"))
+    rank, slices = c.projection.rank, slices_of(op, c.projection.rank)
+    got = exchange_sparse(c, x.of(_widened(x.matrix, _widest(slices))), rows, own).matrix
+    num_own = own[rank]
+    parts = [got[num_own * p : num_own * (p + 1), : stop - start] for p, (start, stop) in enumerate(slices)]
+    return x.of(sp.hstack(parts, format="csr"))
+
+
+def _widest(slices: Slices) -> int:
+    return max(stop - start for start, stop in slices)
 
 
 def _widened(matrix: sp.csr_matrix, width: int) -> sp.csr_matrix:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from gnnplan.planner.program.kinds.columns import members_of, slices_of
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.sequential.meanings import COLLECTIVES, meaning
 
@@ -33,20 +34,27 @@ def _unpack(c: Context, op: Operator, packed: Tensor) -> Tensor:
 
 
 def _channels(op: Operator) -> list[tuple[int, int]]:
-    """Of one head, the channels of every slice."""
+    """Of one head, the channels of every slice, which are the same in every group."""
     heads = op.attributes["heads"]
-    return [(start // heads, stop // heads) for start, stop in op.attributes["columns"]]
+    return [(start // heads, stop // heads) for start, stop in slices_of(op, 0)]
 
 
 @meaning("transpose", COLLECTIVES)
 def _transpose(c: Context, op: Operator, sent: list[Tensor]) -> list[Tensor]:
-    rows = c.cycle.routes[op.attributes["route"]].counts[:, 0].tolist()
-    widths, back = [stop - start for start, stop in op.attributes["columns"]], op.attributes["back"]
+    """Each group by itself."""
+    rows, members = c.cycle.routes[op.attributes["route"]].counts.diagonal().tolist(), members_of(op)
+    groups = [range(first, first + members) for first in range(0, len(sent), members)]
+    return [made for group in groups for made in _turned(op, [sent[p] for p in group], [rows[p] for p in group])]
+
+
+def _turned(op: Operator, sent: list[Tensor], rows: list[int]) -> list[Tensor]:
+    widths, back = [stop - start for start, stop in slices_of(op, 0)], op.attributes["back"]
+    members = range(len(sent))
     if sent[0].layout == torch.sparse_csr:
         whole = torch.cat([x.to_dense() for x in sent], 1 if back else 0)
         return [part.clone().to_sparse_csr() for part in (whole.split(rows) if back else whole.split(widths, 1))]
     if back:
         by_sender = [x.split(rows) for x in sent]
-        return [torch.cat([parts[p].reshape(-1) for parts in by_sender]).view(rows[p], sum(widths)) for p in c.workers]
+        return [torch.cat([parts[p].reshape(-1) for parts in by_sender]).view(rows[p], sum(widths)) for p in members]
     flat = [x.reshape(-1).split([len(x) * width for width in widths]) for x in sent]
-    return [torch.cat([parts[q] for parts in flat]).view(sum(rows), widths[q]) for q in c.workers]
+    return [torch.cat([parts[q] for parts in flat]).view(sum(rows), widths[q]) for q in members]

@@ -1,7 +1,8 @@
 """Which rows a chunk has, and what is cut to them: blocks, indexes and routes.
 
-A chunk has a contiguous range of every worker's own rows. Where a space has the rows of all workers, one owner's behind
-the other's, a chunk has a range of each owner's. So every worker gets as much of a chunk that is transposed back.
+A chunk has a contiguous range of every worker's own rows. Where a space has the rows of several workers, one owner's
+behind the other's, a chunk has a range of each owner's. So every worker gets as much of a chunk that is transposed
+back.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Ranges:
 
     def __post_init__(self) -> None:
         self._owned_by = {
-            route.target: self.emitter.cycle.spaces[route.source].sizes
+            route.target: route.counts
             for route in self.emitter.cycle.routes.values()
             if _leads_to_all_rows(self.emitter.cycle, route)
         }
@@ -53,7 +54,8 @@ class Ranges:
         return part
 
     def _rows(self, name: str, worker: int, chunk: int) -> np.ndarray:
-        owned = self._owned_by.get(name, (self.emitter.cycle.spaces[name].sizes[worker],))
+        sizes = self.emitter.cycle.spaces[name].sizes
+        owned = self._owned_by[name][:, worker] if name in self._owned_by else [sizes[worker]]
         starts = np.cumsum([0, *owned[:-1]])
         parts = [
             np.arange(start + size * chunk // self.num_chunks, start + size * (chunk + 1) // self.num_chunks)
@@ -87,15 +89,16 @@ class Ranges:
         if part not in cycle.routes:
             route = cycle.routes[name]
             own, whole = self.space(route.source, chunk), self.space(route.target, chunk)
-            sizes = cycle.spaces[own].sizes
-            self.emitter.add_route(Route(part, own, whole, np.repeat(sizes, len(sizes)).reshape(len(sizes), -1)))
+            sizes = np.array(cycle.spaces[own].sizes)
+            self.emitter.add_route(Route(part, own, whole, np.where(route.counts > 0, sizes[:, None], 0)))
         return part
 
 
 def _leads_to_all_rows(cycle: Cycle, route: Route) -> bool:
-    """Whether every worker gets the rows of all others, each once, with the first worker's first."""
-    rows, whole = cycle.spaces[route.source].sizes, cycle.spaces[route.target].sizes
-    return set(whole) == {sum(rows)} and route.counts.tolist() == [[count] * len(rows) for count in rows]
+    """Whether every worker gets all rows of itself and of some others, or of all, with the first worker's first."""
+    rows = np.array(cycle.spaces[route.source].sizes)
+    is_all = (route.counts == rows[:, None]) | (route.counts == 0)
+    return bool(is_all.all() and (route.counts.diagonal() == rows).all())
 
 
 def _of_rows(arrays: Arrays | None, space: str, rows: Sequence[np.ndarray]) -> list[np.ndarray] | None:

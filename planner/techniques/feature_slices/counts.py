@@ -16,8 +16,10 @@ from gnnplan.planner.program.resized import Sizes, resized
 from gnnplan.planner.techniques.feature_slices.slices import Bounds, contiguous
 
 
-def with_counts(cycle: Cycle, counts: Counts) -> Cycle:
-    """The program of a small graph that was shared out by columns, with the counts of another."""
+def with_counts(cycle: Cycle, counts: Counts) -> Cycle | None:
+    """The program of a small graph that was shared out by columns, with the counts of another (None: it has groups)."""
+    if any("groups" in op.attributes for program in cycle.programs.values() for op in program):
+        return None
     size, sent = len(counts.even_own), tuple(own * counts.num_workers for own in counts.even_own)
     split = dict(zip(MASKS, counts.split, strict=True))
     routed = np.repeat(counts.even_own, size).reshape(size, size).astype(np.int64)

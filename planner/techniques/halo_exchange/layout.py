@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS, Need
 from gnnplan.planner.program.labels import TRAVELLING, Label
 from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 
 
 def share_rows(cycle: Cycle, cutter: Cutter) -> Cycle:

@@ -14,10 +14,10 @@ from gnnplan.planner.contracts.shares import better_shares, first_shares
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.job import Balance, Partitioner
 from gnnplan.planner.partitioning.partition import Partitioning
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
 from gnnplan.planner.techniques.halo_exchange.counts import with_counts
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.profiles.contract import Contract
 

@@ -20,6 +20,7 @@ from gnnplan.planner.models.forward import Task
 from gnnplan.planner.models.module_forward import module_cycle
 from gnnplan.planner.models.module_state import matrices_of, store
 from gnnplan.planner.program.constant import hoist_constants
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.labels import Label, Labels
@@ -28,8 +29,8 @@ from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.program_shard import inputs_on_edges, rows_on_edges
+from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
@@ -103,7 +104,7 @@ def composed(
     once = technique == "once"
     cycle = expand_filters(cycle, {key: "aggregate_first" for i, key in enumerate(filters) if once or i % 2})
     if technique == "feature_slices":
-        cycle = share_columns(cycle, [3.0, 2.0, 1.0, 1.0][:num_workers])
+        cycle = share_columns(cycle, Grid((3.0, 2.0, 1.0, 1.0)[:num_workers]))
     else:
         label = {"replicas": Label.MADE, "joint_cache": Label.KEPT}.get(technique)
         cycle = share_rows(cycle, Cutter(part, num_workers, _labels(cycle, num_workers, len(part), label)))

@@ -19,6 +19,7 @@ from gnnplan.planner.job import ModelSpec, TrainingSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.program.constant import hoist_constants
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.edges import edges
@@ -29,7 +30,6 @@ from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program.sequential.going_on import IN_STEP, Policy
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.host_region.share import share_in_regions
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every

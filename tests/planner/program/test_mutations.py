@@ -9,6 +9,7 @@ from hypothesis import Phase, find, settings
 
 from gnnplan.planner.program import derive, optimizer, storage
 from gnnplan.planner.program.arrays import Arrays
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.emitter import Emitter
@@ -20,7 +21,7 @@ from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program.sequential.executor import Context
 from gnnplan.planner.program.sequential.meanings import MEANINGS
 from gnnplan.planner.program.storage import reuse_storage
-from gnnplan.planner.techniques.halo_exchange import cut, layout
+from gnnplan.planner.techniques.halo_exchange import layout
 from gnnplan.planner.techniques.host_region import arrays
 from gnnplan.planner.techniques.joint_cache import refresh
 from tests.planner.program.cases import EXACT, MODELS, ORDERS, PASSES, SGD, Case, codes, subset, worst
@@ -46,18 +47,18 @@ def off(case: Case, order=None) -> float:
 
 def sends_wrong_rows(monkeypatch):
     """Packed rows are those one below."""
-    senders = cut.Cutter.senders
+    senders = Cutter.senders
 
     def wrong(cutter, wanted):
         sent, rows, counts = senders(cutter, wanted)
         return sent, tuple(np.roll(each, 1) for each in rows), counts
 
-    monkeypatch.setattr(cut.Cutter, "senders", wrong)
+    monkeypatch.setattr(Cutter, "senders", wrong)
 
 
 def keeps_dropped_edges(monkeypatch):
     """An edge is dropped of which no row is."""
-    monkeypatch.setattr(cut.Cutter, "_drops", lambda self, level, worker, ids: np.zeros(len(ids), bool))
+    monkeypatch.setattr(Cutter, "_drops", lambda self, level, worker, ids: np.zeros(len(ids), bool))
 
 
 def takes_roots_from_elsewhere(monkeypatch):

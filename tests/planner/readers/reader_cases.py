@@ -12,12 +12,12 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import ModelSpec, SbmGraph
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.constant import hoist_constants
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.search.entries import with_entries
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges

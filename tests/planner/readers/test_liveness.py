@@ -12,6 +12,7 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import ModelSpec, SbmGraph
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.program.constant import hoist_constants
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.planner.program.merge import merge_equal
@@ -19,8 +20,8 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.readers.liveness import training_bytes
+from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.host_region.share import share_in_regions
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
@@ -60,7 +61,7 @@ def cycle_of(kind: str, order: str, num_workers: int, passes: tuple[str, ...]):
             if "regions" in passes:
                 labels = labels.marked(level, worker, rng.permutation(GRAPH.num_nodes)[:2000], Label.SHARED)
     if "columns" in passes:
-        cycle = share_columns(cycle, [3.0, 2.0][:num_workers])
+        cycle = share_columns(cycle, Grid((3.0, 2.0)[:num_workers]))
     else:
         cutter = Cutter(rng.integers(0, num_workers, GRAPH.num_nodes), num_workers, labels)
         cycle = split_placed(share_rows(cycle, cutter))

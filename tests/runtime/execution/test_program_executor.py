@@ -123,6 +123,8 @@ def test_slices_of_columns(name, extra):
     for num_workers, order in ((2, "mixed"), (4, "aggregated")):
         case = Case(MODELS[name], num_workers, ORDERS[order], sparse="sparse_features" in extra)
         compare(case, sliced(case, *extra))
+        if case.num_workers == 4:
+            compare(case, sliced(case, *extra, num_groups=2))
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, 4])

@@ -16,6 +16,7 @@ from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.parts import Block, Space, Value
+from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from tests.planner.models.trained_modules import forward_of
@@ -77,7 +78,7 @@ class Simple(nn.Module):
 def sliced_module(module: nn.Module, shares: tuple[float, ...] = EVEN, **orders: str) -> Cycle:
     """The cycle of a module's training on the small graph, in slices."""
     forward = expand_filters(forward_of(module, small_graph()), orders)
-    return differentiate(share_columns(forward, shares), Optimizer("sgd", 0.1))
+    return differentiate(share_columns(forward, Grid(tuple(shares))), Optimizer("sgd", 0.1))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gnnplan.planner.program.cycle import EVALUATE
 from gnnplan.planner.readers.cost import exchanges_bytes
+from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from tests.planner.models.own_modules import MODULES
 from tests.planner.models.trained_modules import by_program, by_pyg, made
@@ -126,5 +127,5 @@ def fewest_transposes(steps):
 @given(programs())
 def test_no_other_forms_need_fewer_transposes(steps):
     """Against every choice of forms; values are all as wide, and none has a gradient."""
-    cycle = share_columns(program_of(steps), (1.0, 1.0))
+    cycle = share_columns(program_of(steps), Grid((1.0, 1.0)))
     assert num_transposes(cycle) == fewest_transposes(steps)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.kinds import KINDS, Need
 from gnnplan.planner.program.labels import Label
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from tests.planner.program.cases import (
     EXACT,

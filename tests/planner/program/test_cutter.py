@@ -5,8 +5,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.labels import TRAVELLING, Label, Labels
-from gnnplan.planner.techniques.halo_exchange.cut import Cutter
 
 LEVELS = 2
 
