@@ -45,6 +45,7 @@ def _row(run: Run, half: dict[str, MachineProfile], others: dict[str, MachinePro
     The median of epochs whose tasks fluctuate as they were profiled to; `steady_s` is the epoch in which none does.
     Measured is the median over the rounds. `spread` is of the repeated runs: longest less shortest median epoch, over
     their median; `epoch_spread` within a run: interquartile range of its epochs over their median, as a mean of rounds.
+    `error_repeat` is what the first run is off the median of the others: how well a run itself predicts the next.
     """
     before = simulate_plan(run.plan, _NUM_REPLICAS)
     assert before.fluctuating
@@ -70,6 +71,7 @@ def _row(run: Run, half: dict[str, MachineProfile], others: dict[str, MachinePro
         "error_p95": before.fluctuating.p95_s / measured_p95_s - 1,
         "error_after": after_s / measured_s - 1,
         "error_after_others": after_others_s / measured_s - 1 if others else None,
+        "error_repeat": rounds_s[0] / float(np.median(rounds_s[1:] or rounds_s)) - 1,
         "memory_errors": _memory_errors(run),
     }
 
@@ -97,6 +99,7 @@ def summary(results: Sequence[dict], missing: Sequence[str], skipped: Sequence[s
         "mape_after": _mape(rows, "after"),
         "worst_after": _worst(rows, "after"),
         "mape_after_others": _mape([row for row in rows if row["error_after_others"] is not None], "after_others"),
+        "mape_repeat": _mape(rows, "repeat"),
         "halves": [_half([row for row in rows if row["half"] == half]) for half in (0, 1)],
         "median_spread": float(np.median([row["spread"] for row in rows])),
         "median_epoch_spread": float(np.median([row["epoch_spread"] for row in rows])),

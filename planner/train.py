@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,17 @@ from gnnplan.planner.trace import Trace
 from gnnplan.profiles.launch import Event
 
 PLAN_FILE = "plan.json"
+_PARTITION_PICTURE = "partition picture"
+_FILES = {
+    "plan": PLAN_FILE,
+    "predicted trace": "predicted.json",
+    "measured trace": MEASURED_FILE,
+    "model": "model.pt",
+    "comparison": "comparison.json",
+    "Perfetto trace": "perfetto.json",
+    "picture": "epoch.png",
+    _PARTITION_PICTURE: "partition.png",
+}
 NUM_EVALUATIONS = 10  # over a whole training: few enough to cost little, enough to see it learn
 
 
@@ -116,25 +127,13 @@ def train_job(
     """
     if job.model.held is not None:
         check_importable(job.model.held)
-    names = {
-        "plan": PLAN_FILE,
-        "predicted trace": "predicted.json",
-        "measured trace": MEASURED_FILE,
-        "model": "model.pt",
-        "comparison": "comparison.json",
-        "Perfetto trace": "perfetto.json",
-        "picture": "epoch.png",
-    }
-    if graph is not None:
-        names["partition picture"] = "partition.png"
-    files = {what: folder / name for what, name in names.items()}
+    files = {what: folder / name for what, name in _FILES.items() if graph is not None or what != _PARTITION_PICTURE}
     going_on = checkpoints is not None and checkpoints.resume and elastic is None
     plan = (_plan_at(files["plan"], job) if going_on else None) or write_plan(
         job, cluster, graph, files["plan"], on_step
     )
     on_plan(plan)
-    predicted = simulate_plan(plan, NUM_REPLICAS)
-    predicted.save(files["predicted trace"])
+    predicted = _predicted(plan, files)
     how: dict[str, Any] = {
         "graph": graph,
         "module": job.model.held,
@@ -147,17 +146,28 @@ def train_job(
         measured = run_elastic(files["plan"], folder, among, **how)
         if measured.plan_fingerprint != plan.fingerprint():
             plan = load_plan(files["plan"])
-            predicted = simulate_plan(plan, NUM_REPLICAS)
-            predicted.save(files["predicted trace"])
+            predicted = _predicted(plan, files)
     else:
         measured = run_plan(files["plan"], folder, **how)
+    if graph is not None:
+        write_partition_picture(files[_PARTITION_PICTURE], plan, load_partition(plan, files["plan"]), graph)
+    comparison = _compared(predicted, measured, files)
+    return Trained(plan, predicted, measured, comparison, files, _trained_module(plan, job, files["model"]))
+
+
+def _predicted(plan: Plan, files: Mapping[str, Path]) -> Trace:
+    predicted = simulate_plan(plan, NUM_REPLICAS)
+    predicted.save(files["predicted trace"])
+    return predicted
+
+
+def _compared(predicted: Trace, measured: Trace, files: Mapping[str, Path]) -> Comparison:
+    """What was measured laid over what was predicted, as numbers, trace and picture."""
     comparison = compare(predicted, measured)
     comparison.save(files["comparison"])
     write_perfetto(files["Perfetto trace"], [predicted, measured], ["predicted", "measured"])
     write_picture(files["picture"], predicted, measured)
-    if graph is not None:
-        write_partition_picture(files["partition picture"], plan, load_partition(plan, files["plan"]), graph)
-    return Trained(plan, predicted, measured, comparison, files, _trained_module(plan, job, files["model"]))
+    return comparison
 
 
 def _with_drift(on_event: Callable[[Event], None] | None, drift: Drift) -> Callable[[Event], None] | None:

@@ -29,6 +29,7 @@ def row(plan, predicted_s, measured_s, *, half=0, group="gcn", after_s=None):
         **errors,
         "error_after": after_s / measured_s - 1,
         "error_after_others": None,
+        "error_repeat": -0.05,
         "memory_errors": [0.1, -0.2],
     }
 
@@ -41,6 +42,7 @@ def test_the_worst_is_the_farthest_off_in_either_direction():
     assert (found["settings"], found["missing"]) == (3, ["three"])
     assert found["mape_before"] == pytest.approx(0.2)
     assert found["worst_before"] == pytest.approx(0.3)
+    assert found["mape_repeat"] == pytest.approx(0.05)
     assert (found["mape_after"], found["worst_after"]) == pytest.approx((0.1, 0.2))
     first, second = found["halves"]
     assert (first["plans"], second["plans"]) == (["a"], ["b"])
@@ -111,6 +113,7 @@ def test_a_run_is_judged_by_what_others_calibrated(monkeypatch):
         assert by_others == {f"{g.name} {i}" for g, i in settings if g is not group}
     assert {each["error_before"] for each in found["rows"]} == {0.5}
     assert {each["spread"] for each in found["rows"]} == {1.0}
+    assert {each["error_repeat"] for each in found["rows"]} == {1.0 / 2.5 - 1}
     assert found["rows"][0]["memory_errors"] == [1.0, 1.0]
 
 
