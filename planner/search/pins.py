@@ -26,13 +26,19 @@ def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -
         if pinned.get(each.name):
             raise UserError(f"{setting.job.name}: pin.techniques.{each.name}: {words}")
         return [] if LAYOUT in each.claims else [None]
-    options = list(each.options(setting, so_far))
+    options = list(each.options(setting, so_far)) if _has_its_needs(each, so_far) else [None]
     if setting.num_workers == 1:
         return [None] if pinned.get(each.name) is False and None in options else options
     if pinned.get(each.name):
         return [option for option in options if option]
     is_out = pinned.get(each.name) is False or _is_crowded_out(each, pinned)
     return [None] if is_out and None in options else [] if is_out else options
+
+
+def _has_its_needs(each: AnyTechnique, so_far: Candidate | None) -> bool:
+    """Whether what is chosen offers all that a technique needs: what it would propose else is cut for nothing."""
+    chosen = so_far.choices if so_far else ()
+    return not chosen or each.needs <= {offer for choice in chosen for offer in technique(choice.technique).offers}
 
 
 def _is_crowded_out(each: AnyTechnique, pinned: Mapping[str, bool]) -> bool:

@@ -325,7 +325,8 @@ def _exchange(c: Context, op: Operator, sent: list[Tensor]) -> list[Tensor]:
     counts = c.cycle.routes[op.attributes["route"]].sent(back=op.attributes.get("back", False))
     dense = [x.to_dense() if x.layout == torch.sparse_csr else x for x in sent]
     parts = [x.split(counts[p].tolist()) for p, x in enumerate(dense)]
-    received = [torch.cat([part[q] for part in parts]) for q in c.cycle.workers]
+    # Workers that exchange nothing may have other columns.
+    received = [torch.cat([part[q] for part in parts if len(part[q])] or [parts[q][q]]) for q in c.cycle.workers]
     return [x.to_sparse_csr() for x in received] if sent[0].layout == torch.sparse_csr else received
 
 

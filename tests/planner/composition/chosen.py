@@ -103,7 +103,10 @@ class Chosen:
         """Those of the base come too; `reordered`: with the orders of layers, else each multiplies first."""
         orders = {f"l{layer}/filter": order for layer, order in enumerate(self.orders())} if reordered else {}
         decisions = {"operator_order": {"of": orders}, "joint_cache": {"interval": INTERVAL}}
-        arrays: dict[str, dict[str, np.ndarray]] = {"halo_exchange": {"part": self.case.part.astype(np.int32)}}
+        arrays: dict[str, dict[str, np.ndarray]] = {
+            "halo_exchange": {"part": self.case.part.astype(np.int32)},
+            "feature_slices": {"part": np.empty(0, np.int32)},
+        }
         for name, mask in self.masks().items():
             arrays[name] = {ARRAYS[name]: np.argwhere(mask).T.astype(np.int32)}
         return [

@@ -79,7 +79,7 @@ def test_another_model_is_no_fidelity_of_training():
         assert of_training(f"{words}, decoupled") == words
         assert allows_decoupled(f"{words}, decoupled")
         assert not allows_decoupled(words)
-    assert up_to("decoupled") == EXACT
+    assert up_to("decoupled") == up_to("exact")
     assert allows_decoupled("decoupled")
     assert of_training("decoupled") == "exact"
     for words in ("decoupled, stale", "stale,decoupled", "decoupled, decoupled", "Decoupled", ", decoupled"):

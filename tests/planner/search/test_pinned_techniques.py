@@ -95,9 +95,11 @@ def test_all_edges_on_every_worker_are_counted():
 
 
 def test_where_all_edges_do_not_fit_the_plan_says_so():
-    """A worker that has room for them and for nothing else has room for its rows."""
+    """A worker that has room for them and for nothing else has room for its rows, or for its group's."""
     memory = found(DENSE, "host", num_workers=4, techniques=SLICES).best.memory[0]
     pins = {"num_workers": 4, "on": {"memory_bytes": memory.base_bytes + memory.graph_bytes}}
     assert "halo_exchange" in names(found(DENSE, "host", **pins).best)
     with pytest.raises(NoPlanFitsError, match="no plan fits: the nearest needs"):
-        found(DENSE, "host", techniques=SLICES, **pins)
+        found(DENSE, "host", decisions={"feature_slices": {"num_groups": 1}}, **pins)
+    decision = found(DENSE, "host", techniques=SLICES, **pins).best.choice("feature_slices").decision
+    assert decision.num_groups == 2

@@ -56,7 +56,7 @@ class ThreadWorkers(Workers):
             sent = self._all([part.clone() for part in source.split(list(send_counts))])
             received = [parts[self._rank] for parts in sent]
             assert [len(part) for part in received] == list(recv_counts)
-            out.copy_(torch.cat(received))
+            out.copy_(torch.cat([part for part in received if len(part)] or received[:1]).view(out.shape))
         return Exchanged(out, source) if self._is_beside else out
 
     def host_memory(self, layout):

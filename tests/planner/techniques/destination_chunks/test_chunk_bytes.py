@@ -14,7 +14,7 @@ from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.readers.liveness import training_bytes
 from tests.planner.readers.test_liveness import GRAPH, Watched
-from tests.planner.techniques.feature_slices.sliced import choice
+from tests.planner.techniques.feature_slices.sliced import choice, slices
 from tests.runtime.execution.threads import play_on_threads
 
 FIRST = {f"l{layer}/filter": "aggregate_first" for layer in range(3)}
@@ -28,7 +28,7 @@ def cycle_of(kind, num_workers, num_chunks, *extra, layout="rows", recompute="su
     forward = forward_cycle(model, Task(matrix, graph.num_features, graph.num_classes, masks), seed=0)
     part = np.random.default_rng(1).integers(0, num_workers, graph.num_nodes).astype(np.int32)
     rows = Choice("halo_exchange", choice("halo_exchange").decision, {"part": part})
-    laid_out = rows if layout == "rows" else choice("feature_slices", shares=[3.0, 2.0][:num_workers])
+    laid_out = rows if layout == "rows" else slices([3.0, 2.0][:num_workers])
     chunks = choice("destination_chunks", num_chunks=num_chunks, recompute=recompute)
     choices = [laid_out, choice("operator_order", of=FIRST), chunks, *map(choice, extra)]
     return compose(forward, choices, Situation(model, num_workers, (0,) * num_workers), Optimizer("adam"))
