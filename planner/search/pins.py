@@ -26,7 +26,9 @@ def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -
         if pinned.get(each.name):
             raise UserError(f"{setting.job.name}: pin.techniques.{each.name}: {words}")
         return [] if LAYOUT in each.claims else [None]
-    options = list(each.options(setting, so_far)) if _has_its_needs(each, so_far) else [None]
+    options: list[Choice | None] = [None]
+    if _has_its_needs(each, so_far):
+        options = list(each.options(setting, so_far))
     if setting.num_workers == 1:
         return [None] if pinned.get(each.name) is False and None in options else options
     if pinned.get(each.name):

@@ -59,7 +59,7 @@ class Halos:
         packed = self._emitter.emit(
             "take", name, key=f"{name}/pack", index=f"pack {tag}", **self._entries(name, "sent", tag)
         )
-        moved = {"route": f"halo {tag}", "level": self._level(self._old.blocks[block].column)}
+        moved: dict[str, Any] = {"route": f"halo {tag}", "level": self._level(self._old.blocks[block].column)}
         moved |= self._entries(name, "received", tag)
         got = self._emitter.emit("exchange", packed, key=f"{name}/exchange", **moved)
         parts = tuple(_part(tag, number) for number in (0, 1))

@@ -184,7 +184,7 @@ class _SliceLayout:
 
     def _attributes(self, name: str, space: str, heads: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Of an operator that packs or unpacks a value, and of one that transposes it."""
-        columns = {"columns": self.grid.columns(self.emitter.cycle.values[name].width, heads)}
+        columns: dict[str, Any] = {"columns": self.grid.columns(self.emitter.cycle.values[name].width, heads)}
         if self.grid.num_groups > 1:
             columns["groups"] = self.grid.num_groups
         return {**columns, "heads": heads}, {**columns, "route": f"transpose {space}"}
