@@ -23,6 +23,7 @@ from gnnplan.planner.statistics.counts import counts_of, with_entries
 from gnnplan.planner.statistics.halo import Halos
 from gnnplan.planner.statistics.machine import Machine
 from gnnplan.planner.statistics.stand_in import Shape, Structure, Structures
+from gnnplan.profiles.errors import UserError
 
 HALO_ROWS = "halo rows"  # what a layout offers whose workers differ in them
 _REFINEMENTS = 2  # of uneven shares: later ones gain less than statistics know
@@ -108,8 +109,10 @@ class Pricer:
     def _with_shares(self, job: Job, machine: Machine, shares: Sequence[float]) -> list[Priced]:
         counts = counts_of(self._halos, job.model.kind, shares, machine.alike)
         made = self.structures.of(job, Shape.of(self.statistics), machine.placement, is_alone=machine.num_workers == 1)
-        priced = (self.priced(structure, machine, counts) for structure in made)
-        return [each for each in priced if each]
+        priced = [each for structure in made if (each := self.priced(structure, machine, counts))]
+        if not priced:
+            raise UserError(f"{job.name}: no layout that its pins leave can be priced from statistics; leave some out")
+        return priced
 
     def priced(self, structure: Structure, machine: Machine, counts: Counts) -> Priced | None:
         """A program with counts (None: its layout cannot be counted)."""

@@ -135,12 +135,13 @@ def _some(first: Choice, others: Sequence[Choice | None]) -> list[Choice]:
 
 
 def _laid_out(layout: AnyTechnique, setting: Setting) -> Choice | None:
-    """What a layout proposes first; contiguous parts are enough, whatever partitioner is meant."""
+    """What a layout proposes first; contiguous parts are enough where it cuts some, whatever partitioner is meant."""
     proposed = next(iter(options_of(layout, setting, None)), None)
     if proposed is None or not proposed.arrays:
         return proposed
     part = np.repeat(np.arange(setting.num_workers, dtype=np.int32), _ROWS)
-    return Choice(proposed.technique, proposed.decision, {name: part for name in proposed.arrays})
+    contiguous = Choice(proposed.technique, proposed.decision, {name: part for name in proposed.arrays})
+    return proposed if layout.fault(contiguous, setting) else contiguous
 
 
 def _composed(setting: Setting, choices: Sequence[Choice]) -> Cycle:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.distributed
 GRAPH = SbmGraph(
     source="sbm", num_nodes=203, average_degree=8, num_classes=5, num_features=13, feature_signal=3.0, seed=1
 )
-CASES = {"gcn": 2, "gat": 3, "appnp": 3}  # workers; the first come by torchrun
+CASES = (("gcn", 2, 1), ("gat", 3, 1), ("appnp", 3, 1), ("gat", 4, 2))  # workers, groups; the first come by torchrun
 EXACT = 1e-5
 
 
@@ -26,26 +26,27 @@ EXACT = 1e-5
 def cluster(tmp_path_factory):
     """Workers with a published GPU's figures and the device kind of a CPU, of which one is slower."""
     folder, devices = tmp_path_factory.mktemp("profiles"), []
-    for name in ("rtx-3090", "t4", "rtx-3090"):
+    for name in ("rtx-3090", "t4", "rtx-3090", "t4"):
         path = folder / f"{name}.json"
         catalog_profile(name).model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(path)
         devices.append(DeviceSpec(profile=path))
     return Cluster(schema_version=1, hosts=(HostSpec(name="here", devices=tuple(devices)),))
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=CASES, ids=str)
 def trained(request, cluster, tmp_path_factory):
     """Plan, prediction, measurement and the run's folder."""
-    folder, kind = tmp_path_factory.mktemp(request.param), request.param
+    kind, num_workers, num_groups = request.param
+    folder, slices = tmp_path_factory.mktemp(kind), {"feature_slices": {"num_groups": num_groups}}
     job = Job(
         schema_version=1,
         graph=GRAPH,
         model=ModelSpec(kind=kind, num_layers=3, hidden_channels=10, heads=2),
         training=TrainingSpec(epochs=4, seed=2, optimizer="sgd", learning_rate=0.1),
-        pin=PinnedDecisions(num_workers=CASES[kind], balance="speed", techniques={"feature_slices": True}),
+        pin=PinnedDecisions(num_workers=num_workers, balance="speed", decisions=slices),
     )
     plan = api.plan(job, cluster, folder / "plan.json")
-    with warm.runs(warm=kind != next(iter(CASES))):
+    with warm.runs(warm=request.param != CASES[0]):
         measured = api.run(folder / "plan.json", folder / "run", timeout_s=60)
     return plan, api.simulate(plan), measured, folder / "run"
 

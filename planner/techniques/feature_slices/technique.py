@@ -22,6 +22,7 @@ from gnnplan.planner.techniques.feature_slices.counts import with_counts
 from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.errors import UserError
 
 _PARTITIONER: Partitioner = "kaminpar"  # of rows among groups
 _NO_PART = np.empty(0, np.int32)
@@ -110,7 +111,13 @@ def _numbers_of_groups(setting: Setting, *, others: bool) -> Iterator[int]:
     """What the job pins; else one, and where `others` are asked for those that leave several workers in a group."""
     size, pinned = setting.num_workers, setting.job.pin.decisions.get(FeatureSlices.name, {})
     if "num_groups" in pinned:
-        yield int(str(pinned["num_groups"]))
+        num_groups = int(str(pinned["num_groups"]))
+        if size % num_groups:
+            raise UserError(
+                f"{setting.job.name}: pin.decisions.feature_slices.num_groups is {num_groups}, which does not divide "
+                f"{size} workers; pin num_workers to a multiple of it"
+            )
+        yield num_groups
         return
     yield 1
     for num_groups in range(2, size // 2 + 1) if others else ():

@@ -8,7 +8,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
 from gnnplan.planner.readers.memory import estimate_memory
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
@@ -20,6 +20,7 @@ from gnnplan.planner.statistics.measure import measure
 from gnnplan.planner.statistics.price import Pricer
 from gnnplan.planner.statistics.stand_in import Shape, Structure, Structures
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
 
 SIZE = 4
@@ -178,3 +179,12 @@ def test_uneven_halo_rows_come_from_all_others():
     assert routes.sum(0) == pytest.approx(counts.received, abs=2)
     assert np.diag(routes).tolist() == [0, 0, 0]
     assert routes[0, 2] / routes[1, 2] == pytest.approx(5 / 3, rel=0.02)
+
+
+def test_pins_that_leave_nothing_to_price_are_refused():
+    """Groups of workers need a cut of the graph itself."""
+    pin = PinnedDecisions(decisions={"feature_slices": {"num_groups": 2}})
+    job = Job(name="grid", graph=SPEC, model=ModelSpec(kind="gcn"), pin=pin)
+    pricer = Pricer(Statistics(num_nodes=1200, num_edges=9000, num_features=48, num_classes=5), Structures())
+    with pytest.raises(UserError, match="grid: no layout that its pins leave can be priced from statistics"):
+        pricer.candidates(job, Machine(placed(), (1,) * SIZE, (), is_whole=True))

@@ -18,6 +18,7 @@ from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.technique import Slices
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.profiles.errors import UserError
 from tests.planner.program.cases import EXACT, MODELS, NUM_NODES, ORDERS, Case, exact
 from tests.planner.search.searched import GRAPHS, SBM, found, job_of, placement_of
 from tests.planner.techniques.feature_slices.sliced import sliced
@@ -188,6 +189,12 @@ def test_a_job_may_pin_its_groups():
     assert groups == [{2}, {1, 2}, {1}]
     assert free.best.epoch_s <= min(pinned.best.epoch_s, one.best.epoch_s) * 1.0001
     assert pinned.bound.seconds <= pinned.best.epoch_s
+
+
+def test_pinned_groups_that_do_not_divide_the_workers_are_refused():
+    """With what to pin beside."""
+    with pytest.raises(UserError, match="num_groups is 3, which does not divide 4 workers; pin num_workers"):
+        found(GRAPHS["sbm"], "host", num_workers=4, decisions={"feature_slices": {"num_groups": 3}})
 
 
 def test_groups_hold_less_of_the_graph():
