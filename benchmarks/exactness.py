@@ -1,6 +1,9 @@
 """Models and pairs of techniques against one PyG process; stale and approximate ones against the sequential executor.
 
 Logits after 1 step and loss after 20 (quick: 8), relative L2. A pair acts where both techniques changed the program.
+
+What has run for a number of workers is kept under `out/`, and is not run again by the same code: an interrupted benchmark
+goes on.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks._common import OUT
 from benchmarks._exactness_cases import LAYOUTS, is_allowed
+from benchmarks._results import code
 from gnnplan.planner.techniques.registry import ours
 from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.launch import launch
 
 ROOT = Path(__file__).parent.parent
@@ -23,20 +29,31 @@ ROOT = Path(__file__).parent.parent
 
 def main(quick: bool) -> dict:
     """Runs all cases, one torchrun launch per number of workers."""
-    rows: list[dict] = []
-    for num_workers in (2,) if quick else (1, 2, 3, 4):
-        with tempfile.TemporaryDirectory(prefix="gnnplan-exactness-") as folder:
-            launch(
-                "benchmarks._exactness_worker",
-                [folder, *(["--quick"] if quick else [])],
-                hosts=[HostGroup(num_workers)],
-                folder=Path(folder),
-                environment={"PYTHONPATH": str(ROOT)},
-            )
-            rows += json.loads((Path(folder) / "rows.json").read_text())
+    rows = [row for num_workers in ((2,) if quick else (1, 2, 3, 4)) for row in _rows(num_workers, quick)]
     _show(rows)
     worst = max(max(row["logits_rel_l2"], row["loss_rel"]) for row in rows)
     return {"max_rel_l2": worst, "cases": len(rows), **_pairs(rows), "rows": rows}
+
+
+def _rows(num_workers: int, quick: bool) -> list[dict]:
+    """Those of so many workers; of the full form what this code has run before is read."""
+    at = OUT / "exactness" / f"{num_workers}_workers-{code()}.json"
+    if not quick and at.exists():
+        return json.loads(at.read_text())
+    with tempfile.TemporaryDirectory(prefix="gnnplan-exactness-") as folder:
+        launch(
+            "benchmarks._exactness_worker",
+            [folder, *(["--quick"] if quick else [])],
+            hosts=[HostGroup(num_workers)],
+            folder=Path(folder),
+            environment={"PYTHONPATH": str(ROOT)},
+        )
+        rows = (Path(folder) / "rows.json").read_text()
+    if not quick:
+        at.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(at) as temporary:
+            temporary.write_text(rows)
+    return json.loads(rows)
 
 
 def _pairs(rows: list[dict]) -> dict[str, int]:

@@ -60,6 +60,30 @@ def test_quick_exactness_holds(benchmark, monkeypatch):
     assert 0 < result["max_rel_l2"] <= 1e-5
 
 
+def test_an_interrupted_exactness_goes_on(tmp_path, monkeypatch):
+    """Numbers of workers that have run are read; with other code all run again."""
+    ran, breaks = [], [3]
+
+    def launch(module, arguments, *, hosts, folder, environment):
+        (host,) = hosts
+        ran.append(host.num_workers)
+        if host.num_workers in breaks:
+            raise RuntimeError("the machine is gone")
+        row = {"model": "gcn", "num_workers": host.num_workers, "chosen": [], "acting": []}
+        (folder / "rows.json").write_text(json.dumps([{**row, "logits_rel_l2": 1e-7, "loss_rel": 0.0}]))
+
+    monkeypatch.setattr(exactness, "OUT", tmp_path)
+    monkeypatch.setattr(exactness, "launch", launch)
+    with pytest.raises(RuntimeError, match="gone"):
+        exactness.main(quick=False)
+    breaks.clear()
+    assert exactness.main(quick=False)["cases"] == 4
+    assert ran == [1, 2, 3, 3, 4]
+    monkeypatch.setattr(exactness, "code", lambda: "other")
+    exactness.main(quick=False)
+    assert ran[5:] == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("quick", [True, False])
 def test_one_device_puts_only_full_profiles_into_the_catalog(quick, tmp_path, monkeypatch):
     """The one that it plans by, not a quick one that lies beside it."""
