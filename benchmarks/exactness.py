@@ -2,8 +2,8 @@
 
 Logits after 1 step and loss after 20 (quick: 8), relative L2. A pair acts where both techniques changed the program.
 
-What has run for a number of workers is kept under `out/`, and is not run again by the same code: an interrupted benchmark
-goes on.
+What has run for a number of workers is kept under `out/`, and is not run again by the same code: an interrupted
+benchmark goes on.
 """
 
 from __future__ import annotations
