@@ -217,7 +217,7 @@ def _layout(case: Case, part: np.ndarray, size: int) -> Choice:
     if case.layout == "halo_exchange":
         return _choice(case.layout, {"part": part.astype(np.int32)})
     group = part // (size // case.num_groups) if case.num_groups > 1 else part[:0]
-    return _choice(case.layout, {"part": group.astype(np.int32)}, num_groups=case.num_groups)
+    return _choice(case.layout, {"group": group.astype(np.int32)}, num_groups=case.num_groups)
 
 
 def logits_of(cycle: Cycle) -> str:

@@ -82,19 +82,12 @@ class Halos:
         sent, rows, counts = self._cutter.senders(wanted)
         self._add_space(f"sent {tag}", members(sent))
         self._add_space(f"received {tag}", members(wanted))
-        self._emitter.add_index(Index(f"pack {tag}", own, f"sent {tag}"), members(self._in_group(own, sent, rows)))
+        # Members' ranges follow one another, so a row's place among its group's is the cutter's.
+        self._emitter.add_index(Index(f"pack {tag}", own, f"sent {tag}"), members(rows))
         route = Route(f"halo {tag}", f"sent {tag}", f"received {tag}", self._grid.among_groups(counts))
         self._emitter.add_route(route)
         self._add_whole(tag, own)
         return tag
-
-    def _in_group(self, own: str, sent: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """Places of sent rows among their group's: members' ranges follow one another, so they are the cutter's."""
-        arrays = self._emitter.cycle.arrays
-        assert arrays
-        by_group = arrays.ids[own][:: self._grid.num_members]
-        assert all(np.array_equal(ids[at], of) for ids, at, of in zip(by_group, rows, sent, strict=True))
-        return rows
 
     def _add_whole(self, tag: str, own: str) -> None:
         arrays = self._emitter.cycle.arrays

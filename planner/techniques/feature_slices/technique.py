@@ -25,13 +25,13 @@ from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.errors import UserError
 
 _PARTITIONER: Partitioner = "kaminpar"  # of rows among groups
-_NO_PART = np.empty(0, np.int32)
+_ONE_GROUP = np.empty(0, np.int32)
 
 
 class Slices(Contract):
-    """Rows and columns are contiguous, so shares say all. Of several groups the array `part` says whose a vertex is.
+    """Rows and columns are contiguous, so shares say all. Of several groups the array `group` says whose a vertex is.
 
-    `part` is int32 [N], the group of every vertex; of one group it is empty.
+    `group` is int32 [N], the group of every vertex; of one group it is empty.
 
     Args:
         balance: what the shares follow.
@@ -49,7 +49,7 @@ class FeatureSlices(Technique[Slices]):
 
     name = "feature_slices"
     Decision = Slices
-    arrays = frozenset({"part"})
+    arrays = frozenset({"group"})
     claims = frozenset({LAYOUT})
     sums_only = True
 
@@ -92,11 +92,11 @@ class FeatureSlices(Technique[Slices]):
             return f"shares has {len(decision.shares)} entries; it must have one for each of {size} workers, or none"
         if size % decision.num_groups:
             return f"num_groups is {decision.num_groups}; it must divide {size} workers"
-        part, count = choice.arrays["part"], setting.graph.num_nodes if decision.num_groups > 1 else 0
-        if part.dtype != np.int32 or part.shape != (count,):
-            return f"part must be int32 [{count}], not {part.dtype} {list(part.shape)}"
-        if count and (part.min() < 0 or part.max() >= decision.num_groups):
-            return f"part must name groups 0 to {decision.num_groups - 1}"
+        group, count = choice.arrays["group"], setting.graph.num_nodes if decision.num_groups > 1 else 0
+        if group.dtype != np.int32 or group.shape != (count,):
+            return f"group must be int32 [{count}], not {group.dtype} {list(group.shape)}"
+        if count and (group.min() < 0 or group.max() >= decision.num_groups):
+            return f"group must name groups 0 to {decision.num_groups - 1}"
         return None
 
 
@@ -129,7 +129,7 @@ def _cut(setting: Setting, decision: Slices) -> Choice:
     """A decision with its groups' vertices; a group's share is that of its workers."""
     graph, size = setting.graph, setting.num_workers
     if decision.num_groups == 1:
-        return Choice(FeatureSlices.name, decision, {"part": _NO_PART})
+        return Choice(FeatureSlices.name, decision, {"group": _ONE_GROUP})
     by_group = np.reshape(decision.shares or equal_shares(size), (decision.num_groups, -1)).sum(1)
     shares = tuple((by_group / by_group.sum()).tolist())
 
@@ -137,16 +137,16 @@ def _cut(setting: Setting, decision: Slices) -> Choice:
         whole = setting.memo.lasting("partitioning", lambda: Partitioning(graph.num_nodes, graph.edge_index))
         return whole.into(decision.num_groups, _PARTITIONER, shares)
 
-    part = setting.memo.lasting(("groups", decision.num_groups, shares), cut)
-    return Choice(FeatureSlices.name, decision, {"part": part})
+    group = setting.memo.lasting(("groups", decision.num_groups, shares), cut)
+    return Choice(FeatureSlices.name, decision, {"group": group})
 
 
 def _share(cycle: Cycle, decision: Slices, situation: Situation, labels: Labels) -> Cycle:
     shares = decision.shares or equal_shares(situation.num_workers)
     if decision.num_groups == 1:
         return share_columns(cycle, Grid(shares))
-    part = situation.arrays["part"]
+    group = situation.arrays["group"]
     # The array stands in the memo too, so that no other one is taken for it.
-    key = ("cutter of groups", id(part))
-    _, cutter = situation.memo.cut(key, lambda: (part, Cutter(part, decision.num_groups)))
+    key = ("cutter of groups", id(group))
+    _, cutter = situation.memo.cut(key, lambda: (group, Cutter(group, decision.num_groups)))
     return share_columns(cycle, Grid(shares, cutter))

@@ -105,7 +105,7 @@ class Chosen:
         decisions = {"operator_order": {"of": orders}, "joint_cache": {"interval": INTERVAL}}
         arrays: dict[str, dict[str, np.ndarray]] = {
             "halo_exchange": {"part": self.case.part.astype(np.int32)},
-            "feature_slices": {"part": np.empty(0, np.int32)},
+            "feature_slices": {"group": np.empty(0, np.int32)},
         }
         for name, mask in self.masks().items():
             arrays[name] = {ARRAYS[name]: np.argwhere(mask).T.astype(np.int32)}

@@ -22,7 +22,7 @@ def slices(shares, num_groups: int = 1) -> Choice:
     drawn = np.random.default_rng(7).random(NUM_NODES) ** 1.5
     part = (drawn * num_groups).astype(np.int32) if num_groups > 1 else np.empty(0, np.int32)
     decision = technique("feature_slices").Decision(shares=shares, num_groups=num_groups)
-    return Choice("feature_slices", decision, {"part": part})
+    return Choice("feature_slices", decision, {"group": part})
 
 
 def sliced(case: Case, *extra: str, shares: tuple[float, ...] | None = None, num_groups: int = 1) -> Cycle:

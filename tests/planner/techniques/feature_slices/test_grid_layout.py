@@ -8,6 +8,7 @@ import pytest
 
 from gnnplan.planner.contracts.technique import Choice
 from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.plan import Partition
 from gnnplan.planner.program.consistency import fault_of
 from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.document import CycleDocument
@@ -163,16 +164,16 @@ def test_a_member_that_sends_its_neighbours_columns_is_noticed():
     [
         (2, np.arange(NUM_VERTICES) % 2, None),
         (3, np.arange(NUM_VERTICES) % 3, "num_groups is 3; it must divide 4 workers"),
-        (2, np.zeros(3), f"part must be int32 [{NUM_VERTICES}], not int32 [3]"),
-        (2, np.full(NUM_VERTICES, 2), "part must name groups 0 to 1"),
-        (1, np.zeros(NUM_VERTICES), f"part must be int32 [0], not int32 [{NUM_VERTICES}]"),
+        (2, np.zeros(3), f"group must be int32 [{NUM_VERTICES}], not int32 [3]"),
+        (2, np.full(NUM_VERTICES, 2), "group must name groups 0 to 1"),
+        (1, np.zeros(NUM_VERTICES), f"group must be int32 [0], not int32 [{NUM_VERTICES}]"),
     ],
 )
 def test_decisions_that_are_no_grid_are_refused(num_groups, part, fault):
     """By name, before anything is composed."""
     setting = setting_of(job_of(), placement_of("host"), GRAPHS["sbm"])
     decision = Slices(shares=(1.0,) * 4, num_groups=num_groups)
-    choice = Choice("feature_slices", decision, {"part": part.astype(np.int32)})
+    choice = Choice("feature_slices", decision, {"group": part.astype(np.int32)})
     assert technique("feature_slices").fault(choice, setting) == fault
 
 
@@ -205,3 +206,9 @@ def test_groups_hold_less_of_the_graph():
     )
     for less, more in zip(two.memory, one.memory, strict=True):
         assert less.graph_bytes < 0.8 * more.graph_bytes
+
+
+def test_groups_are_no_owners():
+    """What draws who owns which vertex finds nothing in a grid: a group's vertices are of several workers."""
+    choice = Choice("feature_slices", Slices(num_groups=2), {"group": np.zeros(NUM_VERTICES, np.int32)})
+    assert not len(Partition.of([choice]).part)
