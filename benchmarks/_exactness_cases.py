@@ -9,6 +9,7 @@ from itertools import chain, combinations
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks._exactness_relational import NUM_TYPES, relational_net
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.technique import Choice, Situation
@@ -16,9 +17,11 @@ from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
+from gnnplan.planner.models.module_forward import module_cycle
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.optimizer import Optimizer
+from gnnplan.planner.relations import EDGE_TYPE, AnyAggregation, any_matrix
 from gnnplan.planner.techniques.registry import technique
 
 # Under partial reduce nobody is ever gone on without here, so it is exact: rows and sums travel its way all the same.
@@ -36,8 +39,10 @@ EXACT = (
 NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling", "compression")
 LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, FEW_STEPS, NUM_LAYERS = 20, 8, 3  # few ones pass every kind of epoch twice, too
-KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat")
-_WITHOUT_PAIRS = ("sgc", "appnp", "decoupled_gat")  # whose operators are those of the others
+NUM_FEATURES, NUM_CLASSES = 24, 5
+_SEED = 3
+KINDS = ("gcn", "sage", "gat", "gin", "tagcn", "sgc", "appnp", "decoupled_gat", "rgcn")
+_WITHOUT_PAIRS = ("sgc", "appnp", "decoupled_gat", "rgcn")  # whose operators are those of the others
 _WITHOUT_FILTERS = ("gat", "appnp", "decoupled_gat")  # no sum of theirs reads what is the same in every epoch
 INTERVAL = 3  # epochs from refresh to refresh
 PATIENT = PartialReduceDecision(alpha=1e9, max_staleness=INTERVAL)
@@ -94,17 +99,22 @@ class Case:
     @property
     def job(self) -> Job:
         """What is trained."""
-        model = ModelSpec(
-            kind=self.model,
-            num_layers=NUM_LAYERS,
-            hidden_channels=16,
-            heads=4,
-            dropout=self.dropout,
-            input_dropout=self.input_dropout,
-        )
         rate = 0.01 if self.optimizer == "adam" else 0.1
-        training = TrainingSpec(epochs=self.num_steps, optimizer=self.optimizer, learning_rate=rate, seed=3)
-        return Job(graph=SbmGraph(source="sbm"), model=model, training=training)
+        training = TrainingSpec(epochs=self.num_steps, optimizer=self.optimizer, learning_rate=rate, seed=_SEED)
+        return Job(graph=SbmGraph(source="sbm"), model=self.model_for(NUM_FEATURES, NUM_CLASSES), training=training)
+
+    def model_for(self, num_features: int, num_classes: int) -> ModelSpec:
+        """The model, for a graph of such widths."""
+        dropped = {"dropout": self.dropout, "input_dropout": self.input_dropout}
+        if self.model == "rgcn":
+            net = relational_net(num_features, num_classes, num_layers=NUM_LAYERS, seed=_SEED, **dropped)
+            return ModelSpec(kind="module").holding(net)
+        return ModelSpec(kind=self.model, num_layers=NUM_LAYERS, hidden_channels=16, heads=4, **dropped)
+
+    @property
+    def num_levels(self) -> int:
+        """Aggregations between the features and the logits."""
+        return NUM_LAYERS if self.model == "rgcn" else num_levels(self.job.model)
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -190,12 +200,10 @@ def _are_allowed(names: Sequence[str]) -> bool:
     return not refusals([Choice(name, technique(name).Decision()) for name in names], ANY)
 
 
-def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, size: int) -> Cycle:
+def cycle_of(case: Case, graph: Graph, part: np.ndarray, size: int) -> Cycle:
     """The programs of a case, which hand their logits out."""
-    masks, job = (graph.train_mask, graph.val_mask, graph.test_mask), case.job
-    entries = sp.csr_matrix(graph.x).getnnz(1)
-    task = Task(matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel)
-    forward = forward_cycle(job.model, task, seed=job.training.seed, dense_features=True)
+    job = case.job
+    forward = _forward(job, graph)
     forward = replace(forward, results=forward.results | {logits_of(forward)})
     training = job.training
     optimizer = Optimizer.of(training)
@@ -203,10 +211,25 @@ def cycle_of(case: Case, graph: Graph, matrix: sp.csr_matrix, part: np.ndarray, 
     return replace(cycle, results=cycle.results | {logits_of(cycle)})  # their rows, where they were made in columns
 
 
+def _forward(job: Job, graph: Graph) -> Cycle:
+    masks, seed = (graph.train_mask, graph.val_mask, graph.test_mask), job.training.seed
+    entries, model = sp.csr_matrix(graph.x).getnnz(1), job.model
+
+    def matrix_of(kind: AnyAggregation) -> sp.csr_matrix:
+        return any_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values)
+
+    matrix = matrix_of("sum" if model.kind == "module" else model.kind)
+    sizes = (matrix, graph.num_features, graph.num_classes, masks, entries, graph.is_multilabel, graph.edge_values)
+    if model.kind == "module":
+        return module_cycle(model.held, Task(*sizes), matrix_of, seed=seed, dense_features=True)[0]
+    return forward_cycle(model, Task(*sizes), seed=seed, dense_features=True)
+
+
 def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     """What a case chooses of every technique, where worker `part[v]` owns vertex v."""
     chosen = [_layout(case, part, size)]
-    chosen.append(_choice("operator_order", of={f"l{k}/filter": case.op_order for k in range(NUM_LAYERS)}))
+    filters = (f"convs_{k}/filter" if case.model == "rgcn" else f"l{k}/filter" for k in range(NUM_LAYERS))
+    chosen.append(_choice("operator_order", of=dict.fromkeys(filters, case.op_order)))
     decided = {"destination_chunks": {"num_chunks": case.num_chunks}}
     return chosen + [
         _choice(name, _arrays(name, case, part, size), **decided.get(name, {})) for name in case.techniques
@@ -234,7 +257,7 @@ def _arrays(name: str, case: Case, part: np.ndarray, size: int) -> dict[str, np.
     if not technique(name).arrays:
         return {}
     rng, rows = np.random.default_rng(len(name)), []
-    levels = [0] if name == "feature_cache" else range(num_levels(case.job.model))
+    levels = [0] if name == "feature_cache" else range(case.num_levels)
     for level in levels:
         for worker in range(size):
             chosen = np.flatnonzero((rng.random(len(part)) < case.share) & (part != worker))
@@ -243,20 +266,21 @@ def _arrays(name: str, case: Case, part: np.ndarray, size: int) -> dict[str, np.
     return {array: np.concatenate(rows, axis=1).astype(np.int32)}
 
 
-def hard_graph(multilabel: bool, num_nodes: int = 240, num_classes: int = 5) -> Graph:
-    """Directed, with self loops, repeated edges and isolated vertices, skewed, mostly zero features."""
+def hard_graph(multilabel: bool, num_nodes: int = 240, num_classes: int = NUM_CLASSES) -> Graph:
+    """Directed, with self loops, repeated edges and isolated vertices, skewed, mostly zero features, typed edges."""
     rng = np.random.default_rng(7)
     connected = num_nodes - 12
     source = (connected * rng.random(1800) ** 2).astype(np.int32)
     target = rng.integers(0, connected, 1800).astype(np.int32)
     loops = rng.integers(0, connected, 40).astype(np.int32)
     edges = np.stack([np.concatenate([source, loops, source[:60]]), np.concatenate([target, loops, target[:60]])])
-    x = rng.standard_normal((num_nodes, 24)).astype(np.float32)
+    x = rng.standard_normal((num_nodes, NUM_FEATURES)).astype(np.float32)
     x[rng.random(x.shape) < 0.75] = 0
     y = rng.integers(0, num_classes, num_nodes)
     labels = (rng.random((num_nodes, num_classes)) < 0.3).astype(np.float32) if multilabel else y
     train = rng.random(num_nodes) < 0.5
-    return Graph(num_nodes, edges, x, labels, train, ~train, ~train, num_classes, "hard").validate()
+    types = {EDGE_TYPE: rng.integers(0, NUM_TYPES, edges.shape[1])}
+    return Graph(num_nodes, edges, x, labels, train, ~train, ~train, num_classes, "hard", types).validate()
 
 
 def without_training_in_last_part(graph: Graph, part: np.ndarray, num_workers: int) -> Graph:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks._exactness_cases import PATIENT, logits_of
 from gnnplan.planner.graph import Graph
@@ -20,6 +20,7 @@ from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows
+from gnnplan.runtime.module_reference import on_edges, train_module
 from gnnplan.runtime.partial.party import Party
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.reference import INPUT_LAYER, graph_tensors, pyg_forward, train_reference
@@ -39,7 +40,6 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
     """Trains this process's part of a cycle; logits of all vertices come together at every worker."""
     recorder = Recorder(torch.device("cpu"))
     shard = cut_program_shard(cycle, graph, rank)
-    net = build_pyg_model(job.model, graph.num_features, graph.num_classes, job.training.seed)
     inputs = {
         name: SparseRows(value, recorder.device) if sp.issparse(value) else torch.from_numpy(value)
         for name, value in shard.inputs.items()
@@ -48,7 +48,7 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
     num_steps = job.training.epochs
     party = _party(projection, recorder, num_steps) if goes_on(cycle) else None
     peers = party.peers if party else Workers(recorder)
-    executor = ProgramExecutor(projection, inputs, _matrices(net), recorder, peers)
+    executor = ProgramExecutor(projection, inputs, _matrices(_net(job, graph)), recorder, peers)
     if party:
         party.connect()
     name = logits_of(cycle)
@@ -86,7 +86,6 @@ def _party(projection: Projection, recorder: Recorder, num_epochs: int) -> Party
 def train_sequentially(cycle: Cycle, job: Job, graph: Graph) -> Trained:
     """The same in one process and float64."""
     assert cycle.arrays
-    net = build_pyg_model(job.model, graph.num_features, graph.num_classes, job.training.seed)
     labels = torch.from_numpy(graph.y)
     labels = labels if labels.dim() == 2 else labels[:, None]
     rows = cycle.arrays.ids
@@ -94,7 +93,7 @@ def train_sequentially(cycle: Cycle, job: Job, graph: Graph) -> Trained:
     if cycle.values["x"].layout == "csr":
         x = [each.to_sparse_csr() for each in x]
     y = [labels[ids] for ids in rows[cycle.values["y"].space]]
-    executor = SequentialExecutor(cycle, {"x": x, "y": y}, _matrices(net))
+    executor = SequentialExecutor(cycle, {"x": x, "y": y}, _matrices(_net(job, graph)))
     name, losses, logits = logits_of(cycle), [], torch.empty(0)
     for step in range(job.training.epochs):
         results = executor.run(cycle.order[step % len(cycle.order)], step)
@@ -107,12 +106,29 @@ def train_sequentially(cycle: Cycle, job: Job, graph: Graph) -> Trained:
     return Trained(logits, losses)
 
 
-def _matrices(net: torch.nn.Module) -> dict[str, Tensor]:
-    return {n: p.detach().view(len(p) if p.dim() > 1 else 1, -1) for n, p in net.named_parameters()}
+def _net(job: Job, graph: Graph) -> nn.Module:
+    if job.model.kind == "module":
+        return job.model.held
+    return build_pyg_model(job.model, graph.num_features, graph.num_classes, job.training.seed)
+
+
+def _matrices(net: nn.Module) -> dict[str, Tensor]:
+    return {n: p.detach().view(len(p) if p.dim() > 1 else 1, -1).clone() for n, p in net.named_parameters()}
+
+
+def _module_alone(graph: Graph, job: Job) -> Trained:
+    net, training = job.model.held, job.training
+    one, _ = train_module(net, graph, training.model_copy(update={"epochs": 1}))
+    x, edge_index, _ = graph_tensors(graph)
+    with torch.no_grad():
+        logits = one.eval()(x, edge_index, **on_edges(net, graph, torch.float32))
+    return Trained(logits, train_module(net, graph, training)[1])
 
 
 def train_alone(graph: Graph, job: Job) -> Trained:
     """The same by one PyG process."""
+    if job.model.kind == "module":
+        return _module_alone(graph, job)
     dropped = job.model.dropout or job.model.input_dropout
     x, edge_index, _ = graph_tensors(graph)
     vertices = torch.arange(graph.num_nodes)[:, None]

@@ -16,7 +16,6 @@ import torch.distributed as dist
 
 from benchmarks._exactness_cases import Case, cases, cycle_of, hard_graph, without_training_in_last_part
 from benchmarks._exactness_training import Trained, train, train_alone, train_sequentially
-from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.planner.program.cycle import Cycle
@@ -59,7 +58,7 @@ def without(name: str, case: Case) -> Case:
 def composed(case: Case, size: int) -> Cycle:
     """The programs of a case."""
     graph, part = parted(case.multilabel, case.partitioner, size)
-    return cycle_of(case, graph, aggregation_matrix(graph.num_nodes, graph.edge_index, case.model), part, size)
+    return cycle_of(case, graph, part, size)
 
 
 @cache

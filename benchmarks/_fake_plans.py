@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks._exactness_cases import KINDS, Case, choices_of
+from benchmarks._exactness_relational import NUM_TYPES
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, PinnedDecisions, SbmGraph
@@ -17,6 +18,7 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.program_shard import ProgramShard, cut_program_shard
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.memory import MemoryEstimate
+from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.planner.search.decide import Found, setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.search.make import plan_of
@@ -98,7 +100,9 @@ def planned(case: Case, size: int, device: str) -> Planned:
 
 
 def _job(case: Case) -> Job:
-    model = case.job.model.model_copy(update={"hidden_channels": HIDDEN})
+    model = case.model_for(GRAPH.num_features, GRAPH.num_classes)
+    if model.held is None:
+        model = model.model_copy(update={"hidden_channels": HIDDEN})
     pin = PinnedDecisions(sparse_features="sparse_features" in case.techniques or None)
     return case.job.model_copy(update={"model": model, "graph": GRAPH, "fidelity": "approximate", "pin": pin})
 
@@ -111,7 +115,8 @@ def _graph(case: Case) -> Graph:
     if case.multilabel:
         labels = rng.random((graph.num_nodes, graph.num_classes)) < 0.3
         graph = replace(graph, y=labels.astype(np.float32))
-    return graph.validate()
+    types = {EDGE_TYPE: rng.integers(0, NUM_TYPES, graph.num_edges)}
+    return replace(graph, edge_values=types if case.model == "rgcn" else {}).validate()
 
 
 def _cluster(size: int, device: str) -> Cluster:

@@ -11,12 +11,14 @@ import scipy.sparse as sp
 from gnnplan.planner.edges import edges_from_keys, symmetric_keys
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphOptions
+from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import MAX_VERTICES, MAX_WIDTH
 from gnnplan.profiles.memory import check_fits
 
 MASK_KEYS = ("train_mask", "val_mask", "test_mask")
-EDGE_VALUES = ("edge_weight", "edge_attr")
+EDGE_VALUES = ("edge_weight", "edge_attr", EDGE_TYPE)
+_MOST_TYPES = 2**24  # as many as float32 tells apart, in which layers of one's own are handed numbers of edges
 _FEATURE_STREAM, _LABEL_STREAM, _SPLIT_STREAM = range(3)
 
 
@@ -108,13 +110,22 @@ def _edges(parts: Parts, options: GraphOptions) -> np.ndarray:
 
 
 def _edge_values(parts: Parts, options: GraphOptions) -> dict[str, np.ndarray]:
-    """Finite numbers, as many as there are edges. Others are left out, for most models ask for none of them."""
+    """Finite numbers, as many as there are edges, and types from 0. Others are left out: most models ask for none."""
     found = {}
     for name, values in parts.edge_values.items():
         is_of_edges = values.ndim in (1, 2) and len(values) == parts.edge_index.shape[1] and values.dtype.kind in "biuf"
-        if is_of_edges and not options.make_undirected and np.isfinite(values).all():  # merged edges have none
+        if not is_of_edges or options.make_undirected:  # merged edges have none
+            continue
+        if name == EDGE_TYPE and _are_types(values):
+            found[name] = np.ascontiguousarray(values, np.int64)
+        elif name != EDGE_TYPE and np.isfinite(values).all():
             found[name] = np.ascontiguousarray(values, np.float32)
     return found
+
+
+def _are_types(values: np.ndarray) -> bool:
+    is_list = values.ndim == 1 and values.dtype.kind in "iu"
+    return is_list and (not len(values) or 0 <= int(values.min()) <= int(values.max()) < _MOST_TYPES)
 
 
 def _features(parts: Parts, options: GraphOptions) -> np.ndarray | sp.csr_matrix:

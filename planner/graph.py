@@ -27,7 +27,8 @@ class Graph:
         train_mask, val_mask, test_mask: bool [N].
         num_classes: C, also of targets.
         name: for reports.
-        edge_values: float32 [E] or [E, D] by name, `edge_weight` or `edge_attr`, that modules may ask for.
+        edge_values: by name what modules may ask for: float32 [E] or [E, D], `edge_weight` or `edge_attr`; int64 [E],
+            `edge_type`, numbered from 0.
     """
 
     num_nodes: int

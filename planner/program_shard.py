@@ -130,7 +130,7 @@ def rows_on_edges(cycle: Cycle, graph: Graph, name: str, rank: int) -> np.ndarra
     """float32 [entries, D]: a worker's rows of an input on edges; those of the rows themselves are zero."""
     assert cycle.arrays
     of, _, block = name.partition(ON_BLOCK)
-    values = graph.edge_values[of].reshape(graph.num_edges, -1)
+    values = graph.edge_values[of].astype(np.float32, copy=False).reshape(graph.num_edges, -1)
     numbers = cut_out(cycle.arrays.matrices[block][rank]).data
     return np.concatenate([np.zeros((1, values.shape[1]), np.float32), values])[numbers]
 

@@ -41,9 +41,10 @@ class SameDropout(TorchFunctionMode):
 
 
 def on_edges(module: nn.Module, graph: Graph, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Weights and features of edges that a module's forward asks for."""
+    """Weights, features and types of edges that a module's forward asks for."""
     names = inspect.signature(module.forward).parameters
-    return {name: torch.from_numpy(each).to(dtype) for name, each in graph.edge_values.items() if name in names}
+    asked = {name: torch.from_numpy(each) for name, each in graph.edge_values.items() if name in names}
+    return {name: each.to(dtype) if each.is_floating_point() else each for name, each in asked.items()}
 
 
 def train_module(

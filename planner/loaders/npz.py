@@ -17,7 +17,7 @@ _KEYS = ("edge_index", "num_nodes", "x", "y", *_CSR_KEYS, *MASK_KEYS, *EDGE_VALU
 
 def load_npz(spec: NpzGraph) -> Graph:
     """Loads `edge_index` [2, E], `num_nodes`, and where present `x` [N, F] or CSR parts, `y` [N], masks, and values on
-    edges: `edge_weight` [E], `edge_attr` [E, D].
+    edges: `edge_weight` [E], `edge_attr` [E, D], `edge_type` [E].
 
     `num_nodes` may be missing where features or labels say how many vertices there are.
 

@@ -38,7 +38,7 @@ class Task:
         matrix: CSR [N, N], row i gathers what vertex i aggregates.
         feature_entries: int64 [N], stored entries of every row of the features where they are sparse (None: dense).
         masks: bool [N] of training, validation and test vertices.
-        edge_values: float [E] or [E, D] that a module of one's own may ask for, by the name of its argument.
+        edge_values: [E] or [E, D] that a module of one's own may ask for, by the name of its argument.
         is_multilabel: labels are [N, C] and independent, or targets.
         loss: of the job, as `gnnplan.planner.losses` has it (empty: the usual one of such labels).
         loss_sha256: of the file of one's own.

@@ -18,6 +18,7 @@ from gnnplan.planner.models import known_layers
 from gnnplan.planner.models.known_layers import LAYERS, WEIGHTED, NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows, Step, is_step
 from gnnplan.planner.models.own_layers import write_layer
+from gnnplan.planner.models.relational_layers import RELATIONAL, rgcn
 from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.profiles.errors import UserError
@@ -37,15 +38,12 @@ def write_module(w: Writer, module: nn.Module, x: str, on_edges: Mapping[str, np
     """Writes a module on (x, edge_index); returns its result, which has a row for every vertex.
 
     Args:
-        on_edges: float [E] or [E, D] by the names of arguments that a module may take beside.
+        on_edges: [E] or [E, D] by the names of arguments that a module may take beside.
 
     Raises:
         UserError: naming the line of a call that has no operators, and why.
     """
-    also = {
-        name: OnEdges(name, values.shape[1] if values.ndim > 1 else 1, is_flat=values.ndim == 1)
-        for name, values in on_edges.items()
-    }
+    also = {name: OnEdges.of(name, values) for name, values in on_edges.items()}
     return _Calls(w, module, "").run([Rows(x), EDGES], also).name
 
 
@@ -225,6 +223,8 @@ class _Calls:
     def _by_equations(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str | None:
         if type(layer) is pyg.GCN2Conv and len(given) == 2 and isinstance(given[0], Rows) and given[1] is EDGES:
             return known_layers.gcn2(self.w, layer, path, rows.name, given[0].name)
+        if type(layer) in RELATIONAL:
+            return self._by_types(layer, path, rows, given)
         is_weighted = len(given) == 2 and isinstance(given[1], OnEdges) and given[1].is_weight
         if type(layer) not in (WEIGHTED if is_weighted else LAYERS) or len(given) - is_weighted != 1:
             return None
@@ -236,6 +236,11 @@ class _Calls:
             return LAYERS[type(layer)](self.w, layer, path, rows.name, rows_of)
         finally:
             self.w.is_weighted = False
+
+    def _by_types(self, layer: nn.Module, path: str, rows: Rows, given: list[Any]) -> str | None:
+        if len(given) != 2 or given[0] is not EDGES or not isinstance(given[1], OnEdges) or not given[1].num_types:
+            return None
+        return rgcn(self.w, layer, path, rows.name, given[1].num_types)
 
 
 def _flat(values: Any) -> list[Any]:

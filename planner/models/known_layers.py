@@ -38,7 +38,8 @@ def _normalized(layer: Any) -> Aggregation:
     return "gcn" if layer.add_self_loops else "tagcn"
 
 
-def _bias(layer: nn.Module, path: str, name: str = "bias") -> str | None:
+def bias_of(layer: nn.Module, path: str, name: str = "bias") -> str | None:
+    """The name of a layer's bias, if it has one."""
     has_one: Any = layer
     for part in name.split("."):
         has_one = getattr(has_one, part, None)
@@ -50,7 +51,7 @@ def _gcn(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     if sums_only:
         _sums(layer)
     aggregation: Aggregation = "sum" if sums_only else _normalized(layer)
-    return w.bias(w.filter(x, {1: f"{path}.lin.weight"}, aggregation), _bias(layer, path))
+    return w.bias(w.filter(x, {1: f"{path}.lin.weight"}, aggregation), bias_of(layer, path))
 
 
 def _sage(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
@@ -62,14 +63,14 @@ def _sage(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     if layer.root_weight:
         weights[0] = f"{path}.lin_r.weight"
     z = w.filter(x, weights, "sage" if layer.aggr == "mean" else "sum")
-    return w.bias(z, _bias(layer, path, "lin_l.bias"))
+    return w.bias(z, bias_of(layer, path, "lin_l.bias"))
 
 
 def _graph(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     _sums(layer, ("add", "sum", "mean"))
     weights = {0: f"{path}.lin_root.weight", 1: f"{path}.lin_rel.weight"}
     z = w.filter(x, weights, "sage" if layer.aggr == "mean" else "sum")
-    return w.bias(z, _bias(layer, path, "lin_rel.bias"))
+    return w.bias(z, bias_of(layer, path, "lin_rel.bias"))
 
 
 def _gin(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
@@ -89,13 +90,13 @@ def _tag(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     aggregation: Aggregation = "tagcn" if layer.normalize else "sum"
     if not layer.K:
         return rows(layer.lins[0], f"{path}.lins.0", x)
-    return w.bias(w.filter(x, weights, aggregation), _bias(layer, path))
+    return w.bias(w.filter(x, weights, aggregation), bias_of(layer, path))
 
 
 def _sgc(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     aggregation = _normalized(layer)
     z = w.filter(x, {layer.K: f"{path}.lin.weight"}, aggregation)
-    return w.bias(z, _bias(layer, path, "lin.bias"))
+    return w.bias(z, bias_of(layer, path, "lin.bias"))
 
 
 def _appnp(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
@@ -126,7 +127,7 @@ def _gat(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
         z = w.emit("average_heads", z, heads=layer.heads)
     if getattr(layer, "res", None) is not None:
         z = w.add(z, w.linear(x, f"{path}.res.weight"))
-    return w.bias(z, _bias(layer, path))
+    return w.bias(z, bias_of(layer, path))
 
 
 def gcn2(w: Writer, layer: Any, path: str, x: str, x_0: str) -> str:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -187,7 +188,7 @@ class Edges:
 
 
 class OnEdges:
-    """A weight or features of every edge of the graph, as a traced call has them among its arguments.
+    """A weight, features or the type of every edge of the graph, as a traced call has them among its arguments.
 
     Which edges a worker has is known where a layer reads them, so what is made of them row by row is written there.
 
@@ -197,12 +198,28 @@ class OnEdges:
         is_flat: the module is given a vector, an entry for every edge.
         steps: by which it is made of these, one after the other.
         made_on: the block on whose edges a layer made them (empty: they are the graph's).
+        num_types: numbers below this one stand for types (0: they are no types).
     """
 
     def __init__(
-        self, name: str, width: int, *, is_flat: bool, steps: tuple[Step, ...] = (), made_on: str = ""
+        self,
+        name: str,
+        width: int,
+        *,
+        is_flat: bool,
+        steps: tuple[Step, ...] = (),
+        made_on: str = "",
+        num_types: int = 0,
     ) -> None:
         self.name, self.width, self.is_flat, self.steps, self.made_on = name, width, is_flat, steps, made_on
+        self.num_types = num_types
+
+    @classmethod
+    def of(cls, name: str, values: np.ndarray) -> OnEdges:
+        """Those of a graph: [E] or [E, D]."""
+        width, is_types = values.shape[1] if values.ndim > 1 else 1, values.dtype.kind in "iu"
+        num_types = int(values.max(initial=0)) + 1 if is_types else 0
+        return cls(name, width, is_flat=values.ndim == 1, num_types=num_types)
 
     @property
     def is_weight(self) -> bool:

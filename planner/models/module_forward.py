@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from torch import nn
 
-from gnnplan.planner.adjacency import Aggregation
 from gnnplan.planner.models.forward import FEATURES, Task, add_end, add_features, add_targets
 from gnnplan.planner.models.fuse import fuse
 from gnnplan.planner.models.interpret import write_module
@@ -20,14 +19,15 @@ from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Space
+from gnnplan.planner.relations import AnyAggregation
 from gnnplan.profiles.errors import UserError
 
-MatrixOf = Callable[[Aggregation], sp.csr_matrix]
+MatrixOf = Callable[[AnyAggregation], sp.csr_matrix]
 
 
 def module_cycle(
     module: nn.Module, task: Task, matrix_of: MatrixOf, *, seed: int, dense_features: bool = False
-) -> tuple[Cycle, dict[Aggregation, sp.csr_matrix]]:
+) -> tuple[Cycle, dict[AnyAggregation, sp.csr_matrix]]:
     """The forward programs of training and of evaluation, and the aggregations that they use.
 
     The module is traced in both modes and left in the one it had. Parameters have its own `state_dict` keys.
@@ -46,7 +46,7 @@ def module_cycle(
     n = len(task.masks[0])
     emitter.add_space(Space("v@0", (n,), (n,), 0), [np.arange(n)])
     add_features(emitter, task, dense_features=dense_features)
-    used: dict[Aggregation, sp.csr_matrix] = {}
+    used: dict[AnyAggregation, sp.csr_matrix] = {}
     for name, training in (("train", True), (EVALUATE, False)):
         w = Writer(emitter, matrix_of, n, state.shapes, state.names, training, used=used)
         emitter.begin()

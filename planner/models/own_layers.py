@@ -42,7 +42,8 @@ def write_layer(
     top = max(rows, key=w.level)
     block = w.block("layer", w.level(top))
     reads = [_lifted(w, name, top) for name in rows] + [_on_block(w, each, block) for each in on_edges]
-    attributes |= sample_layer(layer, attributes, Shapes(tuple(map(w.width, reads)), len(rows)))
+    num_types = tuple(each.num_types for each in on_edges)
+    attributes |= sample_layer(layer, attributes, Shapes(tuple(map(w.width, reads)), len(rows), num_types))
     reads += [w.parameter(f"{path}.{name}") for name in names]
     made, *others = w.emit_all("layer", *reads, block=block, **attributes)
     if not others:
@@ -61,12 +62,18 @@ def _argument(keyword: str, given: Any, numbers: dict[Any, int]) -> tuple[str, A
     if isinstance(given, Rows):
         return "rows", numbers[given.name], keyword
     if isinstance(given, OnEdges):
-        return "weights" if given.is_flat else "features", numbers[given], keyword
+        return _what(given), numbers[given], keyword
     if given is EDGES:
         return "edges", 0, keyword
     if given is None or isinstance(given, bool | int | float | str):
         return "constant", given, keyword
     raise NotSupportedError(_GIVEN)
+
+
+def _what(on_edges: OnEdges) -> str:
+    if on_edges.num_types:
+        return "types"
+    return "weights" if on_edges.is_flat else "features"
 
 
 def _lifted(w: Writer, name: str, top: str) -> str:

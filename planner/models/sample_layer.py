@@ -43,10 +43,12 @@ class Shapes:
     Args:
         widths: of the values on rows, then of those on edges.
         num_rows: how many of them are on rows.
+        num_types: of those on edges, how many types they are the numbers of (0: they are no types).
     """
 
     widths: tuple[int, ...]
     num_rows: int
+    num_types: tuple[int, ...] = ()
 
 
 def sample_layer(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> dict[str, Any]:
@@ -83,7 +85,9 @@ class _Sample:
         source[2], target[2] = source[3], target[3]
         self.matrix = layer_matrix(num_rows, np.stack([source, target]))
         self.rows = [torch.randn(num_rows, width) for width in shapes.widths[: shapes.num_rows]]
-        self.on_edges = [torch.rand(num_edges, width) for width in shapes.widths[shapes.num_rows :]]
+        widths = shapes.widths[shapes.num_rows :]
+        num_types = shapes.num_types or (0,) * len(widths)
+        self.on_edges = [_numbers(num_edges, *each) for each in zip(widths, num_types, strict=True)]
 
     def part(self, made: np.ndarray) -> tuple[Any, list[Tensor]]:
         """What a worker has that makes some rows: its matrix, and its values."""
@@ -95,6 +99,11 @@ class _Sample:
     def _on_edges(self, matrix: Any) -> list[Tensor]:
         """A row for every entry; those of the rows themselves are zero."""
         return [torch.cat([each.new_zeros(1, each.shape[1]), each])[matrix.data] for each in self.on_edges]
+
+
+def _numbers(count: int, width: int, num_types: int) -> Tensor:
+    """Of edges: their types, or what may be anything."""
+    return torch.randint(num_types, (count, width)).float() if num_types else torch.rand(count, width)
 
 
 def _checked(layer: nn.Module, attributes: Mapping[str, Any], shapes: Shapes) -> tuple[int, int]:

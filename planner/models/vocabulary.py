@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.adjacency import WITH_WEIGHTS, Aggregation
+from gnnplan.planner.adjacency import WITH_WEIGHTS
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Block, Space, Value, parameter_space
+from gnnplan.planner.relations import AnyAggregation, is_relation
 
 
 class NotSupportedError(Exception):
@@ -37,7 +38,7 @@ class Writer:
     """
 
     emitter: Emitter
-    matrix_of: Callable[[Aggregation], sp.csr_matrix]
+    matrix_of: Callable[[AnyAggregation], sp.csr_matrix]
     num_nodes: int
     shapes: Mapping[str, tuple[int, ...]]
     names: Mapping[str, str]
@@ -45,7 +46,7 @@ class Writer:
     key: str = ""
     num_dropped: int = 0
     is_weighted: bool = False
-    used: dict[Aggregation, sp.csr_matrix] = field(default_factory=dict)
+    used: dict[AnyAggregation, sp.csr_matrix] = field(default_factory=dict)
 
     def level(self, name: str) -> int:
         """Aggregations between the features and a value."""
@@ -70,7 +71,7 @@ class Writer:
         """The same of several values."""
         return self.emitter.emit_all(kind, *reads, key=f"{self.key}/{kind}", **attributes)
 
-    def block(self, aggregation: Aggregation, level: int) -> str:
+    def block(self, aggregation: AnyAggregation, level: int) -> str:
         """The edges of an aggregation from a level to the next."""
         aggregation = self.weighted(aggregation)
         name = f"{aggregation}@{level}"
@@ -84,11 +85,11 @@ class Writer:
             self.emitter.add_block(Block(name, f"v@{level + 1}", f"v@{level}", (matrix.nnz,)), [matrix])
         return name
 
-    def aggregate(self, x: str, aggregation: Aggregation, what: str = "") -> str:
+    def aggregate(self, x: str, aggregation: AnyAggregation, what: str = "") -> str:
         """The sum over edges of an aggregation."""
         return self.emit("aggregate", x, block=self.block(aggregation, self.level(x)), what=what)
 
-    def filter(self, x: str, weights: Mapping[int, str], aggregation: Aggregation) -> str:
+    def filter(self, x: str, weights: Mapping[int, str], aggregation: AnyAggregation) -> str:
         """The sum over hops k of `A^k x W_k`."""
         hops = sorted(weights)
         for hop in range(hops[-1]):
@@ -96,13 +97,26 @@ class Writer:
         reads = (self.parameter(weights[hop]) for hop in hops)
         return self.emit("filter", x, *reads, hops=tuple(hops), matrix=self.weighted(aggregation))
 
-    def weighted(self, aggregation: Aggregation) -> Aggregation:
+    def sum_of_relations(self, x: str, weights: Mapping[AnyAggregation, str], root: str | None) -> str:
+        """The sum over aggregations A of `A x W.T`, and `x root.T`; weights are values [output width, input width]."""
+        terms: dict[str, str] = {"": root} if root else {}  # first what every row has, then what is added to it
+        for aggregation, weight in weights.items():
+            self.block(aggregation, self.level(x))
+            terms[aggregation] = weight
+        hops = tuple(int(bool(aggregation)) for aggregation in terms)
+        return self.emit("filter", x, *terms.values(), hops=hops, matrices=tuple(terms))
+
+    def unstacked(self, stacked: str, width: int) -> tuple[str, ...]:
+        """Weights [output width, input width], of a value in whose rows they stand turned."""
+        return self.emit_all("unstack", stacked, width=width)
+
+    def weighted(self, aggregation: AnyAggregation) -> AnyAggregation:
         """The aggregation with weights of edges, where a layer is given some."""
         if not self.is_weighted:
             return aggregation
-        if aggregation not in WITH_WEIGHTS:
+        if is_relation(aggregation) or aggregation not in WITH_WEIGHTS:
             raise NotSupportedError("weights of edges are not known to its kind of sum")
-        return WITH_WEIGHTS[aggregation]
+        return WITH_WEIGHTS[aggregation]  # type: ignore[index]
 
     def linear(self, x: str, weight: str, bias: str | None = None) -> str:
         """Rows times a weight [output width, input width]."""
@@ -181,7 +195,7 @@ class Writer:
             self.emit("running_statistics", running, statistics, writes=(running,), **rows)
         return self.emit("batch_norm", x, statistics, *map(self.parameter, vectors), **attributes)
 
-    def attention(self, x: str, weight: str, vectors: tuple[str, str], heads: int, aggregation: Aggregation) -> str:
+    def attention(self, x: str, weight: str, vectors: tuple[str, str], heads: int, aggregation: AnyAggregation) -> str:
         """Rows times a weight, summed over edges by attention (GAT); every head has its columns.
 
         Args:

@@ -83,6 +83,13 @@ class Cutter:
         key = ("gathered", id(matrix), self.labels.signature(level), self._rows_key(row_level))
         return self._once(key, gathered)
 
+    def gathered_by_any(self, matrices: Sequence[sp.csr_matrix], level: int, row_level: int) -> Ids:
+        """The same of some matrices together."""
+        found = [self.gathered(matrix, level, row_level) for matrix in matrices]
+        if len(found) == 1:
+            return found[0]
+        return tuple(np.unique(np.concatenate(of_each)) for of_each in zip(*found, strict=True))
+
     def missing(self, needed: Sequence[np.ndarray], level: int) -> Ids:
         """Ascending vertices whose rows of a level are needed and not held."""
 

@@ -115,6 +115,8 @@ class OwnLayer:
         if what == "rows":
             return values[of]
         on_edges = values[of][self._is_edge]
+        if what == "types":
+            return on_edges[:, 0].long()
         return on_edges[:, 0] if what == "weights" else on_edges
 
 

@@ -10,7 +10,6 @@ from functools import cache
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.adjacency import Aggregation, aggregation_matrix
 from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
@@ -25,6 +24,7 @@ from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import costs_of
+from gnnplan.planner.relations import AnyAggregation, any_matrix, combined
 from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.descent import Descent
 from gnnplan.planner.search.evaluate import compose_candidate
@@ -89,15 +89,15 @@ def setting_of(job: Job, placement: Placement, graph: Graph, rates_s: Sequence[f
 
 
 def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
-    """A model's aggregation, of several the one with most entries, and its forward programs.
+    """A model's aggregation, of several the one with most entries (types of edges together), and its forward programs.
 
     Raises `UserError` where a module has parts that no operators are known for.
     """
     model, seed = job.model, job.training.seed
 
     @cache
-    def matrix_of(kind: Aggregation) -> sp.csr_matrix:
-        return aggregation_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values.get("edge_weight"))
+    def matrix_of(kind: AnyAggregation) -> sp.csr_matrix:
+        return any_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values)
 
     if model.kind != "module":
         task = _task(job, graph, matrix_of(model.kind))
@@ -107,7 +107,8 @@ def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
     task = _task(job, graph, sp.csr_matrix((graph.num_nodes, graph.num_nodes), dtype=np.float32))
     module = module_of(model, graph.num_features, graph.num_classes, seed)
     forward, used = module_cycle(module, task, matrix_of, seed=seed, dense_features=True)
-    return max(map(_weights, used.values()), key=lambda matrix: matrix.nnz, default=task.matrix), forward
+    found = combined({kind: _weights(matrix) for kind, matrix in used.items()})
+    return task.matrix if found is None else found, forward
 
 
 def _weights(matrix: sp.csr_matrix) -> sp.csr_matrix:

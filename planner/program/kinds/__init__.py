@@ -22,5 +22,6 @@ from gnnplan.planner.program.kinds import (  # noqa: F401  (register)
     reduce,
     region,
     sparse,
+    stacked,
     travel,
 )

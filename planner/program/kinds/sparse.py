@@ -64,7 +64,7 @@ FILTER = register(
     Kind(
         "filter",
         "w = the sum over k of A^hops[k] @ r0 @ r[k + 1].T, a polynomial graph filter: linear, so that its products "
-        "and aggregations may come in any order",
+        "and aggregations may come in any order; with `matrices` each term of one hop has an A of its own",
         (Need.COLUMN, Need.WHOLE),
         _filter_shape,
         is_abstract=True,

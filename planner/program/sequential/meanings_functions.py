@@ -69,3 +69,18 @@ def _maximum(c: Context, op: Operator, x: Tensor, y: Tensor) -> Tensor:
 @meaning("maximum_grad")
 def _maximum_grad(c: Context, op: Operator, grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(x >= y, grad, 0.0), torch.where(x >= y, 0.0, grad)
+
+
+@meaning("unstack")
+def _unstack(c: Context, op: Operator, stacked: Tensor) -> tuple[Tensor, ...]:
+    return tuple(row.view(op.attributes["width"], -1).t().clone() for row in stacked)
+
+
+@meaning("stack")
+def _stack(c: Context, op: Operator, *matrices: Tensor) -> Tensor:
+    return torch.stack([each.t().reshape(-1) for each in matrices])
+
+
+@meaning("turn")
+def _turn(c: Context, op: Operator, weight: Tensor) -> Tensor:
+    return weight.t().clone()

@@ -19,6 +19,7 @@ from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS, Need
 from gnnplan.planner.program.labels import TRAVELLING, Label
 from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.techniques.halo_exchange.together import blocks_together
 
 
 def share_rows(cycle: Cycle, cutter: Cutter) -> Cycle:
@@ -47,6 +48,7 @@ class _RowLayout:
         self._ready: dict[tuple[str, str], str] = {}
         self._made_by: dict[str, Operator] = {}
         self._gathers: set[tuple[str, str]] = set()
+        self._together = blocks_together(cycle)
         self._share_vertices()
 
     def run(self) -> Cycle:
@@ -118,9 +120,10 @@ class _RowLayout:
 
     def _gathered(self, name: str, block: str) -> str:
         """All rows that a block gathers but the dropped ones, as one value; cuts the block to them."""
-        key = (name, f"gathered by {block}")
+        key = (name, f"gathered by {self._together[block][0]}")
         if key not in self._ready:
             self._ready[key] = self._remade(name, block) or self._fetched_for(name, block)
+        self._cut(block, self.emitter.cycle.values[self._ready[key]].space)
         return self._ready[key]
 
     def _remade(self, name: str, block: str) -> str | None:
@@ -152,14 +155,22 @@ class _RowLayout:
         level, row_level = (self.old.spaces[space].level for space in (old.column, old.row))
         assert level is not None
         assert row_level is not None
-        needed = self.cut.gathered(self.old_arrays.matrices[block][0], level, row_level)
-        got = self._fetch(name, level, block, needed)
-        column = self.emitter.cycle.values[got].space
-        if self.emitter.cycle.blocks[block].column != column or block not in self.emitter.cycle.arrays.matrices:  # type: ignore[union-attr]
-            ids = self.emitter.cycle.arrays.ids[column]  # type: ignore[union-attr]
-            matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, level, ids)
-            self.emitter.add_block(Block(block, old.row, column, tuple(m.nnz for m in matrices)), matrices)
-        return got
+        together = self._together[block]
+        matrices = [self.old_arrays.matrices[each][0] for each in together]
+        needed = self.cut.gathered_by_any(matrices, level, row_level)
+        return self._fetch(name, level, together[0], needed)
+
+    def _cut(self, block: str, column: str) -> None:
+        """A block over the rows that are there, unless it is cut so already."""
+        arrays, old = self.emitter.cycle.arrays, self.old.blocks[block]
+        assert arrays
+        if self.emitter.cycle.blocks[block].column == column and block in arrays.matrices:
+            return
+        level, row_level = (self.old.spaces[space].level for space in (old.column, old.row))
+        assert level is not None
+        assert row_level is not None
+        matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, level, arrays.ids[column])
+        self.emitter.add_block(Block(block, old.row, column, tuple(m.nnz for m in matrices)), matrices)
 
     def _rows(self, name: str, target: str) -> str:
         """A value's rows as those of another space, in its order: roots, residuals, own rows alone."""

@@ -1,12 +1,14 @@
 """A polynomial graph filter as products and aggregations, in either order.
 
 `sum_k A^k X W_k` costs K aggregations either way: of the input's width where rows are aggregated first, and of the
-output's where they are multiplied first, for then Horner's rule adds every product on the way.
+output's where they are multiplied first, for then Horner's rule adds every product on the way. Where every term has a
+matrix of its own, `sum_k A_k X W_k`, each is aggregated once either way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from gnnplan.planner.job import OpOrder
 from gnnplan.planner.program.cycle import Cycle
@@ -22,10 +24,8 @@ def expand_filters(cycle: Cycle, order_of: Mapping[str, OpOrder]) -> Cycle:
         for op in program:
             if op.kind != "filter":
                 emitter.append(op)
-            elif order_of.get(op.key) == "aggregate_first":
-                _aggregated_first(emitter, op)
             else:
-                _multiplied_first(emitter, op)
+                _EXPANDED[order_of.get(op.key, "multiply_first"), "matrices" in op.attributes](emitter, op)
         emitter.end(name)
     return emitter.cycle
 
@@ -71,6 +71,46 @@ def _aggregated_first(emitter: Emitter, op: Operator) -> None:
         )
 
 
+def _multiplied_first_each(emitter: Emitter, op: Operator) -> None:
+    """Of terms with a matrix each: every product is aggregated by its own, onto the sum of those before."""
+    x, *weights = op.reads
+    matrices: Sequence[str] = op.attributes["matrices"]
+    level, so_far = _level(emitter, x), tuple[str, ...]()
+    for number, (matrix, weight) in enumerate(zip(matrices, weights, strict=True)):
+        product = emitter.emit("multiply", x, weight, key=_key(op, "multiply", number, matrices))
+        if not matrix:
+            so_far = (product,)
+            continue
+        so_far = emitter.emit_all(
+            "aggregate",
+            product,
+            *so_far,
+            key=_key(op, "aggregate", number, matrices),
+            writes=op.writes if number == len(matrices) - 1 else (),
+            block=f"{matrix}@{level}",
+            **({"base": True} if so_far else {}),
+        )
+
+
+def _aggregated_first_each(emitter: Emitter, op: Operator) -> None:
+    """The same by rows that every matrix has aggregated."""
+    x, *weights = op.reads
+    matrices: Sequence[str] = op.attributes["matrices"]
+    level, so_far = _level(emitter, x), tuple[str, ...]()
+    for number, (matrix, weight) in enumerate(zip(matrices, weights, strict=True)):
+        key = _key(op, "aggregate", number, matrices)
+        rows = emitter.emit("aggregate", x, key=key, block=f"{matrix}@{level}") if matrix else x
+        so_far = emitter.emit_all(
+            "multiply",
+            rows,
+            weight,
+            *so_far,
+            key=_key(op, "multiply", number, matrices),
+            writes=op.writes if number == len(matrices) - 1 else (),
+            **({"base": True} if so_far else {}),
+        )
+
+
 def _matrix(op: Operator) -> str:
     """The name of the blocks that a filter's powers are of."""
     return op.attributes.get("matrix", "A")
@@ -82,7 +122,16 @@ def _level(emitter: Emitter, name: str) -> int:
     return level
 
 
-def _key(op: Operator, what: str, hop: int, hops: Sequence[int]) -> str:
+def _key(op: Operator, what: str, hop: int, hops: Sequence[Any]) -> str:
     """Numbered where there are several."""
     layer = op.key.rpartition("/")[0]
     return f"{layer}/{what}{hop}" if len(hops) > 1 else f"{layer}/{what}"
+
+
+_EXPANDED: Mapping[tuple[OpOrder, bool], Callable[[Emitter, Operator], None]] = {
+    ("multiply_first", False): _multiplied_first,
+    ("aggregate_first", False): _aggregated_first,
+    ("multiply_first", True): _multiplied_first_each,
+    ("aggregate_first", True): _aggregated_first_each,
+}
+"""By the order, and whether every term has a matrix of its own."""

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.models.forward import Task
@@ -29,6 +28,7 @@ from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program.split import split_placed
 from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.program_shard import inputs_on_edges, rows_on_edges
+from gnnplan.planner.relations import any_matrix
 from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.planner.techniques.halo_exchange.layout import share_rows
@@ -85,8 +85,7 @@ def forward_of(module: nn.Module, graph: Graph) -> Cycle:
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     matrix = sp.csr_matrix((graph.num_nodes, graph.num_nodes))
     task = Task(matrix, graph.num_features, graph.num_classes, masks, edge_values=graph.edge_values)
-    weights = graph.edge_values.get("edge_weight")
-    matrix_of = lambda kind: aggregation_matrix(graph.num_nodes, graph.edge_index, kind, weights)  # noqa: E731
+    matrix_of = lambda kind: any_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values)  # noqa: E731
     return module_cycle(module, task, matrix_of, seed=SEED)[0]
 
 

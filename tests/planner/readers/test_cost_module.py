@@ -52,3 +52,9 @@ def test_copies_are_profiled():
         estimate = seconds(kind, ("x",), widths=(WIDTH,), start=0, stop=WIDTH)
         assert not estimate.unprofiled
         assert estimate.seconds == T4.copy(ROWS * WIDTH).seconds
+
+
+def test_weights_are_copied_out_of_their_stack_and_back():
+    """Each of their numbers once."""
+    apart, together = seconds("unstack", ("x",), width=8), seconds("stack", ("x", "x"), ("y",))
+    assert apart.seconds == together.seconds == T4.copy(ROWS * WIDTH).seconds

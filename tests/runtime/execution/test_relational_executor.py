@@ -1,0 +1,68 @@
+"""Sums by types of edges on projected ranks: the sequential executor's numbers, and the bytes that liveness counts."""
+
+import numpy as np
+import pytest
+
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.models.module_state import matrices_of
+from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.readers.liveness import training_bytes
+from tests.planner.models import relational_modules
+from tests.planner.models.relational_modules import KNOWN, graph_with_types
+from tests.planner.models.trained_modules import composed, inputs_of, made
+from tests.planner.program.cases import partition, worst
+from tests.planner.readers.test_liveness import Watched
+from tests.runtime.execution.threads import play_on_threads
+
+EPOCHS = 3
+TECHNIQUES = ("halo_exchange", "replicas", "overlap", "feature_slices")
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("name", ["rgcn, dropout", "rgcn, bases", "rgcn, without root", "beside a sum over all"])
+def test_plays_as_the_sequential_executor(name, technique):
+    """Losses and parameters, in float32 against float64."""
+    graph, module = graph_with_types(), made(KNOWN[name])
+    cycle = composed(module, graph, 2, technique, partition(2))
+    inputs, start = inputs_of(cycle, graph), matrices_of(module, cycle)
+    want = SequentialExecutor(cycle, inputs, start)
+    losses = [float(want.run("train", epoch)["total_loss"][0]) for epoch in range(EPOCHS)]
+
+    def train(executor, rank):
+        found = [float(executor.run("train", epoch)["total_loss"]) for epoch in range(EPOCHS)]
+        return found, {each: executor.stored[each] for each in start}
+
+    for got, ends in play_on_threads(cycle, inputs, start, train):
+        assert worst(np.array(got), np.array(losses)) < 1e-5
+        for each, end in ends.items():
+            right = want.stored[each][0]
+            assert float((end.double() - right).norm()) <= 1e-5 * max(float(right.norm()), 1e-2), each
+
+
+LARGE = graph_with_types(
+    generate_sbm(SbmGraph(source="sbm", num_nodes=3000, average_degree=5, num_features=40, num_classes=20))
+)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("name", ["rgcn", "rgcn, bases"])
+def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):
+    """Of every size as many as the program says, for every worker."""
+    monkeypatch.setattr(relational_modules, "WIDTH", 48)
+    module = made(KNOWN[name], LARGE)
+    part = np.random.default_rng(0).integers(0, 2, LARGE.num_nodes)
+    cycle = composed(module, LARGE, 2, technique, part)
+    watched, start = Watched(monkeypatch), matrices_of(module, cycle)
+
+    def count(executor, rank):
+        watched.begin([])
+        for epoch in range(3):
+            executor.run("train", epoch)
+        return watched.end()
+
+    found = play_on_threads(cycle, inputs_of(cycle, LARGE), start, count)
+    for worker in range(2):
+        said = training_bytes(cycle, worker).pooled
+        assert said == found[worker]
+        assert len(said) > 1, "a program that holds next to nothing tests nothing"
