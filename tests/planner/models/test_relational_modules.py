@@ -74,13 +74,14 @@ def halo_rows_of_all_edges():
 
 
 def test_blocks_of_one_value_are_together():
-    """Through a third one too; not those of other levels."""
+    """Where all of them gather the same; not those of other levels, nor of products with weights."""
     cycle = forward_of(made(KNOWN["beside a sum over all"]), graph_with_types())
-    cycle = expand_filters(cycle, {op.key: "aggregate_first" for op in cycle.programs["train"] if op.kind == "filter"})
-    together = blocks_together(cycle)
+    filters = [op.key for op in cycle.programs["train"] if op.kind == "filter"]
+    together = blocks_together(expand_filters(cycle, dict.fromkeys(filters, "aggregate_first")))
     first = [f"mean_of_type_{number}@0" for number in range(NUM_TYPES)]
     assert together["sage@0"] == tuple(sorted([*first, "sage@0"])) == together[first[0]]
     assert all(name.endswith("@1") for name in together["mean_of_type_0@1"])
+    assert all(len(each) == 1 for each in blocks_together(expand_filters(cycle, {})).values())
 
 
 def test_more_types_than_relations_are_refused():
