@@ -42,6 +42,8 @@ def awaited(cycle: Cycle, program: Program) -> list[tuple[str, ...]]:
 
     It reads what they bring, or writes where they still send from. They are named by what they write.
     """
+    if in_one_lane(program):
+        return [()] * len(program)
     before, owner, done, found = edges(cycle, program), owners(cycle, program), set[int](), []
     for number, op in enumerate(program):
         waits = {other for other in before[number] if program[other].lane == "network"} - done
@@ -56,6 +58,11 @@ def awaited(cycle: Cycle, program: Program) -> list[tuple[str, ...]]:
         done |= waits
         found.append(tuple(program[other].writes[0] for other in sorted(waits)))
     return found
+
+
+def in_one_lane(program: Program) -> bool:
+    """Whether all operators run one after the other."""
+    return all(op.lane == "compute" for op in program)
 
 
 def _overwritten(cycle: Cycle, op: Operator) -> list[str]:

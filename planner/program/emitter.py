@@ -70,7 +70,7 @@ class Emitter:
             self._fix_space(value.space)
             role: Role = self._values[name].role if name in self._values else "temporary"
             self._values[name] = replace(value, name=name, role=role)
-        self.operators.append(replace(operator, writes=writes))
+        self.operators.append(operator if operator.writes == writes else replace(operator, writes=writes))
         return writes
 
     def _unique(self, key: str) -> str:

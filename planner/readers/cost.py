@@ -101,6 +101,15 @@ def computing_s(cycle: Cycle, program_name: str, placement: Placement, costs_by_
     return found
 
 
+def sums_s(
+    cycle: Cycle, program_name: str, worker: int, placement: Placement, costs_by_profile: CostsByProfile
+) -> dict[str, float]:
+    """By key, the seconds of a worker's tasks in a program that sum over edges."""
+    costs = costs_by_profile[placement.workers[worker].profile]
+    sums = (op for op in cycle.programs[program_name] if "block" in op.attributes)
+    return {op.key: with_overhead_s(COSTS[op.kind](cycle, op, worker, costs).seconds, costs.profile) for op in sums}
+
+
 def exchanges_bytes(cycle: Cycle, program_name: str) -> dict[str, np.ndarray]:
     """By the key of every exchange of a program int64 [W, W]: bytes from worker p to worker q."""
     exchanges = (op for op in cycle.programs[program_name] if is_exchange(op))

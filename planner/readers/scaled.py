@@ -34,21 +34,27 @@ def on_parts(cycle: Cycle, of_rows: float, of_edges: float) -> Cycle:
     return replace(
         cycle,
         spaces={name: space if name in fixed else of(name, space) for name, space in cycle.spaces.items()},
-        values={name: replace(value, num_entries=scaled(value.num_entries, of_rows)) for name, value in values},
+        values={
+            name: replace(value, num_entries=scaled(value.num_entries, of_rows)) if value.num_entries else value
+            for name, value in values
+        },
         blocks={name: replace(block, num_edges=scaled(block.num_edges, of_edges)) for name, block in blocks},
         arrays=None,
     )
 
 
 def on_columns(cycle: Cycle, share: float) -> Cycle:
-    """The cycle with all dense values but parameters in the first columns alone, in proportion, without arrays.
+    """The cycle with what sums over edges in the first columns alone, in proportion, without arrays.
 
-    Columns are rounded; at least one is left.
+    Columns are rounded; at least one is left. Parameters and what is not dense stay as they are, and so does what no
+    such operator reads or writes.
     """
+    sums = (op for program in cycle.programs.values() for op in program if "block" in op.attributes)
+    names = {name for op in sums for name in (*op.reads, *op.writes)}
 
     def sliced(value: Value) -> Value:
         if value.role == "parameter" or value.layout != "dense" or not value.width:
             return value
         return replace(value, columns=((0, max(1, round(value.width * share))),) * cycle.num_workers)
 
-    return replace(cycle, values={name: sliced(value) for name, value in cycle.values.items()}, arrays=None)
+    return replace(cycle, values={**cycle.values, **{name: sliced(cycle.values[name]) for name in names}}, arrays=None)

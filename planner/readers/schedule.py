@@ -10,7 +10,7 @@ from gnnplan.planner.crowd import Crowd
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
-from gnnplan.planner.program.edges import edges
+from gnnplan.planner.program.edges import edges, in_one_lane
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Lane, Operator
 from gnnplan.planner.readers.cost import COLLECTIVES, COSTS, Collective, CostsByProfile, costs_of, with_overhead_s
@@ -50,6 +50,9 @@ def waits(cycle: Cycle, program: Program) -> dict[int, tuple[int, ...]]:
     on the compute lane is one of that lane's, so whatever comes after it waits: it is blocking. One on a lane of its
     own is waited for by its readers. What waits for a view waits for what the view waits for.
     """
+    if in_one_lane(program):  # the task before stands for all others
+        tasks = tuple(number for number, op in enumerate(program) if not views(cycle, op))
+        return {number: tasks[max(place - 1, 0) : place] for place, number in enumerate(tasks)}
     found: dict[int, tuple[int, ...]] = {}
     last_of_lane: dict[Lane, int] = {}
     stands_for: list[dict[Lane, int]] = []  # by operator: the tasks that its successors wait for

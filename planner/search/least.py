@@ -12,6 +12,7 @@ from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Program
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.bound import Bound
+from gnnplan.planner.readers.cost import sums_s
 from gnnplan.planner.readers.scaled import on_columns, on_share
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.readers.sustained import sustained_s
@@ -174,10 +175,9 @@ def _share_s(candidate: Candidate, share: float, frees: Frees, in_long_run: bool
     setting, seconds = candidate.setting, 0.0
     by_rows, by_columns = on_share(candidate.cycle, share), on_columns(candidate.cycle, share)
     for name, of_all in candidate.shares.items():
-        over_rows, over_columns = (
-            schedule_of(cycle, name, setting.placement, setting.costs) for cycle in (by_rows, by_columns)
-        )
-        schedule = _least(over_rows, over_columns, by_rows.programs[name], frees)
+        over_rows = schedule_of(by_rows, name, setting.placement, setting.costs)
+        over_columns_s = sums_s(by_columns, name, 0, setting.placement, setting.costs)
+        schedule = _least(over_rows, over_columns_s, by_rows.programs[name], frees)
         seconds += of_all * (_in_long_run_s(schedule) if in_long_run else play_epochs(schedule).median_epoch_s)
     return seconds
 
@@ -189,12 +189,11 @@ def _in_long_run_s(schedule: Schedule) -> float:
     return float(sustained_s(schedule).max()) * (1 - _ROUNDING)
 
 
-def _least(over_rows: Schedule, over_columns: Schedule, program: Program, frees: Frees) -> Schedule:
-    """The first schedule, in which sums over edges take no longer than in the second, and some operators no time."""
-    free = {op.key for op in program if frees(op)}
-    sums = {op.key for op in program if "block" in op.attributes}
-    tasks = []
-    for task, sliced in zip(over_rows.tasks, over_columns.tasks, strict=True):
-        least_s = min(task.seconds, sliced.seconds) if task.key in sums else task.seconds
-        tasks.append(replace(task, seconds=0.0 if task.key in free else least_s))
+def _least(over_rows: Schedule, over_columns_s: Mapping[str, float], program: Program, frees: Frees) -> Schedule:
+    """The schedule, in which sums over edges take no longer than in columns, and some operators no time."""
+    least_s = {**over_columns_s, **{op.key: 0.0 for op in program if frees(op)}}
+    tasks = [
+        replace(task, seconds=least_s[task.key]) if least_s.get(task.key, task.seconds) < task.seconds else task
+        for task in over_rows.tasks
+    ]
     return Schedule(over_rows.num_workers, tasks, over_rows.quotas)

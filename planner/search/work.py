@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.readers.cost import sums_s
 from gnnplan.planner.readers.scaled import on_columns, on_parts
 from gnnplan.planner.readers.schedule import schedule_of
 
@@ -68,7 +69,7 @@ class Sampled:
         """
         cycle = candidate.cycle
         by_rows = {pair: _seconds(candidate, on_parts(cycle, *pair)) for pair in _pairs(candidate)}
-        by_columns_s = {share: _seconds(candidate, on_columns(cycle, share))[1] for share in _SHARES if share}
+        by_columns_s = {share: _sums_s(candidate, on_columns(cycle, share)) for share in _SHARES if share}
         least_rows, others_s = min(by_rows), {pair[0]: each[0] for pair, each in by_rows.items()}
         overhead_s = _seconds(candidate, on_parts(cycle, *least_rows))[2]  # of a loss that has no vertices
         found = {pair: each[0] + each[1] + overhead_s for pair, each in by_rows.items()}
@@ -104,6 +105,13 @@ def _seconds(candidate: Candidate, cycle: Cycle) -> tuple[float, float, float]:
             op = by_key[task.key]
             found[2 if op.kind == "loss" else int("block" in op.attributes)] += share * task.seconds
     return found[0], found[1], found[2]
+
+
+def _sums_s(candidate: Candidate, cycle: Cycle) -> float:
+    """Of an epoch: what sums over edges."""
+    placement, costs = candidate.setting.placement, candidate.setting.costs
+    of_programs = ((sums_s(cycle, name, 0, placement, costs), share) for name, share in candidate.shares.items())
+    return sum(share * sum(by_key.values()) for by_key, share in of_programs)
 
 
 def _pairs(candidate: Candidate) -> Iterator[tuple[float, float]]:
