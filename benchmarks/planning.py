@@ -2,6 +2,9 @@
 
 Four workers with a link each, equal ones and different ones: of the latter every subset is looked at. Graphs are R-MAT,
 the larger one with as many edges as ogbn-products. Every plan is made in a process of its own, and its children count.
+
+`over_before` says how many times as long this edition plans as the first one did, in the geometric mean of smaller
+settings (`benchmarks/_planning_before.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT
+from benchmarks._planning_before import against_first_edition, mean_ratio
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, NpzGraph, RmatGraph
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.plan import save_plan
-from gnnplan.planner.search import make_plan
+from gnnplan.planner.train import write_plan
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.machine import Link
 
@@ -41,8 +44,10 @@ def main(quick: bool) -> dict:
         _in_own_process(_make, path, num_nodes, num_edges)
         names = [*_CLUSTERS] if num_edges < max(_SIZES)[1] else [*_CLUSTERS][:1]
         rows += [_in_own_process(_plan, path, name) for name in names[: 1 if quick else None]]
+    before = against_first_edition(quick)
     _show(rows)
-    return {"rows": rows}
+    _show_before(before)
+    return {"over_before": mean_ratio(before), "before": before, "rows": rows}
 
 
 def _in_own_process(step, *arguments):
@@ -68,8 +73,7 @@ def _plan(path: Path, cluster: str) -> dict:
         HostSpec(name=f"h{i}", devices=(DeviceSpec(catalog=each),), link=_LINK)
         for i, each in enumerate(_CLUSTERS[cluster])
     )
-    plan, partition = make_plan(job, Cluster(hosts=tuple(hosts)), graph)
-    save_plan(plan, partition, path.parent / "plan.json")
+    plan = write_plan(job, Cluster(hosts=tuple(hosts)), graph, path.parent / "plan.json")
     assert plan.searched
     return {
         "cluster": cluster,
@@ -98,4 +102,13 @@ def _show(rows: list[dict]) -> None:
         peak = f"{row['peak_bytes'] / 1e9:.2f} GB"
         chosen = f"{row['num_workers']}"
         table.add_row(f"{row['num_edges']:,}", row["cluster"], f"{row['seconds']:.1f}", peak, chosen)
+    Console().print(table)
+
+
+def _show_before(rows: list[dict]) -> None:
+    table = Table(title="planning beside the first edition")
+    for column in ("setting", "seconds", "first edition", "ratio"):
+        table.add_column(column, justify="left" if column == "setting" else "right")
+    for row in rows:
+        table.add_row(row["setting"], f"{row['seconds']:.2f}", f"{row['before_s']:.2f}", f"{row['ratio']:.2f}")
     Console().print(table)
