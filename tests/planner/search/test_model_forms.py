@@ -1,6 +1,7 @@
 """Where a job allows it, the decoupled form of its model is planned beside the model, and the better one is taken."""
 
 import io
+from functools import cache
 
 import pytest
 from rich.console import Console
@@ -29,8 +30,14 @@ def shown(table):
 
 
 def planned(model, fidelity, **on):
-    job = job_of(model, fidelity, num_workers=4)
-    plan, _ = plan_among(job, placement_of("host", **{**NARROW, **on}), GRAPHS["sbm"])
+    """Made once: the search has no state, and nobody changes a plan."""
+    return _planned(model.model_dump_json(), fidelity, tuple(on.items()))
+
+
+@cache
+def _planned(model, fidelity, on):
+    job = job_of(ModelSpec.model_validate_json(model), fidelity, num_workers=4)
+    plan, _ = plan_among(job, placement_of("host", **{**NARROW, **dict(on)}), GRAPHS["sbm"])
     return plan
 
 
