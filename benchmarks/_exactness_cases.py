@@ -103,13 +103,13 @@ class Case:
         training = TrainingSpec(epochs=self.num_steps, optimizer=self.optimizer, learning_rate=rate, seed=_SEED)
         return Job(graph=SbmGraph(source="sbm"), model=self.model_for(NUM_FEATURES, NUM_CLASSES), training=training)
 
-    def model_for(self, num_features: int, num_classes: int) -> ModelSpec:
-        """The model, for a graph of such widths."""
+    def model_for(self, num_features: int, num_classes: int, width: int = 16) -> ModelSpec:
+        """The model, for a graph of such widths; `width` between layers."""
         dropped = {"dropout": self.dropout, "input_dropout": self.input_dropout}
         if self.model == "rgcn":
-            net = relational_net(num_features, num_classes, num_layers=NUM_LAYERS, seed=_SEED, **dropped)
-            return ModelSpec(kind="module").holding(net)
-        return ModelSpec(kind=self.model, num_layers=NUM_LAYERS, hidden_channels=16, heads=4, **dropped)
+            widths = [num_features, *[width] * (NUM_LAYERS - 1), num_classes]
+            return ModelSpec(kind="module").holding(relational_net(widths, seed=_SEED, **dropped))
+        return ModelSpec(kind=self.model, num_layers=NUM_LAYERS, hidden_channels=width, heads=4, **dropped)
 
     @property
     def num_levels(self) -> int:

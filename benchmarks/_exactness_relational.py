@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -9,18 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import RGCNConv
 
-NUM_TYPES, NUM_BASES, WIDTH = 4, 3, 16
+NUM_TYPES, NUM_BASES = 4, 3
 
 
 class RelationalNet(nn.Module):
     """R-GCN with ReLU and dropout between its layers, the first with a basis (Schlichtkrull et al. 2018, eq. 2, 3)."""
 
-    def __init__(
-        self, num_features: int, num_classes: int, num_layers: int, dropout: float, input_dropout: float
-    ) -> None:
+    def __init__(self, widths: Sequence[int], dropout: float, input_dropout: float) -> None:
         super().__init__()
-        widths = [num_features, *[WIDTH] * (num_layers - 1), num_classes]
-        bases = (NUM_BASES, *[None] * (num_layers - 1))
+        bases = (NUM_BASES, *[None] * (len(widths) - 2))
         self.convs = nn.ModuleList(
             [RGCNConv(*pair, NUM_TYPES, num_bases=count) for pair, count in zip(pairwise(widths), bases, strict=True)]
         )
@@ -34,10 +32,8 @@ class RelationalNet(nn.Module):
         return self.convs[-1](x, edge_index, edge_type)
 
 
-def relational_net(
-    num_features: int, num_classes: int, *, num_layers: int, dropout: float, input_dropout: float, seed: int
-) -> RelationalNet:
-    """With the same weights for equal seeds."""
+def relational_net(widths: Sequence[int], *, dropout: float, input_dropout: float, seed: int) -> RelationalNet:
+    """With the same weights for equal seeds; `widths` of the features, between layers, and of the classes."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return RelationalNet(num_features, num_classes, num_layers, dropout, input_dropout)
+        return RelationalNet(widths, dropout, input_dropout)

@@ -100,9 +100,7 @@ def planned(case: Case, size: int, device: str) -> Planned:
 
 
 def _job(case: Case) -> Job:
-    model = case.model_for(GRAPH.num_features, GRAPH.num_classes)
-    if model.held is None:
-        model = model.model_copy(update={"hidden_channels": HIDDEN})
+    model = case.model_for(GRAPH.num_features, GRAPH.num_classes, HIDDEN)
     pin = PinnedDecisions(sparse_features="sparse_features" in case.techniques or None)
     return case.job.model_copy(update={"model": model, "graph": GRAPH, "fidelity": "approximate", "pin": pin})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,19 +18,26 @@ from gnnplan.planner.program.parts import Operator, Value
 _SAMPLED_ROWS = 2000
 
 
-def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) -> Cycle:
+def with_entries(
+    cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo, of_sums: Mapping[str, sp.csr_matrix] | None = None
+) -> Cycle:
     """The cycle, whose aggregated sparse features have as many entries as a sample of their rows says.
 
     The first hop is sampled on every worker. Of further ones an entry is taken to be zero where those of as many rows
     are, each by itself, as the first hop sums over.
+
+    Args:
+        matrix: of the sums over edges.
+        of_sums: where there are several, by what names of their blocks begin with, as `sum_of` has it.
     """
-    values, hops = dict(cycle.values), hops_of(cycle)
+    values, hops, sums = dict(cycle.values), hops_of(cycle), _sums_of(cycle)
     for name, hop in hops.items():
         if not hop:
             continue
         ids = cycle.arrays.ids[values[name].space]  # type: ignore[union-attr]
-        key = ("entries", hop, *(each.tobytes() for each in ids))
-        sizes = memo.lasting(key, partial(_entries_of_each, ids, hop, graph, matrix))
+        own = (of_sums or {}).get(sums.get(name, ""), matrix)
+        key = ("entries", hop, sums.get(name, ""), *(each.tobytes() for each in ids))
+        sizes = memo.lasting(key, partial(_entries_of_each, ids, hop, graph, own))
         values[name] = replace(values[name], num_entries=_in_columns(values[name], sizes))
     return replace(cycle, values=values)
 
@@ -38,6 +45,17 @@ def with_entries(cycle: Cycle, graph: Graph, matrix: sp.csr_matrix, memo: Memo) 
 def _in_columns(value: Value, sizes: Sequence[int]) -> tuple[int, ...]:
     """Of the entries of whole rows those in each worker's columns, taken to be as many in every column."""
     return tuple(size * value.num_columns(worker) // max(value.width, 1) for worker, size in enumerate(sizes))
+
+
+def sum_of(block: str) -> str:
+    """What the names of all blocks of one sum over edges begin with."""
+    return block.partition("@")[0]
+
+
+def _sums_of(cycle: Cycle) -> dict[str, str]:
+    """By value that sums over edges write, which sum it is."""
+    operators = (op for program in cycle.programs.values() for op in program if op.kind == "aggregate")
+    return {op.writes[0]: sum_of(op.attributes.get("block", "")) for op in operators}
 
 
 def hops_of(cycle: Cycle) -> dict[str, int]:

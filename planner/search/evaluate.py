@@ -15,7 +15,7 @@ from gnnplan.planner.contracts.technique import Situation
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sharing import Contents, share_equal_arrays
-from gnnplan.planner.search.entries import with_entries
+from gnnplan.planner.search.entries import sum_of, with_entries
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
 
@@ -77,4 +77,7 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
     situation = Situation(setting.job.model, setting.num_workers, place.host_of, memo=memo)
     optimizer = Optimizer.of(training)
     cycle = share_equal_arrays(compose(setting.forward, choices, situation, optimizer), memo.cut("contents", Contents))
-    return Candidate(setting, tuple(choices), with_entries(cycle, setting.graph, setting.matrix, memo))
+    whole = setting.forward.arrays.matrices if setting.forward.arrays else {}
+    of_sums = {sum_of(block): matrices[0] for block, matrices in whole.items()}
+    cycle = with_entries(cycle, setting.graph, setting.matrix, memo, of_sums)
+    return Candidate(setting, tuple(choices), cycle)

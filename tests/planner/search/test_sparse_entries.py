@@ -1,5 +1,7 @@
 """Entries of aggregated sparse features, estimated from the first hop."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -47,3 +49,22 @@ def test_entries_of_two_hops(graph):
     assert found["once"].num_entries == (once.nnz,)
     assert twice.nnz < 0.9 * twice.shape[0] * WIDTH
     assert found["twice"].num_entries[0] == pytest.approx(twice.nnz, rel=0.15)
+
+
+def test_of_several_sums_each_has_its_own_matrix(graph):
+    """A sum over one edge has the entries of one row, whatever the others are over."""
+    x = sp.random(NUM_NODES, WIDTH, 0.05, "csr", np.float32, rng=np.random.default_rng(1))
+    graph = replace(graph, x=x)
+    one = sp.csr_matrix(([1.0], ([3], [int(np.diff(x.indptr).argmax())])), (NUM_NODES, NUM_NODES))
+    every = sp.csr_matrix(np.ones((NUM_NODES, NUM_NODES), np.float32))
+    program = tuple(Operator(name, "aggregate", ("x",), (name,), {"block": f"{name}@0"}) for name in ("one", "every"))
+    cycle = Cycle(
+        1,
+        {"setup": program},
+        values={name: Value(name, "v", WIDTH, layout="csr", num_entries=(0,)) for name in ("x", "one", "every")},
+        spaces={"v": Space("v", (NUM_NODES,))},
+        arrays=Arrays({"v": (np.arange(NUM_NODES),)}),
+    )
+    found = with_entries(cycle, graph, every, Memo(), {"one": one, "every": every}).values
+    assert found["one"].num_entries == (int(np.diff(x.indptr).max()),)
+    assert found["every"].num_entries == (NUM_NODES * len(np.unique(x.indices)),)
