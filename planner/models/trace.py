@@ -16,6 +16,7 @@ import torch_geometric
 from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.finish import EDGE_VALUES
+from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.profiles.errors import UserError
 
 _WHOLE = ("torch_geometric.nn.norm", "torch_geometric.nn.dense", "torch_geometric.nn.aggr", "torch_geometric.nn.pool")
@@ -80,7 +81,10 @@ def traced(module: torch.nn.Module, num_inputs: int, also: Collection[str] = ())
 
 def _but(name: str) -> str:
     """What is said of an argument that is not given."""
-    return f" alone, for the graph has no {name}" if name in EDGE_VALUES else " alone"
+    if name not in EDGE_VALUES:
+        return " alone"
+    wanted = "a whole number from 0" if name == EDGE_TYPE else "finite numbers"
+    return f" alone, for the graph has no {name} with {wanted} for every edge (make_undirected leaves none)"
 
 
 def _refuse_edges(tracer: Tracer, module: torch.nn.Module) -> None:

@@ -86,6 +86,21 @@ def test_labels_may_be_floats_with_nan_or_a_column_or_multi_label():
     assert (graph.is_multilabel, graph.y.dtype, graph.num_classes) == (True, np.float32, 4)
 
 
+@pytest.mark.parametrize(
+    "types",
+    [np.array([0, -1, 2]), np.array([0.0, 1.0, 2.0]), np.array([0, 1]), np.array([[0, 1, 2]]), np.array([0, 1, 2**24])],
+    ids=["negative", "no whole numbers", "too few", "a matrix", "too large"],
+)
+def test_types_of_edges_are_whole_numbers_from_0(types):
+    """What is none is left out, as most models ask for none; a merged edge has none."""
+    assert finish(parts(edge_values={"edge_type": types}), GraphOptions()).edge_values == {}
+    good = {"edge_type": np.array([2, 0, 0], np.uint8)}
+    (found,) = finish(parts(edge_values=good), GraphOptions()).edge_values.values()
+    assert found.dtype == np.int64
+    assert found.tolist() == [2, 0, 0]
+    assert finish(parts(edge_values=good), GraphOptions(make_undirected=True)).edge_values == {}
+
+
 def test_make_undirected_mirrors_and_merges():
     edges = np.array([[0, 1, 1, 3], [1, 0, 2, 3]])
     graph = finish(parts(edge_index=edges), GraphOptions(make_undirected=True))
