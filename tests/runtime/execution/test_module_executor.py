@@ -8,12 +8,11 @@ from gnnplan.planner.job import SbmGraph
 from gnnplan.planner.models.module_state import matrices_of
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.sequential import SequentialExecutor
-from gnnplan.planner.readers.liveness import training_bytes
 from tests.planner.models import own_modules
 from tests.planner.models.own_modules import MODULES
 from tests.planner.models.trained_modules import composed, inputs_of, made
 from tests.planner.program.cases import partition, small_graph, worst
-from tests.planner.readers.test_liveness import Watched
+from tests.runtime.execution.counted_blocks import assert_counted
 from tests.runtime.execution.threads import play_on_threads
 
 EPOCHS = 3
@@ -90,17 +89,4 @@ def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):
     module = made(MODULES[name], LARGE)
     part = np.random.default_rng(0).integers(0, 2, LARGE.num_nodes)
     cycle = composed(module, LARGE, 2, technique, part)
-    watched, start = Watched(monkeypatch), matrices_of(module, cycle)
-    filled = [name for name, value in cycle.values.items() if value.role == "cell" and name not in start]
-
-    def count(executor, rank):
-        watched.begin([executor.stored[each].nbytes for each in filled if each in executor.stored])
-        for epoch in range(3):
-            executor.run("train", epoch)
-        return watched.end()
-
-    found = play_on_threads(cycle, inputs_of(cycle, LARGE), start, count)
-    for worker in range(2):
-        said = training_bytes(cycle, worker).pooled
-        assert said == found[worker]
-        assert len(said) > 1, "a program that holds next to nothing tests nothing"
+    assert_counted(cycle, inputs_of(cycle, LARGE), matrices_of(module, cycle), monkeypatch)

@@ -7,12 +7,11 @@ from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.job import SbmGraph
 from gnnplan.planner.models.module_state import matrices_of
 from gnnplan.planner.program.sequential import SequentialExecutor
-from gnnplan.planner.readers.liveness import training_bytes
 from tests.planner.models import relational_modules
 from tests.planner.models.relational_modules import KNOWN, graph_with_types
 from tests.planner.models.trained_modules import composed, inputs_of, made
 from tests.planner.program.cases import partition, worst
-from tests.planner.readers.test_liveness import Watched
+from tests.runtime.execution.counted_blocks import assert_counted
 from tests.runtime.execution.threads import play_on_threads
 
 EPOCHS = 3
@@ -53,16 +52,4 @@ def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):
     module = made(KNOWN[name], LARGE)
     part = np.random.default_rng(0).integers(0, 2, LARGE.num_nodes)
     cycle = composed(module, LARGE, 2, technique, part)
-    watched, start = Watched(monkeypatch), matrices_of(module, cycle)
-
-    def count(executor, rank):
-        watched.begin([])
-        for epoch in range(3):
-            executor.run("train", epoch)
-        return watched.end()
-
-    found = play_on_threads(cycle, inputs_of(cycle, LARGE), start, count)
-    for worker in range(2):
-        said = training_bytes(cycle, worker).pooled
-        assert said == found[worker]
-        assert len(said) > 1, "a program that holds next to nothing tests nothing"
+    assert_counted(cycle, inputs_of(cycle, LARGE), matrices_of(module, cycle), monkeypatch)
