@@ -20,6 +20,7 @@ from gnnplan.profiles.machine import MachineProfile
 COLLECTIVES = ("all_reduce", "all_to_all")
 CLOCK_S = 1e-9  # what no clock of ours resolves
 _FEWEST_TO_TRIM = 5
+_AS_LONG = 0.8  # of the longest: less is not jitter
 
 _Edges = dict[tuple[str, int], dict[int, tuple[float, float]]]  # (start, end) by (key, worker) and epoch
 
@@ -140,7 +141,10 @@ def _sample(task: Task, measured_s: float, epoch_s: float, pace: float, now_s: f
 
 
 def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
-    """Seconds from the last member's coming to the mean member's end, as it was profiled: mean over epochs.
+    """Seconds from the last member's coming until the members end that take longest: mean over these, and over epochs.
+
+    Of an exchange in which all send as much, which is how it was profiled, these are all members. Where some receive
+    less than others they end sooner, and what is predicted is how long the others take.
 
     Some exchanges wait for a core and some do not (`gnnplan.profiles.collectives`); an epoch has several, so their mean
     counts. The shortest and the longest are left out where there are enough: of one epoch that went wrong nothing is
@@ -148,10 +152,13 @@ def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
     """
     members = [edges[key, worker] for worker in range(num_workers)]
     whole = set.intersection(*(set(epochs) for epochs in members))
-    ended_s = {epoch: float(np.mean([member[epoch][1] for member in members])) for epoch in whole}
-    taken_s = sorted(max(ended_s[epoch] - max(member[epoch][0] for member in members), 0.0) for epoch in whole)
-    kept = taken_s[1:-1] if len(taken_s) >= _FEWEST_TO_TRIM else taken_s
-    return float(np.mean(kept)) if kept else 0.0
+    if not whole:
+        return 0.0
+    came_s = {epoch: max(member[epoch][0] for member in members) for epoch in whole}
+    taken_s = np.array([[member[epoch][1] - came_s[epoch] for member in members] for epoch in sorted(whole)])
+    usual_s = np.median(taken_s, axis=0)
+    longest_s = np.sort(taken_s[:, usual_s >= _AS_LONG * usual_s.max()].mean(1).clip(0.0))
+    return float(np.mean(longest_s[1:-1] if len(longest_s) >= _FEWEST_TO_TRIM else longest_s))
 
 
 def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dict[int, float]:

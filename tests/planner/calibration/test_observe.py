@@ -86,6 +86,28 @@ def test_the_mean_of_a_collective_counts(plan):
     assert reduced_s({3: 1.0}) == pytest.approx(usual_s, rel=1e-6)
 
 
+def test_who_receives_less_does_not_count(plan):
+    """A member that ends an exchange at half its time in every epoch; one that is sometimes late counts half of it."""
+    trace = measured(plan)
+
+    def taken_s(change):
+        spans = [change(span) if span.task == "reduce" else span for span in trace.spans]
+        seen = observe(plan, trace.model_copy(update={"spans": tuple(spans)}), {})
+        return next(sample.measured_s for sample in seen.collectives if "all_reduce" in sample.parts)
+
+    def half(span):
+        end_s = (span.start_s + span.end_s) / 2 if span.worker else span.end_s
+        return span.model_copy(update={"end_s": end_s})
+
+    def late(span):
+        jitter_s = 0.1 * (span.end_s - span.start_s) * ((span.epoch + span.worker) % 2)
+        return span.model_copy(update={"end_s": span.end_s + jitter_s})
+
+    usual_s = taken_s(lambda span: span)
+    assert taken_s(half) == pytest.approx(usual_s, rel=1e-6)
+    assert taken_s(late) == pytest.approx(1.05 * usual_s, rel=0.01)
+
+
 def test_what_no_epoch_has_whole_is_no_sample(plan):
     """A task without spans, and a collective that one of its members is never in."""
     trace = measured(plan)
