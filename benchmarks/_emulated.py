@@ -17,6 +17,7 @@ from gnnplan.planner.emulation.emulate import EmulatedHost, emulated
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphSpec
 from gnnplan.planner.loaders import load_graph
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
 from gnnplan.profiles.steal import TOLERATED_SHARE
 
@@ -67,6 +68,15 @@ def started_fast(identity: str, hosts: Sequence[EmulatedHost]) -> Iterator[Calla
 def loaded(spec: GraphSpec) -> Graph:
     """The graph; the last one is kept, for its settings are run one after another."""
     return load_graph(spec)
+
+
+def why_not_emulated() -> str:
+    """Why no hosts can be emulated here; empty where they can."""
+    try:
+        kernel.require_emulation()
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def without_limits(cluster: Cluster) -> Cluster:

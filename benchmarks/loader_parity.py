@@ -1,10 +1,11 @@
 """How nearly our loader stands in for PyG's: keywords, examples that run, batches a second.
 
-`keywords` counts those of PyG's `NeighborLoader` and the classes below it, `unsupported` those that ask for what is not
-there. `examples_run` counts loops in the manner of PyG's examples that run with the import changed alone: the tests of
-`tests/runtime/sampling/test_pyg_examples.py`, of which `refused_by_name` have to be refused. The speed is that of the
-benchmark `loader`. PyG samples with pyg-lib or torch-sparse, and not at all without them: then `speedup_over_pyg` is
-None, and `pyg_backend` says so.
+`keywords` counts those of PyG's `NeighborLoader` and the classes below it, `unsupported` those that ask for what is
+not there. `examples_run` counts loops in the manner of PyG's examples that run with the import changed alone: the
+tests of `tests/runtime/sampling/test_pyg_examples.py`, of which `refused_by_name` have to be refused. The speed is
+that of the benchmark `loader`. PyG samples with pyg-lib or torch-sparse, and not at all without them: then
+`speedup_over_pyg` is the one that `loader` has kept, of the day `speed_date`; None in the quick form, or where it has
+kept none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 
 from benchmarks import loader
 from benchmarks._common import ROOT
+from benchmarks._results import kept, today
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.runtime.sampling.keywords import KEYWORDS
 
@@ -49,7 +51,10 @@ def _passed() -> set[str]:
 def _speed(quick: bool) -> dict:
     """Over PyG's own loader, in the geometric mean of the settings of the benchmark `loader`."""
     try:
-        result = loader.main(quick)
+        result = loader.main(quick) | {"date": today()}
     except UserError as error:
-        return {"speedup_over_pyg": None, "pyg_backend": str(error)}
-    return {name: result[name] for name in ("speedup_over_pyg", "speedup_by_fan_outs", "pyg_backend")}
+        result = {} if quick else kept("loader")
+        if not result:
+            return {"speedup_over_pyg": None, "pyg_backend": str(error)}
+    figures = {name: result[name] for name in ("speedup_over_pyg", "speedup_by_fan_outs", "pyg_backend")}
+    return {**figures, "speed_date": result["date"]}

@@ -18,15 +18,13 @@ from pathlib import Path
 
 from benchmarks._busy_beside import busy_beside_first
 from benchmarks._common import OUT, ROOT, this_machine
-from benchmarks._emulated import inside
+from benchmarks._emulated import inside, why_not_emulated
 from benchmarks._prediction_table import predict_and_run
 from gnnplan.planner import api
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster
 from gnnplan.planner.demo import demo_job
-from gnnplan.planner.emulation import kernel
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
 from gnnplan.planner.report.disturbance import profile_was_disturbed
-from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
 
 NUM_WORKERS = 2
@@ -64,7 +62,7 @@ def main(quick: bool) -> dict:
     """Plans, runs and compares every setting, from a quiet and from a disturbed profile."""
     folder = OUT / f"prediction_here{'_quick' if quick else ''}"
     forms = {name: [_here(name, quick, folder / name)] for name in LIMITS}
-    skipped = _why_not_emulated() if not quick else "the quick form emulates no hosts"
+    skipped = why_not_emulated() if not quick else "the quick form emulates no hosts"
     if not skipped:
         for name, parts in forms.items():
             parts.append(_emulated(name, folder / f"{name}_emulated"))
@@ -123,12 +121,3 @@ def _said(clusters: Sequence[Cluster], result: Mapping) -> list[str]:
     files = {device.profile for cluster in clusters for host in cluster.hosts for device in host.devices}
     profiles = [MachineProfile.load(file) for file in sorted(filter(None, files))]
     return [*(words for profile in profiles for words in profile_was_disturbed(profile)), *runs]
-
-
-def _why_not_emulated() -> str:
-    """Why no hosts can be emulated here; empty where they can."""
-    try:
-        kernel.require_emulation()
-    except UserError as error:
-        return str(error)
-    return ""

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from gnnplan.planner.edges import edges_from_keys, symmetric_keys
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphOptions
+from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import MAX_VERTICES, MAX_WIDTH
@@ -60,12 +61,16 @@ def finish(parts: Parts, options: GraphOptions) -> Graph:
     if not 0 < parts.num_nodes <= MAX_VERTICES:
         raise UserError(f"{parts.where}: num_nodes is {parts.num_nodes}; it must be in 1..{MAX_VERTICES}")
     check_fits(_least_bytes(parts, options), parts.where, f"a graph of {parts.num_nodes:,} vertices")
+    if options.inverse_edge_types:
+        parts = _with_inverse(parts)
     edge_index = _edges(parts, options)
     y, num_classes = _labels(parts, options)
     masks = _masks(parts, options, y)
     x = _features(parts, options)
     graph = Graph(parts.num_nodes, edge_index, x, y, *masks, num_classes=num_classes, name=parts.where)
     graph = replace(graph, edge_values=_edge_values(parts, options))
+    if options.link:
+        graph = link_graph(graph, options.link, options.split_seed)
     # Validated under the name of the file, so that every error starts with it.
     return replace(graph.validate(), name=parts.name)
 
@@ -109,6 +114,18 @@ def _edges(parts: Parts, options: GraphOptions) -> np.ndarray:
     return edge_index
 
 
+def _with_inverse(parts: Parts) -> Parts:
+    """With every edge reversed beside it, of a type of its own: R + t where it has the type t of R."""
+    types = parts.edge_values.get(EDGE_TYPE)
+    if types is None or not _are_types(types) or parts.edge_index.ndim != 2 or len(types) != parts.edge_index.shape[1]:
+        raise UserError(f"{parts.where}: inverse_edge_types needs an edge_type of whole numbers from 0 for every edge")
+    types = types.astype(np.int64)
+    number = int(types.max(initial=-1)) + 1
+    both = {name: np.concatenate([each, each]) for name, each in parts.edge_values.items()}
+    edges = np.concatenate([parts.edge_index, parts.edge_index[::-1]], axis=1)
+    return replace(parts, edge_index=edges, edge_values=both | {EDGE_TYPE: np.concatenate([types, types + number])})
+
+
 def _edge_values(parts: Parts, options: GraphOptions) -> dict[str, np.ndarray]:
     """Finite numbers, as many as there are edges, and types from 0. Others are left out: most models ask for none."""
     found = {}
@@ -130,9 +147,14 @@ def _are_types(values: np.ndarray) -> bool:
 
 def _features(parts: Parts, options: GraphOptions) -> np.ndarray | sp.csr_matrix:
     x, n, where = parts.x, parts.num_nodes, parts.where
+    if x is None and options.one_hot_features:
+        x = sp.identity(n, np.float32, "csr")
     if x is None:
         if not options.synthetic_feature_width:
-            raise UserError(f"{where}: no features; set synthetic_feature_width to draw random ones")
+            raise UserError(
+                f"{where}: no features; set one_hot_features to train a row for every vertex, or "
+                f"synthetic_feature_width to draw random ones"
+            )
         shape = (n, options.synthetic_feature_width)
         x = _rng(options, _FEATURE_STREAM).standard_normal(shape, dtype=np.float32)
     if x.dtype.kind not in "biuf":
@@ -174,6 +196,8 @@ def _normalized(x: np.ndarray | sp.csr_matrix) -> np.ndarray | sp.csr_matrix:
 def _labels(parts: Parts, options: GraphOptions) -> tuple[np.ndarray, int]:
     """`y` int64 [N] or float32 [N, C], and C."""
     y, n, where = parts.y, parts.num_nodes, parts.where
+    if options.link:  # a link prediction asks for none
+        return np.zeros(n, np.int64), 1
     if y is None:
         num_classes = options.synthetic_num_classes
         if not num_classes:
@@ -217,7 +241,7 @@ def _masks(parts: Parts, options: GraphOptions, y: np.ndarray) -> tuple[np.ndarr
     has_masks = "train_mask" in parts.masks
     if options.split == "file" and not has_masks:
         raise UserError(f"{parts.where}: no train_mask in it for split = 'file'; set split = 'random'")
-    if options.split == "random" or not has_masks:
+    if options.split == "random" or not has_masks or options.link:
         return random_split(is_labelled, options)
     train, val, test = (_mask(parts, key, options.split_index) & is_labelled for key in MASK_KEYS)
     return train, val, test

@@ -11,6 +11,7 @@ from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.here import cluster_of_profile, read_cluster, this_machine
 from gnnplan.planner.job import Job, MemoryGraph
+from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.sound_plan import load_plan
@@ -27,7 +28,7 @@ GivenCluster: TypeAlias = Cluster | MachineProfile | str | Path | None
 GivenPlan: TypeAlias = Plan | str | Path
 GivenTrace: TypeAlias = Trace | str | Path
 GivenGraph: TypeAlias = Any
-"""A `gnnplan.planner.graph.Graph` or a PyG `Data`."""
+"""A `gnnplan.planner.graph.Graph`, or a PyG `Data` or `HeteroData`."""
 
 
 def job_of(
@@ -68,10 +69,12 @@ def graph_of(given: GivenGraph | None, job: Job) -> Graph:
     if given is None:
         return load_graph(job.graph)
     if isinstance(given, Graph):
+        if job.graph.link and not given.pairs:
+            return link_graph(given.validate(), job.graph.link, job.graph.split_seed).validate()
         return given.validate()
     from gnnplan.planner.loaders.pyg import graph_of_data
 
-    options = job.graph if isinstance(job.graph, MemoryGraph) else MemoryGraph()
+    options = job.graph if isinstance(job.graph, MemoryGraph) else MemoryGraph(link=job.graph.link)
     return graph_of_data(given, options).validate()
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.pairs import Pairs
 from gnnplan.profiles.errors import UserError
 
 
@@ -29,6 +30,8 @@ class Graph:
         name: for reports.
         edge_values: by name what modules may ask for: float32 [E] or [E, D], `edge_weight` or `edge_attr`; int64 [E],
             `edge_type`, numbered from 0.
+        pairs: of a link prediction, what it trains on and is measured by. `num_classes` is the width of its embeddings
+            then, `y` says nothing, and the masks have the heads of each split's edges.
     """
 
     num_nodes: int
@@ -41,10 +44,14 @@ class Graph:
     num_classes: int
     name: str
     edge_values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    pairs: Pairs | None = None
 
     def __repr__(self) -> str:
         sizes = f"{self.num_nodes:,} vertices, {self.num_edges:,} edges"
-        return f"Graph({self.name!r}: {sizes}, {self.num_features} features, {self.num_classes} classes)"
+        told = f"{self.num_classes} classes"
+        if self.pairs:
+            told = f"{self.pairs.trained.num_pairs:,} pairs to train on"
+        return f"Graph({self.name!r}: {sizes}, {self.num_features} features, {told})"
 
     @property
     def num_edges(self) -> int:
@@ -131,4 +138,8 @@ class Graph:
         for name, values in sorted(self.edge_values.items()):
             digest.update(f"{name}{values.dtype}{values.shape}".encode())
             digest.update(np.ascontiguousarray(values).data)
+        for table in self.pairs.named().values() if self.pairs else ():
+            for array in table.arrays():
+                digest.update(f"{array.dtype}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]

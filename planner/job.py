@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, model_validator
 
 from gnnplan.planner.fidelity import EXACT, Fidelity, allows_decoupled, of_training, up_to
 from gnnplan.planner.job_in_short import in_full
+from gnnplan.planner.link.spec import LinkSpec
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.partial.decision import Absent
@@ -46,9 +47,13 @@ class GraphOptions(Contract):
         label_kind: `targets` takes labels as numbers to regress on, [N] or [N, T]; `auto` takes [N] as classes.
         make_undirected: add the reverse of every edge, merging duplicates.
         normalize_features: divide every feature row by its sum.
+        one_hot_features: where the source has no features, a vertex has one of its own, so that the first layer trains
+            a row of numbers for each of them.
+        inverse_edge_types: add the reverse of every edge, of another type: R + t, where types are t of R.
         synthetic_feature_width: features to draw where the source has none (0: an error).
         synthetic_num_classes: classes to draw where the source has no labels (0: an error).
         sparse_feature_density: hold features as CSR where at most this share is non-zero.
+        link: train embeddings that tell edges from other pairs of vertices, instead of labels (None: labels).
     """
 
     split: Literal["auto", "file", "random"] = "auto"
@@ -59,14 +64,19 @@ class GraphOptions(Contract):
     label_kind: Literal["auto", "targets"] = "auto"
     make_undirected: bool = False
     normalize_features: bool = False
+    one_hot_features: bool = False
+    inverse_edge_types: bool = False
     synthetic_feature_width: Annotated[int, Field(ge=0, le=MAX_WIDTH)] = 0
     synthetic_num_classes: Annotated[int, Field(ge=0, le=MAX_WIDTH)] = 0
     sparse_feature_density: Fraction = 0.1
+    link: LinkSpec | None = None
 
     @model_validator(mode="after")
     def _fractions_leave_a_test_set(self) -> Self:
         if self.train_fraction <= 0 or self.train_fraction + self.val_fraction > 1:
             raise ValueError("train_fraction must be above 0 and train_fraction + val_fraction at most 1")
+        if self.inverse_edge_types and self.make_undirected:
+            raise ValueError("merged edges have no types: leave make_undirected or inverse_edge_types out")
         return self
 
 
@@ -164,6 +174,12 @@ class StatisticsGraph(GraphOptions):
 
     source: Literal["statistics"]
     path: Path
+
+    @model_validator(mode="after")
+    def _has_no_pairs(self) -> Self:
+        if self.link:
+            raise ValueError("statistics know no pairs of a link prediction; leave link out")
+        return self
 
 
 GraphSpec = Annotated[
@@ -311,6 +327,10 @@ class Job(Document):
             raise ValueError(
                 "a module of one's own has neither mini-batches nor pin.partial_reduce yet; leave them out"
             )
+        if self.graph.link and (self.mini_batch or self.pin.partial_reduce):
+            raise ValueError("a link prediction has neither mini-batches nor pin.partial_reduce yet; leave them out")
+        if self.graph.link and self.pin.prune == "rapa":
+            raise ValueError("a link prediction needs every pair that it trains on; leave pin.prune out")
         if self.training.loss != "auto" and (self.mini_batch or self.pin.partial_reduce):
             raise ValueError("training.loss goes with neither mini-batches nor pin.partial_reduce yet; leave it out")
         if self.graph.label_kind != "auto" and self.mini_batch:

@@ -41,6 +41,10 @@ def counts_elements(name: str) -> bool:
 
 def loss_of(name: str, graph: Graph) -> str:
     """The loss that a job names, on a graph; `UserError` where the graph's labels are not of its kind."""
+    if graph.pairs:
+        if name in ("auto", OF_SETS):
+            return OF_SETS
+        raise UserError(f"{graph.name}: training.loss {name!r} is of vertices; pairs have {OF_SETS!r}, so leave it out")
     if is_own(name):
         return name
     found = usual_loss(graph.is_multilabel) if name == "auto" else name

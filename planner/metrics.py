@@ -17,7 +17,8 @@ from gnnplan.profiles.errors import UserError
 if TYPE_CHECKING:
     from gnnplan.planner.graph import Graph
 
-MetricName = Literal["auto", "accuracy", "f1_micro", "f1_macro", "roc_auc", "mae", "rmse"]
+RankMetric = Literal["mrr", "hits@1", "hits@10", "hits@50", "hits@100"]
+MetricName = Literal["auto", "accuracy", "f1_micro", "f1_macro", "roc_auc", "mae", "rmse"] | RankMetric
 NUM_MASKS = 3
 
 
@@ -28,10 +29,12 @@ class Metric:
     Args:
         words: its name in a table.
         of_targets: it is of numbers, less is better, and it is no share.
+        of_pairs: it is of the ranks of edges among pairs that are none.
     """
 
     words: str
     of_targets: bool = False
+    of_pairs: bool = False
 
     def is_better(self, value: float, than: float) -> bool:
         """Which of two is better; nothing is better than NaN."""
@@ -51,6 +54,8 @@ METRICS = {
     "roc_auc": Metric("ROC-AUC"),
     "mae": Metric("MAE", of_targets=True),
     "rmse": Metric("RMSE", of_targets=True),
+    "mrr": Metric("MRR", of_pairs=True),
+    **{f"hits@{most}": Metric(f"hits@{most}", of_pairs=True) for most in (1, 10, 50, 100)},
 }
 
 
@@ -64,6 +69,8 @@ def usual_metric(loss: str, is_multilabel: bool) -> str:
 def metric_of(name: str, loss: str, graph: Graph) -> str:
     """The metric that a job names, on a graph; `UserError` where it is not of the graph's labels."""
     loss = loss_of(loss, graph)
+    if graph.pairs or METRICS.get(name, METRICS["accuracy"]).of_pairs:
+        return _metric_of_pairs(name, graph)
     is_of_numbers = loss in OF_TARGETS or (is_own(loss) and graph.is_multilabel and not graph.holds_sets)
     if name == "auto":
         return "rmse" if is_of_numbers and is_own(loss) else usual_metric(loss, graph.is_multilabel)
@@ -72,6 +79,13 @@ def metric_of(name: str, loss: str, graph: Graph) -> str:
         raise UserError(f"{graph.name}: training.metric {name!r} does not go with labels that are {of}")
     assert loss != OF_CLASSES or not graph.is_multilabel
     return name
+
+
+def _metric_of_pairs(name: str, graph: Graph) -> str:
+    if graph.pairs and (name == "auto" or METRICS[name].of_pairs):
+        return "mrr" if name == "auto" else name
+    of = "a link prediction, which has mrr and hits@K" if graph.pairs else "labels; pairs are asked for by graph.link"
+    raise UserError(f"{graph.name}: training.metric {name!r} does not go with {of}")
 
 
 def num_sums(name: str, num_classes: int) -> int:

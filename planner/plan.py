@@ -39,7 +39,11 @@ from gnnplan.profiles.limits import MAX_EDGES, BareName, Bytes, Seconds, SomeSec
 
 
 class GraphFacts(Contract):
-    """What of the graph the plan depends on, for the report and for recognising it again."""
+    """What of the graph the plan depends on, for the report and for recognising it again.
+
+    Args:
+        num_pairs: of a link prediction, on how many it trains (0: it trains on labels).
+    """
 
     name: str
     fingerprint: str
@@ -47,6 +51,14 @@ class GraphFacts(Contract):
     num_edges: int = Field(ge=0, le=MAX_EDGES)
     num_features: Width
     num_classes: Width
+    num_pairs: int = Field(default=0, ge=0, le=MAX_EDGES)
+
+    @property
+    def task_words(self) -> str:
+        """What is trained, in a few words: classes, or of a link prediction pairs, whose embeddings have a width."""
+        if self.num_pairs:
+            return f"{self.num_pairs:,} pairs to train on, embeddings of {self.num_classes}"
+        return f"{self.num_classes} classes"
 
     @classmethod
     def of(cls, graph: Graph) -> GraphFacts:
@@ -58,6 +70,7 @@ class GraphFacts(Contract):
             num_edges=graph.num_edges,
             num_features=graph.num_features,
             num_classes=graph.num_classes,
+            num_pairs=graph.pairs.trained.num_pairs if graph.pairs else 0,
         )
 
 

@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from gnnplan.planner.adjacency import SELF
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders.read import reading
-from gnnplan.planner.models.forward import FEATURES, LABELS, ON_BLOCK
+from gnnplan.planner.models.forward import FEATURES, LABELS
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.reduce import EVALUATING
-from gnnplan.planner.program.parts import Value
+from gnnplan.planner.program.parts import ON_BLOCK, Value
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 
@@ -97,14 +97,15 @@ def cut_program_shard(cycle: Cycle, graph: Graph, rank: int) -> ProgramShard:
     """The shard of a worker: its arrays, features in the layout that the cycle has them in, and labels."""
     assert cycle.arrays
     arrays = cycle.arrays.of_worker(rank)
-    ids = {name: arrays.ids[cycle.values[name].space][0] for name in (FEATURES, LABELS)}
-    features = graph.x[ids[FEATURES]]
+    features = graph.x[arrays.ids[cycle.values[FEATURES].space][0]]
     if cycle.values[FEATURES].layout == "csr":
         features = features if sp.issparse(features) else sp.csr_matrix(features)
     elif sp.issparse(features):
         features = features.toarray()
-    labels = np.nan_to_num(graph.y[ids[LABELS]])  # rows of no split may have none
-    inputs = {FEATURES: features, LABELS: labels if labels.ndim == 2 else labels[:, None]}
+    inputs = {FEATURES: features}
+    if LABELS in cycle.values:
+        labels = np.nan_to_num(graph.y[arrays.ids[cycle.values[LABELS].space][0]])  # rows of no split may have none
+        inputs[LABELS] = labels if labels.ndim == 2 else labels[:, None]
     inputs |= {name: rows_on_edges(cycle, graph, name, rank) for name in inputs_on_edges(cycle)}
     read = ids_read(cycle)
     kept = {name: each for name, each in arrays.ids.items() if name in read}
@@ -130,9 +131,16 @@ def rows_on_edges(cycle: Cycle, graph: Graph, name: str, rank: int) -> np.ndarra
     """float32 [entries, D]: a worker's rows of an input on edges; those of the rows themselves are zero."""
     assert cycle.arrays
     of, _, block = name.partition(ON_BLOCK)
-    values = graph.edge_values[of].astype(np.float32, copy=False).reshape(graph.num_edges, -1)
+    values = _told(graph, of)
     numbers = cut_out(cycle.arrays.matrices[block][rank]).data
     return np.concatenate([np.zeros((1, values.shape[1]), np.float32), values])[numbers]
+
+
+def _told(graph: Graph, of: str) -> np.ndarray:
+    """float32 [n, D], of every edge, or of every pair of a table."""
+    if graph.pairs and of in (tables := graph.pairs.named()):
+        return tables[of].told
+    return graph.edge_values[of].astype(np.float32, copy=False).reshape(graph.num_edges, -1)
 
 
 def check_shard(cycle: Cycle, shard: ProgramShard, rank: int) -> None:
@@ -147,7 +155,7 @@ def _faults(cycle: Cycle, shard: ProgramShard, rank: int) -> Iterator[str]:
         "matrices are": ({n for n, block in cycle.blocks.items() if block.content}, set(arrays.matrices)),
         "rows are": ({n for n, index in cycle.indexes.items() if index.content}, set(arrays.rows)),
         "ids are": (set(ids_read(cycle)), set(arrays.ids)),
-        "inputs are": ({FEATURES, LABELS, *inputs_on_edges(cycle)}, set(inputs)),
+        "inputs are": ({FEATURES, *({LABELS} & cycle.values.keys()), *inputs_on_edges(cycle)}, set(inputs)),
     }
     yield from (words for words, (names, found) in wanted.items() if names != found)
     size_of = {name: space.sizes[rank] for name, space in cycle.spaces.items()}

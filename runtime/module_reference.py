@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import TrainingSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
-from gnnplan.runtime.reference import build_optimizer, build_schedule, clip, dense_features, loss_of
+from gnnplan.runtime.reference import build_optimizer, build_schedule, clip, dense_features, training_loss
 
 
 class SameDropout(TorchFunctionMode):
@@ -61,7 +61,7 @@ def train_module(
     for epoch in range(training.epochs):
         optimizer.zero_grad()
         with SameDropout(training.seed, epoch):
-            loss = loss_of(module(x, edge_index, **also), y, mask, training.loss)
+            loss = training_loss(module(x, edge_index, **also), y, mask, training.loss, graph.pairs)
         loss.backward()
         clip(module.parameters(), training)
         optimizer.step()

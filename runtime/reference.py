@@ -16,6 +16,7 @@ from gnnplan.planner.job import ModelSpec, TrainingSpec
 from gnnplan.planner.losses import is_own, usual_loss
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.own_code.own_loss import own_loss
+from gnnplan.planner.pairs import Pairs
 from gnnplan.profiles.kernels.optimizer_step import OPTIMIZERS
 
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
@@ -45,6 +46,19 @@ def loss_of(logits: Tensor, y: Tensor, mask: Tensor | slice, name: str = "auto")
     if is_own(name):
         return own_loss(name, "")(logits, y).mean()
     return _LOSSES[usual_loss(y.dim() == 2) if name == "auto" else name](logits, y)
+
+
+def pairs_loss(embeddings: Tensor, pairs: Pairs) -> Tensor:
+    """The mean binary cross-entropy of inner products, of all pairs that are trained on."""
+    of = pairs.trained.matrix.tocoo()
+    heads, tails = (torch.from_numpy(each).long() for each in (of.row, of.col))
+    told = torch.from_numpy(pairs.trained.told[of.data - 1, 0]).to(embeddings)
+    return F.binary_cross_entropy_with_logits((embeddings[heads] * embeddings[tails]).sum(1), told)
+
+
+def training_loss(logits: Tensor, y: Tensor, mask: Tensor, name: str, pairs: Pairs | None) -> Tensor:
+    """The loss of an epoch: of labels, or of pairs where there are any."""
+    return pairs_loss(logits, pairs) if pairs else loss_of(logits, y, mask, name)
 
 
 _LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -126,7 +140,8 @@ def train_reference(
     losses = []
     for epoch in range(training.epochs if epochs is None else epochs):
         optimizer.zero_grad()
-        loss = loss_of(pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None), y, mask, training.loss)
+        logits = pyg_forward(net, x, edge_index, dropout(epoch) if dropout else None)
+        loss = training_loss(logits, y, mask, training.loss, graph.pairs)
         loss.backward()
         clip(net.parameters(), training)
         optimizer.step()

@@ -79,6 +79,7 @@ class Technique(ABC, Generic[D]):
         uses: what it gains by where another one offers it: the search tries it on top of whatever does.
         sums_only: it rewrites sums over edges, and can do nothing with a layer that is one whole operator.
         changes_edges: a worker may have other edges at one level than at another.
+        drops_edges: an epoch may be without some edges.
         costs: in exactness, in words; `fidelity` says it of a decision.
     """
 
@@ -91,6 +92,7 @@ class Technique(ABC, Generic[D]):
     uses: ClassVar[frozenset[str]] = frozenset()
     sums_only: ClassVar[bool] = False
     changes_edges: ClassVar[bool] = False
+    drops_edges: ClassVar[bool] = False
     costs: ClassVar[str] = "exact"
 
     def fidelity(self, decision: D) -> Fidelity:

@@ -46,19 +46,24 @@ def forward_of(cycle: Cycle, of: str = "") -> Forward:
     """The forward half that makes the logits, or what another operator of the evaluation writes.
 
     Args:
-        of: an operator's key, as `gnnplan show` prints it (empty: the logits).
+        of: an operator's key, as `gnnplan show` prints it (empty: the logits, or what pairs are scored by).
 
     Raises:
         UserError: there is no such operator, or its rows are not vertices of the workers' own.
     """
     program = cycle.programs[EVALUATE]
-    rows = _written_by(cycle, program, of) if of else next(op.reads[0] for op in program if op.kind in EVALUATING)
+    rows = _written_by(cycle, program, of) if of else _logits(program)
     kept, needed = _needed(program, {rows})
     setup, _ = _needed(cycle.programs.get(SETUP, ()), needed)
     programs = {INFER: kept, **({SETUP: setup} if setup else {})}
     values = dict(cycle.values)
     values[rows] = replace(values[rows], role="temporary" if values[rows].role == "cell" else values[rows].role)
     return Forward(replace(cycle, programs=programs, order=(INFER,), results=frozenset({rows})), rows)
+
+
+def _logits(program: Program) -> str:
+    scored = (op.attributes["of"] for op in program if op.kind == "pair_score")
+    return next(scored, None) or next(op.reads[0] for op in program if op.kind in EVALUATING)
 
 
 def predict_forward(forward: Forward, placement: Placement) -> ForwardPrediction:

@@ -17,6 +17,7 @@ import torch
 from gnnplan.planner.finish import EDGE_VALUES, MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import GraphOptions, PygGraph
+from gnnplan.planner.loaders.hetero import parts_of_hetero
 from gnnplan.planner.loaders.read import check_archive, reading, require_file
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import MAX_VERTICES
@@ -38,12 +39,14 @@ def load_pyg(spec: PygGraph) -> Graph:
 
 
 def graph_of_data(data: Any, options: GraphOptions) -> Graph:
-    """The graph of a PyG `Data` in memory.
+    """The graph of a PyG `Data` or `HeteroData` in memory.
 
     Raises:
-        UserError: it lacks edges, features or labels, or is heterogeneous.
+        UserError: it lacks edges, features or labels.
     """
     name = type(data).__name__
+    if hasattr(data, "node_types") and hasattr(data, "edge_types"):
+        return finish(parts_of_hetero(data, name, _array, one_hot=options.one_hot_features), options)
     if not hasattr(data, "edge_index"):
         raise UserError(f"graph: a PyG Data with one edge_index is needed, found {name}")
     return finish(_parts(data.to_dict(), name, name), options)

@@ -17,6 +17,8 @@ from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.losses import counts_elements, is_own, usual_loss
 from gnnplan.planner.metrics import num_sums, usual_metric
 from gnnplan.planner.models import layers
+from gnnplan.planner.models.pair_end import add_pairs, end_with_pairs
+from gnnplan.planner.pairs import Pairs
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.emitter import Emitter
@@ -24,8 +26,6 @@ from gnnplan.planner.program.kinds.reduce import EVALUATING
 from gnnplan.planner.program.parts import Block, Index, Space, Value
 
 FEATURES, LABELS = "x", "y"
-ON_BLOCK = " on "
-"""In the name of an input with a row for every entry of a block, between what it is and the block."""
 MASKS = ("train", "val", "test")
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's
 
@@ -43,6 +43,7 @@ class Task:
         loss: of the job, as `gnnplan.planner.losses` has it (empty: the usual one of such labels).
         loss_sha256: of the file of one's own.
         metric: as `gnnplan.planner.metrics` has it (empty: the usual one of classes or label sets).
+        pairs: of a link prediction (None: of labels).
     """
 
     matrix: sp.csr_matrix
@@ -55,6 +56,7 @@ class Task:
     loss: str = ""
     loss_sha256: str = ""
     metric: str = ""
+    pairs: Pairs | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -130,7 +132,10 @@ def add_features(emitter: Emitter, task: Task, *, dense_features: bool) -> None:
 
 
 def add_targets(emitter: Emitter, task: Task, levels: int) -> None:
-    """Labels and splits, at the level of the logits."""
+    """Labels and splits, at the level of the logits; or pairs, of embeddings at that level."""
+    if task.pairs:
+        add_pairs(emitter, task.pairs, task.num_nodes, levels)
+        return
     for name, mask in zip(MASKS, task.masks, strict=True):
         rows = np.flatnonzero(mask)
         emitter.add_space(Space(name, (len(rows),)), [rows])
@@ -155,6 +160,9 @@ def _add_model(emitter: Emitter, model: ModelSpec, task: Task, *, training: bool
 
 def add_end(emitter: Emitter, task: Task, logits: str, *, training: bool) -> None:
     """What ends a program: the loss, or where it evaluates, how many are right."""
+    if task.pairs:
+        end_with_pairs(emitter, task.pairs, task.metric, logits, training=training)
+        return
     targets: dict[str, Any] = {"multilabel": task.is_multilabel}
     if training:
         targets |= {"index": MASKS[0], "denominator": task.loss_denominator, **task.named_loss}
@@ -171,4 +179,6 @@ def measured_metric(cycle: Cycle) -> str:
     op = next(op for op in cycle.programs[EVALUATE] if op.kind in EVALUATING)
     if op.kind == "scores":
         return "roc_auc"
+    if op.kind == "ranks":
+        return op.attributes["metric"]
     return op.attributes.get("metric") or usual_metric("", op.attributes["multilabel"])

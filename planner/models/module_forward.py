@@ -105,6 +105,6 @@ def _in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
 def _check_logits(module: nn.Module, w: Writer, logits: str, task: Task) -> None:
     if w.width(logits) != task.num_classes:
         raise UserError(
-            f"{line_of_class(module)}: {type(module).__name__} makes {w.width(logits)} columns, and the graph has "
-            f"{task.num_classes} classes"
+            f"{line_of_class(module)}: {type(module).__name__} makes {w.width(logits)} columns, and "
+            + (f"graph.link.width is {task.num_classes}" if task.pairs else f"the graph has {task.num_classes} classes")
         )

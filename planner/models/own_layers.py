@@ -7,12 +7,11 @@ from typing import Any
 from torch import nn
 from torch_geometric.nn import GCN2Conv, MessagePassing
 
-from gnnplan.planner.models.forward import ON_BLOCK
 from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, OnEdges, Rows
 from gnnplan.planner.models.sample_layer import Shapes, sample_layer
 from gnnplan.planner.models.vocabulary import Writer
-from gnnplan.planner.program.parts import Value
+from gnnplan.planner.program.parts import ON_BLOCK, Value
 
 _GIVEN = "it must be given rows of the vertices, edge_index, features of edges, and constants"
 

@@ -29,6 +29,8 @@ def families_of(job: Job) -> tuple[Job, ...]:
     """
     if job.model.kind == "module":
         raise UserError(f"{job.name}: a module of one's own has no mini-batches to compare with, so it has no pilot")
+    if job.graph.link:
+        raise UserError(f"{job.name}: a link prediction has no mini-batches to compare with, so it has no pilot")
     if job.model.input_dropout or job.training.schedule != "constant":
         raise UserError(
             f"{job.name}: mini-batches have neither input_dropout nor training.schedule, so there is nothing to "

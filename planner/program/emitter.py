@@ -40,15 +40,18 @@ class Emitter:
         )
         self.operators: list[Operator] = []
         self._keys: set[str] = set()
+        self._named: set[str] = set()  # values that were named here, and those of earlier programs
+        self._named_before: set[str] = set()
 
     def begin(self, operators: Iterable[Operator] = ()) -> None:
         """Starts a program, from operators that it has already."""
-        self.operators = list(operators)
+        self.operators, self._named = list(operators), set[str]()
         self._keys = {op.key for op in self.operators}
 
     def end(self, name: str) -> None:
         """The operators since `begin` are that program."""
         self._programs[name] = tuple(self.operators)
+        self._named_before |= self._named
 
     def emit(self, kind: str, *reads: str, key: str, writes: Sequence[str] = (), **attributes: Any) -> str:
         """An operator that writes one value; returns its name, which is the key where `writes` does not say."""
@@ -65,13 +68,26 @@ class Emitter:
         """An operator as it stands; its values take the shapes of its kind, and keep the roles they had."""
         self._keys.add(operator.key)
         shapes = KINDS[operator.kind].shape(self.cycle, operator)
-        writes = operator.writes or tuple(f"{operator.key}#{i}" if i else operator.key for i in range(len(shapes)))
+        writes = operator.writes or self._names(operator.key, shapes)
         for name, value in zip(writes, shapes, strict=True):
             self._fix_space(value.space)
             role: Role = self._values[name].role if name in self._values else "temporary"
             self._values[name] = replace(value, name=name, role=role)
         self.operators.append(operator if operator.writes == writes else replace(operator, writes=writes))
         return writes
+
+    def _names(self, key: str, shapes: Sequence[Value]) -> tuple[str, ...]:
+        """Of what an operator writes, by its key; where that of an earlier program has another shape, another name."""
+        found = []
+        for i, shape in enumerate(shapes):
+            first = name = f"{key}#{i}" if i else key
+            number = 1
+            while name in self._named_before and not _is_like(self._values[name], shape):
+                number += 1
+                name = f"{first}~{number}"
+            found.append(name)
+        self._named.update(found)
+        return tuple(found)
 
     def _unique(self, key: str) -> str:
         number, name = 1, key
@@ -126,3 +142,8 @@ class Emitter:
         """A route."""
         self._routes[route.name] = route
         return route.name
+
+
+def _is_like(one: Value, other: Value) -> bool:
+    """Whether two values have the same shape."""
+    return replace(one, name="", role="temporary") == replace(other, name="", role="temporary")

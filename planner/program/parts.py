@@ -18,6 +18,8 @@ Dtype = Literal["float32", "int32", "int64"]
 Layout = Literal["dense", "csr"]
 Tier = Literal["device", "host", "region"]
 ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int32": 4, "int64": 8}
+ON_BLOCK = " on "
+"""In the name of an input with a row for every entry of a block, between what it is and the block."""
 
 
 def parameter_space(num_rows: int) -> str:

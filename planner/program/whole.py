@@ -1,14 +1,8 @@
-"""Operators that are one whole: layers of somebody's own."""
+"""What of a program some techniques can do nothing with: layers of somebody's own, and pairs."""
 
 from __future__ import annotations
 
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.kinds import KINDS
-
-
-def has_whole(cycle: Cycle) -> bool:
-    """Whether some operator may not be made several, each over a part of what it gathers or writes."""
-    return any(KINDS[op.kind].is_whole for program in cycle.programs.values() for op in program)
 
 
 def runs_module(cycle: Cycle) -> bool:
@@ -19,3 +13,9 @@ def runs_module(cycle: Cycle) -> bool:
 def carries_edges(cycle: Cycle) -> bool:
     """Whether what a layer makes on edges is read at another level, where a worker must have the same ones."""
     return any(op.kind == "on_block" for program in cycle.programs.values() for op in program)
+
+
+def blocks_of_pairs(cycle: Cycle) -> set[str]:
+    """Blocks whose entries are pairs that a loss or a metric is of, each of them once."""
+    ops = (op for program in cycle.programs.values() for op in program)
+    return {op.attributes["block"] for op in ops if op.kind == "pair_score"}

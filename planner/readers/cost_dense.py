@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from gnnplan.planner.costs import ZERO, OperatorCosts, total
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import copied_first, costs, guess, num_written, with_base
 from gnnplan.profiles.curves import Estimate
+
+_MEASURED_WIDTH = 16  # of logits, in every profile
 
 
 @costs("multiply")
@@ -66,8 +69,13 @@ def _copy_of_written(cycle: Cycle, op: Operator, worker: int, cost: OperatorCost
 
 @costs("loss")
 def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """The kernel was measured with as many rows again beside those of the loss, and clears the gradient of all."""
-    rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+    """The kernel was measured with as many rows again beside those of the loss, and clears the gradient of all.
+
+    Where all rows count they are single numbers, of which it takes as many as lie in rows that were measured.
+    """
+    if "index" not in op.attributes:
+        return guess(cost("loss", cycle.num_elements(op.reads[0], worker) / _MEASURED_WIDTH, _MEASURED_WIDTH))
+    rows = rows_of_loss(cycle, op)[worker]
     width = cycle.values[op.reads[0]].num_columns(worker)
     cleared = max(0, cycle.num_rows(op.reads[0], worker) - 2 * rows) * width
     found = total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes

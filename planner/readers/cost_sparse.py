@@ -10,6 +10,9 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import costs, guess, num_written, with_base
 from gnnplan.profiles.curves import Estimate
 
+_COPIES_A_SORT = 20
+"""Of a row of what is told: sorting is that much slower than copying, roughly."""
+
 
 @costs("aggregate")
 def _aggregate(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
@@ -35,6 +38,19 @@ def _weigh(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Esti
     if op.has_base:
         return with_base(cycle, op, worker, cost, work)
     return total([cost.copy(num_written(cycle, op, worker) / 2), work])
+
+
+@costs("pair_score")
+def _pair_score(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """As the gradient of attention, which computes the same."""
+    width = cycle.values[op.reads[1]].num_columns(worker)
+    return attention_costs.edge_dots(cost, _shape(cycle, op, worker), width, 1)
+
+
+@costs("ranks")
+def _ranks(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """It sorts, which is said as some copies of what it reads."""
+    return guess(cost.copy(_COPIES_A_SORT * cycle.num_elements(op.reads[1], worker)))
 
 
 @costs("weigh_grad")

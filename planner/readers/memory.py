@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.optimizer import is_torchs
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
@@ -121,9 +122,9 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda:
 
 
 def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:
-    """Labels of the training rows, which are taken once."""
-    labels, rows = cycle.values[op.reads[1]], cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
-    return rows * labels.width * ITEM_BYTES[labels.dtype]
+    """Labels of the training rows, which are taken once; where all rows are trained, they are the input."""
+    labels = cycle.values[op.reads[1]]
+    return rows_of_loss(cycle, op)[worker] * labels.width * ITEM_BYTES[labels.dtype] if "index" in op.attributes else 0
 
 
 def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gnnplan.planner.losses import is_own
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import rows_at_once
 
@@ -39,7 +40,9 @@ def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
     Of label sets CUDA makes two matrices more, which are gone before the gradient is made. A loss of one's own is
     taken to make three beside the logits: what it computes, what autograd keeps, and the gradient.
     """
-    rows = cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+    rows = rows_of_loss(cycle, op)[worker]
+    if "index" not in op.attributes:  # the copy of all rows becomes the gradient
+        return [2 * rows * _FLOAT_BYTES] if on_cuda else []
     chosen, named = rows * cycle.values[op.reads[0]].width * _FLOAT_BYTES, op.attributes.get("loss", "")
     if is_own(named):
         return [chosen] * 4
@@ -95,7 +98,7 @@ def _over_edges(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[
         return []
     edges = cycle.blocks[op.attributes["block"]].num_edges[worker]
     width = cycle.values[op.reads[1]].num_columns(worker)
-    num_rows = 2 if op.kind in ("score_grad", "weigh_grad") else 1
+    num_rows = 2 if op.kind in ("score_grad", "weigh_grad", "pair_score") else 1
     return [edges * width * _FLOAT_BYTES] * num_rows
 
 
@@ -125,4 +128,5 @@ TEMPORARIES: dict[str, Temporaries] = {
     "score_grad": _over_edges,
     "weigh": _over_edges,
     "weigh_grad": _over_edges,
+    "pair_score": _over_edges,
 }

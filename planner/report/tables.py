@@ -93,7 +93,7 @@ def plan_table(plan: Plan) -> RenderableType:
     head.add_row(
         "graph",
         f"{facts.name}: {facts.num_nodes:,} vertices, {facts.num_edges:,} edges, "
-        f"{facts.num_features:,} features, {facts.num_classes} classes",
+        f"{facts.num_features:,} features, {facts.task_words}",
     )
     head.add_row("model", plan.job.model_words)
     for row in _technique_rows(plan):

@@ -136,6 +136,7 @@ def _task(job: Job, graph: Graph, matrix: sp.csr_matrix) -> Task:
         loss_of(training.loss, graph),
         training.loss_sha256,
         metric_of(training.metric, training.loss, graph),
+        graph.pairs,
     )
 
 

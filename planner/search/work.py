@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.readers.cost import sums_s
 from gnnplan.planner.readers.scaled import on_columns, on_parts
 from gnnplan.planner.readers.schedule import schedule_of
@@ -127,7 +128,7 @@ def _pairs(candidate: Candidate) -> Iterator[tuple[float, float]]:
 def _least_trained(cycle: Cycle) -> float:
     """The share of the graph in which one vertex is trained (0: none is)."""
     losses = (op for name in cycle.order for op in cycle.programs[name] if op.kind == "loss")
-    counts = [cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[0] for op in losses]
+    counts = [rows_of_loss(cycle, op)[0] for op in losses]
     return 1 / max(counts) if any(counts) else 0.0
 
 

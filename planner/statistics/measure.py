@@ -13,6 +13,7 @@ from gnnplan.planner.job import Partitioner
 from gnnplan.planner.partitioning.partition import Partitioning
 from gnnplan.planner.statistics.contract import Cut, Statistics
 from gnnplan.planner.statistics.degrees import binned
+from gnnplan.profiles.errors import UserError
 
 PARTS = (2, 4, 8, 16)
 _SAMPLED_ROWS = 2000
@@ -30,6 +31,8 @@ def measure(
         parts: numbers of equal parts that it is cut into; those above N are left out.
         on_step: told in words what is done.
     """
+    if graph.pairs:
+        raise UserError(f"{graph.name}: statistics know no pairs of a link prediction; leave graph.link out")
     on_step("counting degrees")
     matrix = without_loops(graph)
     whole, cuts = Partitioning(graph.num_nodes, graph.edge_index), []

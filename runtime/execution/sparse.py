@@ -98,3 +98,9 @@ def _weigh(c: Context, op: Operator) -> Execution:
 def _weigh_grad(c: Context, op: Operator) -> Execution:
     edges, heads = c.edges(op.attributes["block"]), op.attributes["heads"]
     return lambda grad, x: weigh_backward(edges, grad, x, heads)
+
+
+@executes("pair_score")
+def _pair_score(c: Context, op: Operator) -> Execution:
+    pairs = c.edges(op.attributes["block"])
+    return lambda heads, tails: weigh_backward(pairs, heads, tails, 1)

@@ -14,6 +14,7 @@ from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
 from gnnplan.profiles.kernels.metrics import scores_of, sums_of
+from gnnplan.profiles.kernels.ranking import sums_of_splits
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
 
@@ -24,20 +25,22 @@ def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
 
 @executes("loss")
 def _loss(c: Context, op: Operator) -> Execution:
-    rows, denominator = c.rows(op.attributes["index"]), op.attributes["denominator"]
+    denominator = op.attributes["denominator"]
+    rows = c.rows(op.attributes["index"]) if "index" in op.attributes else None
     right: list[Tensor] = []  # labels never change
     compute = _loss_of(op)
 
     def run(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         if not right:
-            right.append(_labels(labels, rows, multilabel=op.attributes["multilabel"]))
+            all_or_some = labels if rows is None else _labels(labels, rows, multilabel=op.attributes["multilabel"])
+            right.append(all_or_some)
         loss, grad = compute(logits, rows, right[0], denominator)
         return loss.reshape(1, 1), grad
 
     return run
 
 
-def _loss_of(op: Operator) -> Callable[[Tensor, Tensor, Tensor, int], tuple[Tensor, Tensor]]:
+def _loss_of(op: Operator) -> Callable[[Tensor, Tensor | None, Tensor, int], tuple[Tensor, Tensor]]:
     """What computes the loss that an operator names, and its gradient."""
     name = op.attributes.get("loss")
     if name is None:
@@ -57,6 +60,12 @@ def _hits(c: Context, op: Operator) -> Execution:
         return torch.stack([sums_of(metric, *each) for each in of_rows])
 
     return run
+
+
+@executes("ranks")
+def _ranks(c: Context, op: Operator) -> Execution:
+    pairs, metric = c.edges(op.attributes["block"]), op.attributes["metric"]
+    return lambda scores, told: sums_of_splits(metric, scores, pairs.target, told)
 
 
 @executes("scores")

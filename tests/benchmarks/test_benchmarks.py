@@ -379,6 +379,17 @@ def test_quick_faults_are_survived(benchmark):
 
 
 @pytest.mark.distributed
+def test_quick_checkpoints_are_written_and_gone_on_from(benchmark):
+    """Some are written while training goes on, and a run goes on from one."""
+    result = benchmark("checkpoints", "--quick")
+    (row,) = result["rows"]
+    assert row["checkpoints"] >= 1
+    assert row["part_bytes"] > 0
+    assert row["resumed_over_first"] > 0
+    assert result["elastic"] is None
+
+
+@pytest.mark.distributed
 def test_quick_models_are_exact(benchmark, monkeypatch):
     """Tuned baselines and another module, planned and trained on two workers; six are refused with their lines."""
     monkeypatch.setattr(models, "launch", warm.launch)

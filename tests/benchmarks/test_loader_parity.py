@@ -44,3 +44,17 @@ def test_without_a_sampler_for_pyg_no_speed_is_said(examples):
     """None, and no made-up figure."""
     examples("def test_one(): pass\n")
     assert loader_parity.main(quick=True)["speedup_over_pyg"] is None
+
+
+def test_the_speed_that_was_measured_elsewhere_has_its_day(examples, monkeypatch):
+    """PyG's sampler is seldom there, so the full form says what was kept, and when."""
+
+    def missing(quick):
+        raise UserError("PyG's NeighborLoader cannot sample here")
+
+    examples("def test_one(): pass\n")
+    figures = {"speedup_over_pyg": 12.0, "speedup_by_fan_outs": {}, "pyg_backend": "torch-sparse", "date": "2026-01-01"}
+    monkeypatch.setattr(loader_parity.loader, "main", missing)
+    monkeypatch.setattr(loader_parity, "kept", lambda name: figures if name == "loader" else {})
+    result = loader_parity.main(quick=False)
+    assert (result["speedup_over_pyg"], result["speed_date"]) == (12.0, "2026-01-01")

@@ -18,6 +18,7 @@ PAGES = (
     "docs/tutorials/own_model.md",
     "docs/tutorials/rent_or_buy.md",
     "docs/tutorials/mini_batches.md",
+    "docs/tutorials/link_prediction.md",
     "docs/tutorials/two_machines.md",
     "docs/training.md",
     "docs/infer.md",

@@ -21,7 +21,10 @@ _CLAIM = re.compile(
 _LAST_OF_FIRST_EDITION = "2026-11-23"
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 _OUTPUTS = {"-o", "--output", "--perfetto", "--picture", "--dot"}
-_WRITTEN = {"run": ("measured.json", "model.pt", "start_one.sh", "start_two.sh")}  # in the folder that -o names
+_WRITTEN = {  # in the folder that -o names
+    "run": ("measured.json", "model.pt", "start_one.sh", "start_two.sh"),
+    "train": ("plan.json", "measured.json", "model.pt"),
+}
 
 
 def verbs_of(page: str) -> list[tuple[Step, list[str]]]:

@@ -134,7 +134,7 @@ def test_synthetic_features_and_labels_are_drawn_only_where_asked_and_missing():
     assert (graph.num_features, graph.num_classes) == (5, 4)
     assert graph.fingerprint == finish(parts(x=None, y=None), options).fingerprint
     assert finish(parts(), options).num_features == 2
-    with pytest.raises(UserError, match=r"^dir/g.npz: no features; set synthetic_feature_width"):
+    with pytest.raises(UserError, match=r"^dir/g.npz: no features; set one_hot_features"):
         finish(parts(x=None), GraphOptions())
     with pytest.raises(UserError, match=r"^dir/g.npz: no labels; set synthetic_num_classes"):
         finish(parts(y=None), GraphOptions())
@@ -181,3 +181,24 @@ def test_every_fault_is_one_line_that_starts_with_the_file(fault):
         finish(parts(**changes), GraphOptions(**options))
     assert str(caught.value).startswith("dir/g.npz: ")
     assert "\n" not in str(caught.value)
+
+
+def test_one_hot_features_are_held_sparse():
+    """A column for every vertex, where the source has none."""
+    found = finish(parts(x=None), GraphOptions(one_hot_features=True, sparse_feature_density=1.0)).x
+    assert found.toarray().tolist() == np.eye(found.shape[0]).tolist()
+    given = finish(parts(), GraphOptions(one_hot_features=True))
+    assert given.num_features != given.num_nodes or not isinstance(given.x, sp.csr_matrix)
+
+
+@pytest.mark.parametrize("values", [{}, {"edge_type": np.array([0.5])}, {"edge_type": np.array([1])}])
+def test_inverse_types_need_types(values):
+    """Of every edge."""
+    with pytest.raises(UserError, match="inverse_edge_types needs an edge_type"):
+        finish(parts(edge_values=values), GraphOptions(inverse_edge_types=True))
+
+
+def test_inverse_types_and_merged_edges_exclude_each_other():
+    """In a line that says what to leave out."""
+    with pytest.raises(ValueError, match="leave make_undirected or inverse_edge_types out"):
+        GraphOptions(inverse_edge_types=True, make_undirected=True)

@@ -19,6 +19,7 @@ from gnnplan.planner.program.kinds import (  # noqa: F401  (register)
     joins,
     layer,
     norms,
+    pairs,
     reduce,
     region,
     sparse,

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from gnnplan.planner.program.derive import Derivation
 
 ONE = parameter_space(1)
-EVALUATING = ("hits", "scores")
-"""Kinds that look at logits to say how good they are."""
+EVALUATING = ("hits", "scores", "ranks")
+"""Kinds that look at logits, or at scores of pairs, to say how good they are."""
 
 
 def _loss_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
@@ -21,10 +21,18 @@ def _loss_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> 
     d.give(op.reads[0], op.writes[1])
 
 
+def rows_of_loss(cycle: Cycle, op: Operator) -> tuple[int, ...]:
+    """Rows that a loss is of, by worker."""
+    index = op.attributes.get("index")
+    space = cycle.values[op.reads[0]].space if index is None else cycle.indexes[index].target
+    return cycle.spaces[space].sizes
+
+
 LOSS = register(
     Kind(
         "loss",
-        "w0 = the loss of logits r0 against labels r1 over the rows of `index`, over `denominator`; w1 its gradient",
+        "w0 = the loss of logits r0 against labels r1 over the rows of `index` (else all), over `denominator`; w1 its "
+        "gradient",
         (Need.OWN,),
         lambda cycle, op: (Value("", ONE, 1), *like()(cycle, op)),
         _loss_derive,

@@ -24,6 +24,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
 from gnnplan.profiles.kernels.metrics import scores_of, sums_of
+from gnnplan.profiles.kernels.ranking import sums_of_splits
 
 if TYPE_CHECKING:
     from gnnplan.planner.program.sequential.executor import Context
@@ -217,10 +218,22 @@ def _weigh(c: Context, op: Operator, alpha: Tensor, x: Tensor, *base: Tensor) ->
     return plus(op, out.flatten(1), base)
 
 
+@meaning("pair_score")
+def _pair_score(c: Context, op: Operator, heads: Tensor, tails: Tensor) -> Tensor:
+    rows, columns = c.edges(op.attributes["block"])
+    return (heads[rows] * tails[columns]).sum(1, keepdim=True)
+
+
 @meaning("weigh_grad")
 def _weigh_grad(c: Context, op: Operator, grad: Tensor, x: Tensor) -> Tensor:
     rows, columns = c.edges(op.attributes["block"])
     return (_by_head(grad, op)[rows] * _by_head(x, op)[columns]).sum(2)
+
+
+@meaning("ranks")
+def _ranks(c: Context, op: Operator, scores: Tensor, told: Tensor) -> Tensor:
+    heads, _ = c.edges(op.attributes["block"])
+    return sums_of_splits(op.attributes["metric"], scores, heads, told).to(scores)
 
 
 @meaning("take")
@@ -250,7 +263,8 @@ def _place(c: Context, op: Operator, *parts: Tensor) -> Tensor:
 
 @meaning("loss")
 def _loss(c: Context, op: Operator, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    rows, denominator, grad = c.rows(op.attributes["index"]), op.attributes["denominator"], torch.zeros_like(logits)
+    denominator, grad = op.attributes["denominator"], torch.zeros_like(logits)
+    rows = c.rows(op.attributes["index"]) if "index" in op.attributes else torch.arange(len(logits))
     name = op.attributes.get("loss") or usual_loss(op.attributes["multilabel"])
     right = labels[rows] if op.attributes["multilabel"] else labels[rows, 0]
     loss, grad_chosen = (_own_loss if is_own(name) else _LOSSES[name])(op, logits[rows], right)

@@ -44,6 +44,7 @@ class BoundarySampling(Technique[Sampled]):
     Decision = Sampled
     claims = frozenset({"rows:made", "rows:kept", "rows:dropped", "step rule", "pace"})
     sums_only = True
+    drops_edges = True
     needs = frozenset({"halo rows"})
     costs = "approximate"
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gnnplan.planner.program.cuts import Part, cut_out
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.parts import Block, Index, Route, Space
 from gnnplan.planner.techniques.feature_slices.grid import Grid
+from gnnplan.planner.techniques.feature_slices.only_rows import only_rows
 
 
 class Halos:
@@ -33,8 +35,12 @@ class Halos:
         self._tags: dict[tuple[str, int], str] = {}
         self._tag_of: dict[str, str | None] = {}
 
-    def share_block(self, block: Block) -> None:
-        """A block's rows of every worker's group, over all columns that these gather."""
+    def share_block(self, block: Block, *, once: bool) -> None:
+        """A block's rows of every worker's group, over all columns that these gather.
+
+        Args:
+            once: of its rows each member has its own alone.
+        """
         (matrix,) = self._arrays.matrices[block.name]
         level, row_level = self._level(block.column), self._level(block.row)
         missing = self._cutter.missing(self._cutter.gathered(matrix, level, row_level), level)
@@ -47,7 +53,11 @@ class Halos:
         arrays = self._emitter.cycle.arrays
         assert arrays
         by_group = arrays.ids[column][:: self._grid.num_members]
-        cuts = self._grid.on_members(self._cutter.matrices(matrix, row_level, level, by_group))
+        cuts: list[Part] = self._grid.on_members(self._cutter.matrices(matrix, row_level, level, by_group))
+        if once:
+            own = self._grid.own_rows(matrix.shape[0])
+            places = map(self._cutter.positions, arrays.ids[f"all {block.row}"], own)
+            cuts = [only_rows(cut_out(cut), rows) for cut, rows in zip(cuts, places, strict=True)]
         edges = tuple(cut.nnz for cut in cuts)
         self._emitter.add_block(Block(block.name, f"all {block.row}", column, edges), cuts)
 

@@ -23,9 +23,11 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS, Need
 from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.program.whole import blocks_of_pairs
 from gnnplan.planner.techniques.feature_slices.forms import WITHOUT_BASE, columns_of, is_sum
 from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.halos import Halos
+from gnnplan.planner.techniques.feature_slices.only_rows import only_rows
 
 
 def share_columns(cycle: Cycle, grid: Grid) -> Cycle:
@@ -89,14 +91,18 @@ class _SliceLayout:
         return self.grid.own_rows(self.old.spaces[space].sizes[0])
 
     def _share_others(self) -> None:
-        """Blocks have all edges of the worker's group; of indexes and inputs each worker has its rows'."""
+        """Blocks have all edges of the worker's group; of pairs, indexes and inputs each worker has its own rows'."""
         size = self.grid.num_workers
+        of_pairs = blocks_of_pairs(self.old)
         for name, block in self.old.blocks.items():
             if self._halos:
-                self._halos.share_block(block)
-            else:
-                shape = Block(name, f"all {block.row}", f"all {block.column}", block.num_edges * size)
-                self.emitter.add_block(shape, self.old_arrays.matrices[name] * size)
+                self._halos.share_block(block, once=name in of_pairs)
+                continue
+            matrices = self.old_arrays.matrices[name] * size
+            if name in of_pairs:
+                matrices = tuple(map(only_rows, matrices, self._own_rows(block.row)))
+            edges = tuple(each.nnz for each in matrices)
+            self.emitter.add_block(Block(name, f"all {block.row}", f"all {block.column}", edges), matrices)
         for name, index in self.old.indexes.items():
             chosen = self.old_arrays.rows[name][0]
             rows = [np.flatnonzero(np.isin(ids, chosen)) for ids in self._own_rows(index.source)]

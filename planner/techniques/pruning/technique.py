@@ -47,7 +47,7 @@ class Pruning(Technique[Pruned]):
     Decision = Pruned
     arrays = frozenset({"dropped"})
     claims = frozenset({"rows:dropped"})
-    changes_edges = True
+    changes_edges = drops_edges = True
     needs = frozenset({"halo rows"})
     costs = "approximate"
 

@@ -30,6 +30,7 @@ class SourceChunks(Technique[Chunks]):
     Decision = Chunks
     claims = frozenset({"step rule"})
     sums_only = True
+    drops_edges = True
     needs = frozenset({"halo rows"})
     costs = "stale(B), and exact where B is 1"
 

@@ -64,7 +64,7 @@ def test_shared_data_sets_have_their_published_counts(name, n, edges, features, 
 def test_topology_without_features_or_labels_says_what_to_set():
     spec = NpzGraph(source="npz", path=DATASETS / "gowalla_bipartite.npz")
     refused(spec, "no labels; set synthetic_num_classes")
-    refused(spec.model_copy(update={"synthetic_num_classes": 3}), "no features; set synthetic_feature_width")
+    refused(spec.model_copy(update={"synthetic_num_classes": 3}), "no features; set one_hot_features")
 
 
 def test_dense_and_csr_features_are_the_same_graph(tmp_path):

@@ -18,6 +18,7 @@ from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.models.forward import Task
 from gnnplan.planner.models.module_forward import module_cycle
 from gnnplan.planner.models.module_state import matrices_of, store
+from gnnplan.planner.pairs import Pairs
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle
@@ -74,17 +75,34 @@ def by_pyg(module: nn.Module, graph: Graph, epochs: int) -> Outcome:
     module.eval()
     with torch.no_grad():
         x, edge_index = torch.from_numpy(dense_features(graph)).double(), torch.from_numpy(graph.edge_index).long()
-        right = module(x, edge_index, **on_edges(module, graph, torch.float64)).argmax(1) == torch.from_numpy(graph.y)
+        logits = module(x, edge_index, **on_edges(module, graph, torch.float64))
+    right = logits.argmax(1) == torch.from_numpy(graph.y)
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     hits = [[float(right[torch.from_numpy(each)].sum()), float(each.sum())] for each in masks]
+    hits = reciprocal_ranks(logits, graph.pairs) if graph.pairs else hits
     return Outcome(losses, {name: each.detach().clone() for name, each in module.state_dict().items()}, hits)
+
+
+def reciprocal_ranks(embeddings: Tensor, pairs: Pairs) -> list[list[float]]:
+    """Of every split one over the ranks of its edges, and how many there are, pair by pair."""
+    of, scores = pairs.ranked.matrix.tocoo(), embeddings @ embeddings.T
+    told, found = pairs.ranked.told[of.data - 1], [[0.0, 0.0] for _ in range(3)]
+    for head, tail, (*splits, _) in zip(of.row, of.col, told):
+        others = scores[head, of.col[(of.row == head) & (told[:, -1] > 0)]]
+        own = scores[head, tail]
+        rank = 1 + float((others > own).sum()) + 0.5 * float((others == own).sum())
+        for split, of_split in enumerate(splits):
+            found[split][0] += of_split / rank
+            found[split][1] += of_split
+    return found
 
 
 def forward_of(module: nn.Module, graph: Graph) -> Cycle:
     """The forward programs of one worker."""
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     matrix = sp.csr_matrix((graph.num_nodes, graph.num_nodes))
-    task = Task(matrix, graph.num_features, graph.num_classes, masks, edge_values=graph.edge_values)
+    told = {"pairs": graph.pairs, "metric": "mrr" if graph.pairs else ""}
+    task = Task(matrix, graph.num_features, graph.num_classes, masks, edge_values=graph.edge_values, **told)
     matrix_of = lambda kind: any_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values)  # noqa: E731
     return module_cycle(module, task, matrix_of, seed=SEED)[0]
 
@@ -131,11 +149,8 @@ def inputs_of(cycle: Cycle, graph: Graph) -> dict[str, list[Tensor]]:
         name: [torch.from_numpy(rows_on_edges(cycle, graph, name, worker)) for worker in cycle.workers]
         for name in inputs_on_edges(cycle)
     }
-    return {
-        "x": [x[each] for each in ids["v@0"]],
-        "y": [y[each][:, None] for each in ids[cycle.values["y"].space]],
-        **on_edges,
-    }
+    labels = {} if "y" not in cycle.values else {"y": [y[each][:, None] for each in ids[cycle.values["y"].space]]}
+    return {"x": [x[each] for each in ids["v@0"]], **labels, **on_edges}
 
 
 def by_program(module: nn.Module, graph: Graph, num_workers: int, technique: str, epochs: int) -> Outcome:

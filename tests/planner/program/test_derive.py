@@ -91,6 +91,7 @@ VARIANTS = [
     Variant("weigh", (("edges:A", 2), ("columns", 6)), BLOCK),
     Variant("weigh", (("edges:A", 2), ("columns", 6), ("rows", 6)), {**BLOCK, "base": True}),
     Variant("weigh", (("edges:A", 2), ("rows", 6)), {**BLOCK, "back": True}),
+    Variant("pair_score", (("rows", 6), ("columns", 6)), {"block": "A"}),
     Variant("aggregate", (("columns", 3),), {"block": "A"}),
     Variant("aggregate", (("columns", 3), ("rows", 3)), {"block": "A", "base": True}),
     Variant("aggregate", (("rows", 3),), {"block": "A", "back": True}),
@@ -110,6 +111,7 @@ VARIANTS = [
         {"index": "trained", "denominator": 15, "multilabel": True},
         "of independent labels",
     ),
+    Variant("loss", (("edges:A", 1), ("edges:A", 1)), {"denominator": 7, "multilabel": True}, "of all rows"),
     *(
         Variant(
             "loss",

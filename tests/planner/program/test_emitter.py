@@ -43,6 +43,20 @@ def test_shapes_follow_from_kinds():
     assert cycle.parameters == {"w": (7, 5), "b": (7,), "a": (1, 2, 3)}
 
 
+def test_values_of_two_programs_are_told_apart_where_their_shapes_differ():
+    """Keys are those of a program; values are those of all. One that is made again as it was keeps its name."""
+    emitter = emitter_with_rows()
+    emitter.add_value(Value("y", "rows", 9, role="input"))
+    made = {}
+    for program, read in (("train", "x"), ("evaluate", "y"), ("again", "y"), ("infer", "x")):
+        emitter.begin()
+        made[program] = emitter.emit("scale", read, key="twice", factor=2)
+        emitter.end(program)
+    assert made == {"train": "twice", "evaluate": "twice~2", "again": "twice~2", "infer": "twice"}
+    assert {op.key for program in emitter.cycle.programs.values() for op in program} == {"twice"}
+    assert [emitter.cycle.values[name].width for name in ("twice", "twice~2")] == [5, 9]
+
+
 def test_the_cycle_that_was_there_stays_as_it_was():
     """A pass makes a new cycle."""
     emitter = emitter_with_rows()

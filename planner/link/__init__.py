@@ -1,0 +1,1 @@
+"""Link prediction: which pairs of vertices are edges."""

@@ -1,0 +1,110 @@
+"""PyG's `HeteroData` as one graph whose edges have types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gnnplan.planner.finish import MASK_KEYS, Parts
+from gnnplan.planner.relations import EDGE_TYPE
+from gnnplan.profiles.errors import UserError
+
+ArrayOf = Callable[[Mapping[str, Any], str, str], Any]
+
+
+def parts_of_hetero(data: Any, where: str, array_of: ArrayOf, *, one_hot: bool) -> Parts:
+    """Vertices of all kinds one after the other, in the order of `data.node_types`; types of edges in that of its own.
+
+    Features of kinds stand beside each other: a row has zeros in the columns of all other kinds. So one product with
+    a weight is a product with a weight for every kind. A kind without features has a column for each of its vertices,
+    where `one_hot` asks for it. Labels and masks are those of the one kind that has labels.
+
+    Args:
+        data: a `HeteroData`.
+        array_of: an attribute of a store by its name, for a place in errors (None: there is none).
+
+    Raises:
+        UserError: a kind has no features, several have labels, or sizes do not fit.
+    """
+    sizes = {kind: _num_nodes(data[kind], kind, where) for kind in data.node_types}
+    first = dict(zip(sizes, np.concatenate([[0], np.cumsum(list(sizes.values()))]).astype(np.int64), strict=False))
+    num_nodes = sum(sizes.values())
+    edges, types = [], []
+    for number, kind in enumerate(data.edge_types):
+        source, _, target = kind
+        found = array_of(data[kind], "edge_index", f"{where}: {kind}")
+        if found is None or found.ndim != 2 or found.shape[0] != 2:
+            raise UserError(f"{where}: edges {kind} have no edge_index [2, E]")
+        _check_ids(found, (sizes[source], sizes[target]), f"{where}: edges {kind}")
+        edges.append(found.astype(np.int64) + np.array([[first[source]], [first[target]]]))
+        types.append(np.full(found.shape[1], number, np.int64))
+    if not edges:
+        raise UserError(f"{where}: it has no edges")
+    y, masks = _labels(data, sizes, first, where, array_of)
+    return Parts(
+        where,
+        where,
+        num_nodes,
+        np.concatenate(edges, axis=1),
+        _features(data, sizes, where, array_of, one_hot=one_hot),
+        y,
+        masks,
+        edge_values={EDGE_TYPE: np.concatenate(types)},
+    )
+
+
+def _num_nodes(store: Any, kind: str, where: str) -> int:
+    found = store.num_nodes
+    if not isinstance(found, int) or found < 0:
+        raise UserError(f"{where}: vertices {kind!r} have neither features nor num_nodes")
+    return found
+
+
+def _check_ids(edges: np.ndarray, sizes: tuple[int, int], where: str) -> None:
+    for ids, size in zip(edges, sizes, strict=True):
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < size:
+            raise UserError(f"{where} hold a vertex outside 0..{size - 1}")
+
+
+def _features(
+    data: Any, sizes: Mapping[str, int], where: str, array_of: ArrayOf, *, one_hot: bool
+) -> np.ndarray | sp.csr_matrix:
+    found = []
+    for kind, size in sizes.items():
+        x = array_of(data[kind], "x", f"{where}: {kind}")
+        if x is None and not one_hot:
+            raise UserError(f"{where}: vertices {kind!r} have no x; set one_hot_features = true, or add some")
+        if x is not None and (x.ndim != 2 or x.shape[0] != size):
+            raise UserError(f"{where}: x of {kind!r} must have shape [{size}, F], found {list(x.shape)}")
+        found.append(sp.identity(size, np.float32, "csr") if x is None else x)
+    if len(found) == 1:
+        return found[0]
+    return sp.block_diag(found, "csr", np.float32)
+
+
+def _labels(
+    data: Any, sizes: Mapping[str, int], first: Mapping[str, int], where: str, array_of: ArrayOf
+) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
+    """Labels of the kind that has some, -1 or NaN of all others, and its masks."""
+    labelled = [kind for kind in sizes if array_of(data[kind], "y", f"{where}: {kind}") is not None]
+    if len(labelled) > 1:
+        raise UserError(f"{where}: vertices {' and '.join(map(repr, labelled))} have labels; keep those of one kind")
+    if not labelled:
+        return None, {}
+    (kind,), total = labelled, sum(sizes.values())
+    own = slice(first[kind], first[kind] + sizes[kind])
+    y = array_of(data[kind], "y", f"{where}: {kind}")
+    if y.shape[:1] != (sizes[kind],):
+        raise UserError(f"{where}: y of {kind!r} must have {sizes[kind]} rows, found {list(y.shape)}")
+    everybody = np.full((total, *y.shape[1:]), -1 if y.ndim == 1 and y.dtype.kind in "iu" else np.nan)
+    everybody[own] = y
+    masks = {}
+    for key in MASK_KEYS:
+        mask = array_of(data[kind], key, f"{where}: {kind}")
+        if mask is not None:
+            masks[key] = np.zeros(total, bool)
+            masks[key][own] = mask
+    return (everybody.astype(np.int64) if y.dtype.kind in "iu" and y.ndim == 1 else everybody), masks

@@ -1,0 +1,55 @@
+"""Pairs on projected ranks: the sequential executor's numbers, and the bytes that liveness counts."""
+
+import numpy as np
+import pytest
+
+from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.link.spec import LinkSpec
+from gnnplan.planner.link.split import link_graph
+from gnnplan.planner.models.module_state import matrices_of
+from gnnplan.planner.program.sequential import SequentialExecutor
+from tests.planner.link.link_modules import graph_with_pairs, net
+from tests.planner.models.trained_modules import composed, inputs_of
+from tests.planner.program.cases import partition, worst
+from tests.runtime.execution.counted_blocks import assert_counted
+from tests.runtime.execution.threads import play_on_threads
+
+EPOCHS = 3
+TECHNIQUES = ("halo_exchange", "replicas", "overlap", "feature_slices")
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+@pytest.mark.parametrize("name", ["gcn", "gat"])
+def test_plays_as_the_sequential_executor(name, technique):
+    """Losses, parameters and sums of ranks, in float32 against float64."""
+    graph, module = graph_with_pairs(), net(name)
+    cycle = composed(module, graph, 2, technique, partition(2))
+    inputs, start = inputs_of(cycle, graph), matrices_of(module, cycle)
+    want = SequentialExecutor(cycle, inputs, start)
+    losses = [float(want.run("train", epoch)["total_loss"][0]) for epoch in range(EPOCHS)]
+    ranked = want.run("evaluate")["hits"][0].tolist()
+
+    def train(executor, rank):
+        found = [float(executor.run("train", epoch)["total_loss"]) for epoch in range(EPOCHS)]
+        return found, executor.run("evaluate")["hits"].tolist(), {each: executor.stored[each] for each in start}
+
+    for got, sums, ends in play_on_threads(cycle, inputs, start, train):
+        assert worst(np.array(got), np.array(losses)) < 1e-5
+        assert np.allclose(sums, ranked, rtol=1e-5)
+        for each, end in ends.items():
+            right = want.stored[each][0]
+            assert float((end.double() - right).norm()) <= 1e-5 * max(float(right.norm()), 1e-2), each
+
+
+GRAPH = generate_sbm(SbmGraph(source="sbm", num_nodes=3000, average_degree=5, num_features=40, num_classes=20))
+LARGE = link_graph(GRAPH, LinkSpec(width=48), 1)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES)
+def test_blocks_are_counted_to_the_byte(technique, monkeypatch):
+    """Of every size as many as the program says, for every worker."""
+    module = net("gcn", LARGE)
+    part = np.random.default_rng(0).integers(0, 2, LARGE.num_nodes)
+    cycle = composed(module, LARGE, 2, technique, part)
+    assert_counted(cycle, inputs_of(cycle, LARGE), matrices_of(module, cycle), monkeypatch)
