@@ -69,6 +69,7 @@ class Case:
         num_chunks: of destination chunks.
         num_groups: of workers, where the layout has groups; cases of several need a multiple of them.
         num_steps: that are trained.
+        pairs: edges are told from other pairs, in place of labels; `fake_cuda` alone has such cases.
     """
 
     model: str
@@ -84,6 +85,7 @@ class Case:
     num_chunks: int = 3
     num_groups: int = 1
     num_steps: int = NUM_STEPS
+    pairs: bool = False
 
     @property
     def chosen(self) -> frozenset[str]:

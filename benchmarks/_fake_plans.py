@@ -12,6 +12,8 @@ from benchmarks._exactness_relational import NUM_TYPES
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job, PinnedDecisions, SbmGraph
+from gnnplan.planner.link.spec import LinkSpec
+from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.planner.plan import Plan
@@ -69,6 +71,8 @@ def cases(quick: bool) -> Iterator[tuple[Case, int]]:
         yield Case(model, dropout=0.5, input_dropout=0.3), 1
         if not quick or number == 0:
             yield Case(model, ("overlap",), "aggregate_first", "feature_slices", optimizer="adam", num_groups=2), 4
+        for layout in ("halo_exchange", "feature_slices") if model in ("sage", "gat") else ():
+            yield Case(model, ("overlap",), layout=layout, optimizer="adam", pairs=True), 2 + number % 2
         for turn, case in enumerate(_composed(model)):
             if not quick or turn % len(KINDS) == number:
                 yield case, 2 + turn % 3
@@ -113,6 +117,8 @@ def _graph(case: Case) -> Graph:
     if case.multilabel:
         labels = rng.random((graph.num_nodes, graph.num_classes)) < 0.3
         graph = replace(graph, y=labels.astype(np.float32))
+    if case.pairs:
+        return link_graph(graph, LinkSpec(width=graph.num_classes, num_ranked=20), 0).validate()
     types = {EDGE_TYPE: rng.integers(0, NUM_TYPES, graph.num_edges)}
     return replace(graph, edge_values=types if case.model == "rgcn" else {}).validate()
 

@@ -12,6 +12,7 @@ from benchmarks._results import about
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.calibration.observe import with_profiles
 from gnnplan.planner.search import simulate_plan
+from gnnplan.planner.search.predict import loads_of
 from gnnplan.profiles.machine import MachineProfile
 
 _BEST_WITHIN = 1.03
@@ -77,7 +78,8 @@ def _row(run: Run, half: dict[str, MachineProfile], others: dict[str, MachinePro
 
 
 def _memory_errors(run: Run) -> list[float]:
-    predicted = [worker.peak_bytes for worker in run.plan.prediction.workers]
+    assert run.plan.cycle
+    predicted = [worker.peak_bytes for worker in loads_of(run.plan.cycle.cycle(), run.plan.placement)]
     measured = np.max([trace.peak_bytes for trace in run.measured], 0)
     return [ours / theirs - 1 for ours, theirs in zip(predicted, measured.tolist())]
 

@@ -49,9 +49,10 @@ def totals(rows: list[dict]) -> dict:
 
 def row_of(plan: Planned, fake: list[Seen], right: list[Seen]) -> dict:
     """What was seen of a plan's workers, and of those on the CPU; of errors the worst worker's."""
+    # Executors alone are played: nobody looks at what they make.
     epoch_bytes = [_epoch_peak_bytes(plan, rank) for rank in range(len(fake))]
     pairs = zip(
-        [memory.peak_bytes for memory in plan.memory] + epoch_bytes,
+        [memory.peak_bytes - memory.before_bytes for memory in plan.memory] + epoch_bytes,
         [seen.peak_bytes for seen in fake] + [seen.epoch_peak_bytes for seen in fake],
         strict=True,
     )
@@ -73,9 +74,9 @@ def row_of(plan: Planned, fake: list[Seen], right: list[Seen]) -> dict:
 
 
 def _epoch_peak_bytes(plan: Planned, rank: int) -> int:
-    """What a worker is said to need while it trains, its setup left out."""
+    """What a worker's executor is said to need while it trains, its setup left out."""
     said = plan.memory[rank]
-    return said.peak_bytes - max(said.epoch_bytes, said.setup_bytes) + said.epoch_bytes
+    return said.peak_bytes - said.before_bytes - max(said.epoch_bytes, said.setup_bytes) + said.epoch_bytes
 
 
 def _faults(fake: list[Seen]) -> list[str]:

@@ -34,6 +34,7 @@ class MemoryEstimate:
         epoch_bytes: what programs make and drop, and cells that they fill.
         setup_bytes: peak of what is done once before training, which may exceed it.
         outliving_bytes: copies that operators hold from epoch to epoch, beside cells.
+        before_bytes: the parameters from before an epoch of training, for who looks where a NaN came from.
         region_bytes: of the region that its host's workers share; it is of the host's memory, and not in the peak.
     """
 
@@ -44,12 +45,13 @@ class MemoryEstimate:
     epoch_bytes: int
     setup_bytes: int
     outliving_bytes: int = 0
+    before_bytes: int = 0
     region_bytes: int = 0
 
     @property
     def peak_bytes(self) -> int:
         """The larger of the setup's and the training's peak."""
-        held = self.graph_bytes + self.input_bytes + self.parameter_bytes + self.outliving_bytes
+        held = self.graph_bytes + self.input_bytes + self.parameter_bytes + self.outliving_bytes + self.before_bytes
         return self.base_bytes + held + max(self.epoch_bytes, self.setup_bytes)
 
 
@@ -69,8 +71,15 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
         setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker, on_cuda=on_cuda),
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
+        before_bytes=_before_bytes(cycle, programs, worker),
         region_bytes=region_bytes(cycle, worker),
     )
+
+
+def _before_bytes(cycle: Cycle, programs: list[Program], worker: int) -> int:
+    if not any(op.kind == "step" for program in programs for op in program):
+        return 0
+    return sum(cycle.num_bytes(name, worker) for name in cycle.parameters)
 
 
 def _base_bytes(cycle: Cycle, programs: list[Program], profile: MachineProfile) -> int:

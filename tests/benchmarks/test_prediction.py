@@ -81,7 +81,8 @@ def test_a_run_is_judged_by_what_others_calibrated(monkeypatch):
     def plan(group, index):
         return SimpleNamespace(
             job=SimpleNamespace(name=f"{group.name} {index}"),
-            prediction=SimpleNamespace(workers=[SimpleNamespace(peak_bytes=2)] * 2),
+            cycle=SimpleNamespace(cycle=lambda: [2, 2]),
+            placement=None,
             profiles=frozenset(),
         )
 
@@ -103,6 +104,7 @@ def test_a_run_is_judged_by_what_others_calibrated(monkeypatch):
     def with_profiles(plan, fitted):
         return SimpleNamespace(**vars(plan) | {"profiles": fitted["by"]})
 
+    monkeypatch.setattr(_prediction_results, "loads_of", loads)
     monkeypatch.setattr(_prediction_results, "calibrate", calibrated)
     monkeypatch.setattr(_prediction_results, "simulate_plan", simulated)
     monkeypatch.setattr(_prediction_results, "with_profiles", with_profiles)
@@ -117,11 +119,17 @@ def test_a_run_is_judged_by_what_others_calibrated(monkeypatch):
     assert found["rows"][0]["memory_errors"] == [1.0, 1.0]
 
 
-def test_memory_is_judged_by_the_largest_peak_of_all_rounds():
-    """A round that takes more than was predicted is not outvoted by others that do not."""
-    prediction = SimpleNamespace(workers=[SimpleNamespace(peak_bytes=90), SimpleNamespace(peak_bytes=90)])
+def loads(cycle, placement):
+    """What workers are said to need, of plans whose cycle is a list of it."""
+    return [SimpleNamespace(peak_bytes=each) for each in cycle]
+
+
+def test_memory_is_judged_by_the_largest_peak_of_all_rounds(monkeypatch):
+    """A round that takes more than is predicted is not outvoted by others that do not."""
+    monkeypatch.setattr(_prediction_results, "loads_of", loads)
+    plan = SimpleNamespace(cycle=SimpleNamespace(cycle=lambda: [90, 90]), placement=None)
     rounds = tuple(measured((1.0,), peak_bytes=peaks) for peaks in ((60, 90), (100, 90), (60, 45)))
-    run = Run(groups_of("two even")[0], 0, SimpleNamespace(prediction=prediction), rounds)
+    run = Run(groups_of("two even")[0], 0, plan, rounds)
     assert _prediction_results._memory_errors(run) == pytest.approx([-0.1, 0.0])
 
 

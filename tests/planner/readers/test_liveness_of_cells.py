@@ -1,5 +1,7 @@
 """States that move, late rows and compressed ones are counted as the runtime takes them from the pool."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -77,6 +79,17 @@ def test_blocks_are_counted_to_the_byte(kind, order, name, beside, monkeypatch):
         said = training_bytes(cycle, worker).pooled
         assert said == found[worker]
         assert len(said) >= 3, "a program that holds next to nothing tests nothing"
+
+
+def test_a_training_has_a_copy_of_its_parameters():
+    """From which an epoch is played again; what only evaluates has none."""
+    cycle = cycle_of("gcn", "multiply_first", "late")
+    host = HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=NUM_WORKERS),))
+    profile = resolve(Cluster(hosts=(host,))).profile_of(0)
+    estimate = estimate_memory(cycle, 0, profile)
+    assert estimate.before_bytes == sum(cycle.num_bytes(each, 0) for each in cycle.parameters) > 0
+    without = replace(cycle, programs={"evaluate": cycle.programs["evaluate"]}, order=("evaluate",))
+    assert estimate_memory(without, 0, profile).before_bytes == 0
 
 
 @pytest.mark.parametrize("name", ["chunks", "late"])
