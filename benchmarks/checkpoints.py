@@ -72,10 +72,11 @@ def _job(name: str, graph: NpzGraph | SbmGraph, model: ModelSpec, interval: int 
 def _row(name: str, job: Job, cluster: Cluster, folder: Path, quick: bool) -> dict[str, Any]:
     graph = load_graph(job.graph)
     plan = api.plan(job, cluster, folder / "plan.json", graph=graph)
-    epochs = min(int((_QUICK_RUN_S if quick else _RUN_S) / plan.prediction.expected_epoch_s) + 1, _MOST_EPOCHS)
     long, short = folder / "long.json", folder / "short.json"  # the partition lies beside them
-    for path, number in ((long, epochs), (short, _START_EPOCHS)):
-        with_training(plan, epochs=number).save(path)
+    with_training(plan, epochs=_START_EPOCHS).save(short)
+    epoch_s = api.run(short, folder / "short", graph=graph, checkpoint_every="never").median_epoch_s
+    epochs = min(int((_QUICK_RUN_S if quick else _RUN_S) / epoch_s) + 1, _MOST_EPOCHS)
+    with_training(plan, epochs=epochs).save(long)
     cost = cost_of(long, graph, folder, 1 if quick else 3, "2s" if quick else EVERY)
     starts = starts_of(short, graph, folder, 1 if quick else 5, _START_EVERY)
     row = {"row": name, "plan": plan.fidelity, "epochs": epochs, **cost, **starts}

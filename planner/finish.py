@@ -63,6 +63,8 @@ def finish(parts: Parts, options: GraphOptions) -> Graph:
     check_fits(_least_bytes(parts, options), parts.where, f"a graph of {parts.num_nodes:,} vertices")
     if options.inverse_edge_types:
         parts = _with_inverse(parts)
+    if options.link:  # it asks for no labels
+        parts = replace(parts, y=np.zeros(parts.num_nodes, np.int64), masks={})
     edge_index = _edges(parts, options)
     y, num_classes = _labels(parts, options)
     masks = _masks(parts, options, y)
@@ -196,8 +198,6 @@ def _normalized(x: np.ndarray | sp.csr_matrix) -> np.ndarray | sp.csr_matrix:
 def _labels(parts: Parts, options: GraphOptions) -> tuple[np.ndarray, int]:
     """`y` int64 [N] or float32 [N, C], and C."""
     y, n, where = parts.y, parts.num_nodes, parts.where
-    if options.link:  # a link prediction asks for none
-        return np.zeros(n, np.int64), 1
     if y is None:
         num_classes = options.synthetic_num_classes
         if not num_classes:
@@ -241,7 +241,7 @@ def _masks(parts: Parts, options: GraphOptions, y: np.ndarray) -> tuple[np.ndarr
     has_masks = "train_mask" in parts.masks
     if options.split == "file" and not has_masks:
         raise UserError(f"{parts.where}: no train_mask in it for split = 'file'; set split = 'random'")
-    if options.split == "random" or not has_masks or options.link:
+    if options.split == "random" or not has_masks:
         return random_split(is_labelled, options)
     train, val, test = (_mask(parts, key, options.split_index) & is_labelled for key in MASK_KEYS)
     return train, val, test

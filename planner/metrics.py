@@ -69,7 +69,7 @@ def usual_metric(loss: str, is_multilabel: bool) -> str:
 def metric_of(name: str, loss: str, graph: Graph) -> str:
     """The metric that a job names, on a graph; `UserError` where it is not of the graph's labels."""
     loss = loss_of(loss, graph)
-    if graph.pairs or METRICS.get(name, METRICS["accuracy"]).of_pairs:
+    if graph.pairs or (name != "auto" and METRICS[name].of_pairs):
         return _metric_of_pairs(name, graph)
     is_of_numbers = loss in OF_TARGETS or (is_own(loss) and graph.is_multilabel and not graph.holds_sets)
     if name == "auto":

@@ -62,8 +62,7 @@ def forward_of(cycle: Cycle, of: str = "") -> Forward:
 
 
 def _logits(program: Program) -> str:
-    scored = (op.attributes["of"] for op in program if op.kind == "pair_score")
-    return next(scored, None) or next(op.reads[0] for op in program if op.kind in EVALUATING)
+    return next(op.attributes.get("of") or op.reads[0] for op in program if op.kind in EVALUATING)
 
 
 def predict_forward(forward: Forward, placement: Placement) -> ForwardPrediction:

@@ -36,8 +36,8 @@ def parts_of_hetero(data: Any, where: str, array_of: ArrayOf, *, one_hot: bool) 
     for number, kind in enumerate(data.edge_types):
         source, _, target = kind
         found = array_of(data[kind], "edge_index", f"{where}: {kind}")
-        if found is None or found.ndim != 2 or found.shape[0] != 2:
-            raise UserError(f"{where}: edges {kind} have no edge_index [2, E]")
+        if found is None or found.ndim != 2 or found.shape[0] != 2 or found.dtype.kind not in "iu":
+            raise UserError(f"{where}: edges {kind} have no edge_index, integer [2, E]")
         _check_ids(found, (sizes[source], sizes[target]), f"{where}: edges {kind}")
         edges.append(found.astype(np.int64) + np.array([[first[source]], [first[target]]]))
         types.append(np.full(found.shape[1], number, np.int64))
@@ -104,6 +104,8 @@ def _labels(
     masks = {}
     for key in MASK_KEYS:
         mask = array_of(data[kind], key, f"{where}: {kind}")
+        if mask is not None and mask.shape != (sizes[kind],):
+            raise UserError(f"{where}: {key} of {kind!r} must have shape [{sizes[kind]}], found {list(mask.shape)}")
         if mask is not None:
             masks[key] = np.zeros(total, bool)
             masks[key][own] = mask

@@ -30,12 +30,13 @@ def add_pairs(emitter: Emitter, pairs: Pairs, num_nodes: int, level: int) -> Non
 def end_with_pairs(emitter: Emitter, pairs: Pairs, metric: str, embeddings: str, *, training: bool) -> None:
     """The loss over all pairs that are trained on, or where it evaluates the sums of a metric over ranks."""
     name = TRAINED if training else RANKED
-    scores = emitter.emit("pair_score", embeddings, embeddings, key="pairs/score", block=name, of=embeddings)
+    scores = emitter.emit("pair_score", embeddings, embeddings, key="pairs/score", block=name)
     if training:
         denominator = pairs.trained.num_pairs
         emitter.emit_all("loss", scores, _told(name), key="loss", multilabel=True, denominator=denominator)
         return
-    counted = emitter.emit("ranks", scores, _told(name), key="evaluate/count", block=name, metric=metric)
+    ranked = {"block": name, "metric": metric, "of": embeddings}
+    counted = emitter.emit("ranks", scores, _told(name), key="evaluate/count", **ranked)
     emitter.emit("all_reduce", counted, key="evaluate/reduce", writes=("hits",))
 
 

@@ -29,8 +29,7 @@ def _pair_score_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...
 PAIR_SCORE = register(
     Kind(
         "pair_score",
-        "w = the inner product of r0 at a pair's head and r1 at its tail, both rows of the value `of`; pairs are the "
-        "edges of the block",
+        "w = the inner product of r0 at a pair's head and r1 at its tail; pairs are the edges of the block",
         (Need.BLOCK_ROW, Need.COLUMN),
         _pair_score_shape,
         _pair_score_derive,
@@ -41,7 +40,7 @@ RANKS = register(
     Kind(
         "ranks",
         "w = what `metric` sums up, of scores r0 of pairs: how high edges of each split are among the pairs of their "
-        "head that are none, as r1 tells",
+        "head that are none, as r1 tells; pairs are of rows of the value `of`",
         (Need.EDGE,),
         lambda cycle, op: (Value("", parameter_space(_NUM_SPLITS), _NUM_SUMS),),
     )

@@ -67,6 +67,14 @@ def test_kinds_without_features_have_one_of_each_vertex():
             lambda data: data["user", "buys", "item"].update({"edge_index": torch.tensor([0, 2])}),
             "have no edge_index",
         ),
+        (
+            lambda data: data["user", "buys", "item"].update({"edge_index": torch.tensor([[0.5], [1.0]])}),
+            "have no edge_index, integer",
+        ),
+        (
+            lambda data: data["item"].update({"train_mask": torch.ones(5, dtype=torch.bool)}),
+            "train_mask of 'item' must",
+        ),
         (lambda data: data["user"].update({"x": torch.ones(3)}), "x of 'user' must have shape"),
     ],
 )
