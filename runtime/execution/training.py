@@ -14,7 +14,7 @@ from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.loss import distance_and_grad, loss_and_grad, own_loss_and_grad
 from gnnplan.profiles.kernels.metrics import scores_of, sums_of
-from gnnplan.profiles.kernels.ranking import sums_of_splits
+from gnnplan.profiles.kernels.ranks import sums_of_splits
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
 

@@ -24,7 +24,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.profiles.kernels.edge_block import NEGATIVE_SLOPE
 from gnnplan.profiles.kernels.metrics import scores_of, sums_of
-from gnnplan.profiles.kernels.ranking import sums_of_splits
+from gnnplan.profiles.kernels.ranks import sums_of_splits
 
 if TYPE_CHECKING:
     from gnnplan.planner.program.sequential.executor import Context

@@ -1,7 +1,10 @@
 """Which predictions can be told apart."""
 
-from gnnplan.planner.interval.interval import Interval
+import math
+
+from gnnplan.planner.interval.interval import LEVEL, Interval
 from gnnplan.planner.interval.ranking import are_apart, are_apart_here
+from gnnplan.planner.interval.residuals import PAIRS, quantile
 
 
 def test_plans_on_the_same_machines():
@@ -16,7 +19,8 @@ def test_plans_on_the_same_machines():
 
 def test_plans_on_different_machines():
     """Neither says anything of how wrong the other is, so they have to lie further apart."""
-    one, near, far = (Interval.around(middle_s, "profiled", 0.0, 0.0) for middle_s in (1.0, 1.12, 1.4))
-    assert are_apart_here(1.0, 1.12, one)
+    near_s = math.exp(1.02 * quantile(PAIRS, LEVEL))
+    one, near, far = (Interval.around(middle_s, "profiled", 0.0, 0.0) for middle_s in (1.0, near_s, 1.5))
+    assert are_apart_here(1.0, near_s, one)
     assert not are_apart(one, near)
     assert are_apart(one, far)

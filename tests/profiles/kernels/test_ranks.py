@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.profiles.kernels.ranking import ranks, sums_of_ranks, sums_of_splits
+from gnnplan.profiles.kernels.ranks import ranks, sums_of_ranks, sums_of_splits
 
 
 def by_counting(scores, heads, asked, others):
