@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from benchmarks._exactness_relational import NUM_TYPES, relational_net
 from gnnplan.planner.composition.compose import compose
-from gnnplan.planner.composition.refusals import refusals
+from gnnplan.planner.composition.refusals import needed_beside, refusals
 from gnnplan.planner.contracts.technique import Choice, Situation
 from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.graph import Graph
@@ -32,6 +32,7 @@ EXACT = (
     "replicas",
     "host_region",
     "destination_chunks",
+    "offload",
     "direct_sum",
     "overlap",
     "partial_reduce",
@@ -62,7 +63,7 @@ class Case:
     """One training.
 
     Args:
-        techniques: beside the layout and the operator order.
+        techniques: beside the layout and the operator order, and beside what they need.
         op_order: of every layer; `multiply_first` is what is composed where nobody chooses.
         layout: which technique says who has which rows and columns.
         share: of the rows that a worker does not own, those that techniques with rows are about.
@@ -91,7 +92,8 @@ class Case:
     def chosen(self) -> frozenset[str]:
         """All techniques whose work is in the program, the layout and the operator order among them."""
         is_ordered = self.op_order == "aggregate_first" and self.model not in _WITHOUT_FILTERS
-        return frozenset({self.layout, *({"operator_order"} if is_ordered else ()), *self.techniques})
+        ordered = {"operator_order"} if is_ordered else set[str]()
+        return frozenset({self.layout, *ordered, *self.techniques, *needed(self.techniques)})
 
     @property
     def is_exact(self) -> bool:
@@ -188,13 +190,18 @@ def _together(names: Sequence[str], layout: str) -> tuple[str, ...]:
     return group
 
 
+def needed(names: Collection[str]) -> tuple[str, ...]:
+    """What others of these techniques need."""
+    return tuple(each.name for each in needed_beside([technique(name) for name in names]))
+
+
 def is_allowed(names: Collection[str]) -> bool:
     """Whether these techniques go together, by the one function that says so.
 
     A plan has a layout and an operator order: where none is named, some layout must do.
     """
     layouts = [name for name in names if name in LAYOUTS]
-    others = {"operator_order", *names} - {*layouts}
+    others = {"operator_order", *names, *needed(names)} - {*layouts}
     return any(_are_allowed([*(layouts or [layout]), *others]) for layout in LAYOUTS)
 
 
@@ -234,7 +241,8 @@ def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     chosen.append(_choice("operator_order", of=dict.fromkeys(filters, case.op_order)))
     decided = {"destination_chunks": {"num_chunks": case.num_chunks}}
     return chosen + [
-        _choice(name, _arrays(name, case, part, size), **decided.get(name, {})) for name in case.techniques
+        _choice(name, _arrays(name, case, part, size), **decided.get(name, {}))
+        for name in (*case.techniques, *needed(case.techniques))
     ]
 
 

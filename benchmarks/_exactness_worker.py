@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from benchmarks._exactness_cases import Case, cases, cycle_of, hard_graph, without_training_in_last_part
+from benchmarks._exactness_cases import Case, cases, cycle_of, hard_graph, needed, without_training_in_last_part
 from benchmarks._exactness_training import Trained, train, train_alone, train_sequentially
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import partition
@@ -47,10 +47,11 @@ def run_case(case: Case, rank: int, size: int) -> dict | None:
 
 
 def without(name: str, case: Case) -> Case:
-    """The case but for one of its techniques, or for its order of operators."""
+    """The case but for one of its techniques, and those that need it, or for its order of operators."""
     if name == "operator_order":
         return replace(case, op_order="multiply_first")
-    return replace(case, techniques=tuple(each for each in case.techniques if each != name))
+    others = (each for each in case.techniques if each != name and name not in needed([each]))
+    return replace(case, techniques=tuple(others))
 
 
 # Pairs follow each other, and of each pair both single ones are composed too.

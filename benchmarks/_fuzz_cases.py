@@ -17,6 +17,7 @@ from benchmarks._exactness_training import train_alone, train_sequentially
 from benchmarks._fuzz_corpus import EDITS, GRAPH, Corpus
 from gnnplan.planner import api
 from gnnplan.planner.calibrate import calibrate
+from gnnplan.planner.checkpoints import FOLDER, MANIFEST_FILE, checkpoints_in, name_of, part_file
 from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.compare import compare
 from gnnplan.planner.job import EdgeListGraph, Job, NpzGraph, PygGraph, RmatGraph, SbmGraph
@@ -25,13 +26,18 @@ from gnnplan.planner.report.program import program_tables
 from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.sound_plan import load_plan
+from gnnplan.planner.sweep.contract import Sweep
 from gnnplan.planner.trace import Trace
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
+from gnnplan.runtime.checkpoint.parts import Likes, read_part, write_part
 
-OUTCOMES = ("refused", "accepted", "tracebacks", "hangs", "over_memory", "silently_wrong")
+FINDINGS = ("tracebacks", "hangs", "over_memory", "silently_wrong")
+OUTCOMES = ("refused", "accepted", *FINDINGS)
 _MOST_MADE = 2_000_000  # numbers of a generated graph: larger ones that fit memory are sound, and slow
 _NUM_CASES = 200_000
-_SLOW, _TIMES_AS_OFTEN = ("plan", "exact", "profile"), 12  # these are simulated, which takes a hundred times as long
+_SLOW = ("plan", "exact", "profile", "sweep")  # these are simulated, which takes a hundred times as long
+_TIMES_AS_OFTEN = 12
 _ODD: tuple[Any, ...] = (
     *(0, -1, 1, 2, 255, 2**31 - 2, 2**31, 2**53 + 1, 2**62, 10**30, 0.0, -0.5, 1e-300, 1e-9, 0.5, 1.5, 1e15, 1e308),
     *(
@@ -54,6 +60,17 @@ _ODD: tuple[Any, ...] = (
     ),
 )
 _GRAPHS = {"npz": "graph.npz", "edge_list": "graph.txt", "pyg": "graph.pt"}
+_CHECKPOINT = "checkpoint"
+
+
+_DOCUMENTS = {
+    "job": Job,
+    "links": Job,
+    "cluster": Cluster,
+    "profile": MachineProfile,
+    "trace": Trace,
+    "sweep": Sweep,
+}
 
 
 class SilentlyWrongError(Exception):
@@ -76,11 +93,14 @@ def cases_of(corpus: Corpus) -> Iterator[Case]:
         _put(raw, path, value)
         yield _document(corpus, kind, raw, f"{kind} {path} = {value!r}")
     slow = [kind for kind in corpus.documents if kind in _SLOW]
-    kinds = [*(kind for kind in (*corpus.documents, *_GRAPHS) if kind not in _SLOW)] * _TIMES_AS_OFTEN + slow
+    fast = [kind for kind in (*corpus.documents, *_GRAPHS, _CHECKPOINT) if kind not in _SLOW]
+    kinds = fast * _TIMES_AS_OFTEN + slow
     for seed in range(_NUM_CASES):
         kind = kinds[seed % len(kinds)]
         name = f"{kind} seed {seed}"
-        if kind in _GRAPHS:
+        if kind == _CHECKPOINT:
+            yield Case(name, kind, lambda seed=seed: _use_checkpoint(corpus, seed))
+        elif kind in _GRAPHS:
             yield Case(name, kind, lambda kind=kind, seed=seed: _use_graph(corpus, kind, seed))
         else:
             yield Case(name, kind, lambda kind=kind, seed=seed: _use_mutated(corpus, kind, seed))
@@ -99,21 +119,21 @@ def _use_mutated(corpus: Corpus, kind: str, seed: int) -> None:
             data[rng.randrange(len(data))] = rng.randrange(256)
         path = corpus.folder / f"mutated_{kind}.json"
         path.write_bytes(data[: rng.choice((len(data), rng.randrange(len(data))))])
-        {"job": Job, "cluster": Cluster, "profile": MachineProfile, "trace": Trace}.get(kind, type(corpus.plan)).load(
-            path
-        )
+        _DOCUMENTS.get(kind, Plan).load(path)
         return
     _use(corpus, kind, raw)
 
 
 def _use(corpus: Corpus, kind: str, raw: dict) -> None:
     """As the verbs do."""
-    if kind == "job":
+    if kind in ("job", "links"):
         graph = Job.parse(raw, where="job").graph
         if not isinstance(graph, SbmGraph | RmatGraph) or _num_made(graph) < _MOST_MADE or _is_beyond_memory(graph):
             api.load_graph(graph)
     elif kind == "cluster":
         resolve(Cluster.parse(raw, where="cluster"))
+    elif kind == "sweep":
+        api.whatif(corpus.job, Sweep.parse(raw, where="sweep"))
     elif kind == "profile":
         profile = MachineProfile.parse(raw, where="profile")
         place = corpus.plan.placement
@@ -212,6 +232,30 @@ def _use_graph(corpus: Corpus, kind: str, seed: int) -> None:
         api.load_graph(PygGraph(source="pyg", root=path))
     else:
         api.load_graph(EdgeListGraph(source="edge_list", path=path, **drawn))
+
+
+def _use_checkpoint(corpus: Corpus, seed: int) -> None:
+    """A part of odd arrays, a manifest of odd fields, or a byte that has changed since; read as a run reads them."""
+    rng = random.Random(seed)
+    made = corpus.folder / "kept" / FOLDER / name_of(4)
+    made.mkdir(parents=True, exist_ok=True)
+    path, sound = made / part_file(0), {"weight": np.ones((3, 2), np.float32), "losses": np.ones(4)}
+    arrays = {name: _odd_array(each, rng) for name, each in sound.items() if rng.random() < 0.95}
+    part = write_part(path, arrays)
+    raw = {"schema_version": 1, "plan": "0" * 16, "training": "1" * 16, "epoch": 4, "parts": [part.model_dump()]}
+    how = rng.random()
+    (made / MANIFEST_FILE).write_text(json.dumps(mutated(raw, rng) if how < 0.5 else raw))
+    if how > 0.8:
+        data = bytearray(path.read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+    whole, faults = checkpoints_in(corpus.folder / "kept")
+    if not whole:
+        raise UserError(faults[0])
+    like: Likes = {"weight": ((3, 2), np.dtype(np.float32)), "losses": ((None,), np.dtype(np.float64))}
+    found = read_part(path, whole[0].manifest.parts[0], like)
+    if any(not np.array_equal(found[name], arrays[name]) for name in like):
+        raise SilentlyWrongError("what was read is not what was written")
 
 
 def _odd_array(array: np.ndarray, rng: random.Random) -> np.ndarray:

@@ -13,12 +13,22 @@ import torch
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.link.spec import LinkSpec
 from gnnplan.planner.plan import Partition, load_partition
+from gnnplan.planner.sweep.contract import Machines, ModelAxes, Sweep, SweptDevice
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link, MachineProfile
 
 GRAPH = SbmGraph(source="sbm", num_nodes=60, average_degree=6, num_classes=3, num_features=8)
+SWEEP = Sweep(
+    device={
+        "t4": SweptDevice(price_per_hour=0.3, watts=70),
+        "next": SweptDevice(memory_bytes=10**11, flops_per_s=8e13, memory_bytes_per_s=8e12, link_bytes_per_s=1.28e11),
+    },
+    machines=(Machines(devices=("t4", "next"), per_host=(1, 2), hosts=(1, 2), cores_per_host=(4,)),),
+    model=ModelAxes(hidden_channels=(8,)),
+)
 EDITS: tuple[tuple[str, tuple, Any], ...] = (
     ("cluster", ("hosts", 0, "count"), 10**6),
     ("cluster", ("hosts", 0, "devices", 0, "count"), 2**62),
@@ -88,10 +98,16 @@ class Corpus:
         return {name: load_partition(plan, self.folder / f"{name}.json") for name, plan in both.items()}
 
     @cached_property
+    def links(self) -> Job:
+        """The job, of pairs that are edges."""
+        graph = GRAPH.model_copy(update={"link": LinkSpec(width=4, num_ranked=5)})
+        return self.job.model_copy(update={"graph": graph})
+
+    @cached_property
     def documents(self) -> dict[str, Any]:
         """By kind, decoded."""
         of = {"job": self.job, "cluster": self.cluster, "plan": self.plan, "exact": self.exact}
-        of |= {"profile": self.profile, "trace": self.measured}
+        of |= {"profile": self.profile, "trace": self.measured, "links": self.links, "sweep": SWEEP}
         made = {kind: json.loads(document.model_dump_json()) for kind, document in of.items()}
         for raw in made.values():
             raw.setdefault("schema_version", 1)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT
-from benchmarks._exactness_cases import LAYOUTS, is_allowed
+from benchmarks._exactness_cases import LAYOUTS, is_allowed, needed
 from benchmarks._results import code
 from gnnplan.planner.techniques.registry import ours
 from gnnplan.profiles.agents import HostGroup
@@ -73,7 +73,8 @@ def _rows(num_workers: int, quick: bool) -> list[dict]:
 def _pairs(rows: list[dict]) -> dict[str, int]:
     """Pairs of techniques: how many there are, may go together, were trained, and both changed the program.
 
-    A pair is trained where nothing else is chosen but what every plan must have: a layout and an order of operators.
+    A pair is trained where nothing else is chosen but what it needs, and what every plan must have: a layout and an
+    order of operators.
     """
     pairs = [frozenset(pair) for pair in combinations(ours(), 2)]
     allowed = [pair for pair in pairs if is_allowed(pair)]
@@ -81,7 +82,7 @@ def _pairs(rows: list[dict]) -> dict[str, int]:
     for row in (row for row in rows if row["num_workers"] > 1):
         chosen, acts = frozenset(row["chosen"]), set(row["acting"])
         for pair in allowed:
-            if pair <= chosen and chosen - pair <= {*LAYOUTS, "operator_order"}:
+            if pair <= chosen and chosen - pair <= {*LAYOUTS, "operator_order", *needed(pair)}:
                 tested.add(pair)
                 acting |= {pair} if pair <= acts else set()
     return {

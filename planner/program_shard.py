@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import SELF
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.loaders.mapped import mapped_arrays
 from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.models.forward import FEATURES, LABELS
 from gnnplan.planner.program.arrays import Arrays
@@ -24,6 +26,7 @@ from gnnplan.profiles.errors import UserError
 FIRST_WEIGHTS = "first_weights.pt"  # beside the shards
 _CSR_PARTS = ("data", "indices", "indptr")
 _CUT_FOR = "cut_for"
+_CHECKED_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,15 @@ class ProgramShard:
             np.savez(sink, **stored)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: Path) -> ProgramShard:
-        """Reads what `save` wrote; `UserError` where the file is missing or damaged."""
+    def load(cls, path: Path, *, in_place: bool = False) -> ProgramShard:
+        """Reads what `save` wrote; `UserError` where the file is missing or damaged.
+
+        Args:
+            in_place: arrays stay in the file until somebody looks at them, and take no memory of their own.
+        """
         groups: dict[str, dict] = {"ids": {}, "rows": {}, "matrix": {}, "input": {}}
-        with reading(path, "a shard"), np.load(path, allow_pickle=False) as stored:
-            for key in stored.files:
+        with reading(path, "a shard"), _opened(path, in_place) as stored:
+            for key in stored:
                 group, _, name = key.partition("/")
                 if group in ("same", _CUT_FOR):
                     continue
@@ -70,13 +77,17 @@ class ProgramShard:
                     groups[group][name] = stored[key]
                 elif part == "indptr":
                     groups[group][name] = _csr(stored, f"{group}/{name}")
-            for key in stored.files:
+            for key in stored:
                 if key.startswith("same/"):
                     _, group, name = key.split("/", 2)
                     groups[group][name] = groups[group][str(stored[key])]
             cut_for = str(stored[_CUT_FOR])
         ids, matrices, rows = ({n: (each,) for n, each in groups[group].items()} for group in ("ids", "matrix", "rows"))
         return cls(Arrays(ids, matrices, rows), groups["input"], cut_for)
+
+
+def _opened(path: Path, in_place: bool) -> AbstractContextManager[Mapping[str, np.ndarray]]:
+    return nullcontext(mapped_arrays(path)) if in_place else np.load(path, allow_pickle=False)
 
 
 def _put(stored: dict[str, np.ndarray], key: str, value: np.ndarray | sp.csr_matrix) -> None:
@@ -189,7 +200,8 @@ def _has_values(found: np.ndarray | sp.csr_matrix, num_classes: int) -> bool:
     values: np.ndarray = found if isinstance(found, np.ndarray) else found.data
     if values.dtype == np.int64:
         return not values.size or bool(values.min() >= -1 and values.max() < num_classes)
-    return bool(np.isfinite(values).all())
+    flat = values.reshape(-1)  # in pieces, for a flag a number would be a quarter of them all
+    return all(np.isfinite(flat[at : at + _CHECKED_AT_ONCE]).all() for at in range(0, len(flat), _CHECKED_AT_ONCE))
 
 
 def _is_input(of: Value, found: np.ndarray | sp.csr_matrix, num_rows: int) -> bool:

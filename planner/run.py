@@ -88,7 +88,7 @@ def run_plan(
     with holding(folder):
         _fill(folder, plan, *given)
         try:
-            launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event)
+            launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event, silence_s=timeout_s)
         except StoppedError as stopped:
             if not (folder / MEASURED_FILE).exists():  # else it came when all was done
                 words = _kept_words(folder, plan) or " before there was a checkpoint"

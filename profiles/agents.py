@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import subprocess
@@ -105,14 +106,20 @@ class Agents:
             self._lines.put((rank, line))
         self._lines.put(None)
 
-    def lines(self, has_failed: Callable[[], bool] = lambda: False, stop: Stop | None = None) -> Iterator[Line]:
+    def lines(
+        self,
+        has_failed: Callable[[], bool] = lambda: False,
+        stop: Stop | None = None,
+        silence_s: float = math.inf,
+    ) -> Iterator[Line]:
         """(host rank, line) in the order of arrival; ends when all have, or soon after one failed or ended alone.
 
         Args:
             has_failed: whether a worker has said so: its agent ends soon, or is waiting for one that is stopped.
             stop: once it has a signal, agents are told to end, and given a while in which all may.
+            silence_s: without a line, after which whoever is stopped is not waited for any longer.
         """
-        listening, ending_s, stopping_s = len(self._children), None, None
+        listening, ending_s, stopping_s, heard_s = len(self._children), None, None, time.monotonic()
         while listening:
             if stop and stop.number and stopping_s is None:
                 stopping_s = time.monotonic()
@@ -126,12 +133,14 @@ class Agents:
                     continue
                 if self.exit_code():
                     return
-                if ending_s is None and (has_failed() or self._one_is_over()):
+                is_silent = time.monotonic() > heard_s + silence_s
+                if ending_s is None and (has_failed() or self._one_is_over() or (is_silent and self._has_stopped())):
                     ending_s = time.monotonic()
                 if ending_s is not None and time.monotonic() > ending_s + _LONGEST_END_S:
                     self.stuck = self._stuck()
                     return
                 continue
+            heard_s = time.monotonic()
             if line is None:
                 listening -= 1
             else:
@@ -147,10 +156,15 @@ class Agents:
         """Whether an agent has ended, or is stopped with no worker of its own left."""
         return any(child.poll() is not None or _is_stopped_alone(child.pid) for child in self._children)
 
+    def _has_stopped(self) -> bool:
+        """Whether an agent or a worker is stopped, so that others wait for it: agents end together."""
+        return any(_is_stopped(child.pid) or _has_stopped_child(child.pid) for child in self._children)
+
     def _stuck(self) -> tuple[int, ...]:
-        """Hosts whose agents run: of these the stopped ones alone where any is, for the others wait for them."""
+        """Hosts whose agents run: of these those alone that are stopped, or have stopped workers, where any is."""
         running = {rank: child.pid for rank, child in enumerate(self._children) if child.poll() is None}
-        return tuple(rank for rank, pid in running.items() if _is_stopped(pid)) or tuple(running)
+        stopped = tuple(rank for rank, pid in running.items() if _is_stopped(pid))
+        return stopped or tuple(rank for rank, pid in running.items() if _has_stopped_child(pid)) or tuple(running)
 
     def exit_code(self) -> int:
         """That of the first agent that failed, 0 where none has (yet)."""
@@ -223,8 +237,13 @@ def _stop_group(child: subprocess.Popen[str], signals: Sequence[signal.Signals])
 
 def _is_stopped_alone(pid: int) -> bool:
     with suppress(OSError, IndexError):
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return _state(pid) == "T" and all(_state(int(child)) == "Z" for child in children)
+        return _state(pid) == "T" and all(_state(child) == "Z" for child in _children(pid))
+    return False
+
+
+def _has_stopped_child(pid: int) -> bool:
+    with suppress(OSError, IndexError):
+        return any(_state(child) == "T" for child in _children(pid))
     return False
 
 
@@ -239,11 +258,15 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def _children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
 def _open_children(pid: int) -> list[int]:
     """Descriptors of the workers: torchrun gives each a session of its own, out of its group's reach."""
     descriptors = []
     with suppress(OSError):  # torchrun is gone, or this kernel does not list children
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        for child in _children(pid):
             with suppress(ProcessLookupError):
-                descriptors.append(os.pidfd_open(int(child)))
+                descriptors.append(os.pidfd_open(child))
     return descriptors

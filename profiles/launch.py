@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -118,6 +119,7 @@ def launch(
     folder: Path,
     on_event: Callable[[Event], None] | None = None,
     environment: Mapping[str, str] | None = None,
+    silence_s: float = math.inf,
 ) -> None:
     """Runs `python -m module arguments` as torchrun workers on every host; blocks until they end.
 
@@ -128,6 +130,7 @@ def launch(
         hosts: where, and how many workers each; ranks go host by host.
         folder: where the workers' error reports and the log `workers.log` go.
         on_event: called with each event a worker sent through `emit`.
+        silence_s: without a word from any worker, after which an agent or a worker that is stopped counts as lost.
 
     Raises:
         RunFailedError: a worker failed; the message names it and its own error.
@@ -142,7 +145,7 @@ def launch(
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
     worker = ["-m", module, *arguments]
     with noting_signals() as stop, Agents(hosts, worker, environment or {}) as agents, _log(folder) as log:
-        for rank, line in agents.lines(lambda: bool(_reports(folder)), stop):
+        for rank, line in agents.lines(lambda: bool(_reports(folder)), stop, silence_s):
             words, mark, event = line.partition(_EVENT_MARK)  # words: a print whose newline is still to come
             if mark and on_event:
                 on_event(json.loads(event))
@@ -155,7 +158,8 @@ def launch(
             report.unlink()
         raise StoppedError(f"ended by {signal.Signals(stop.number).name}", stop.number)
     if stuck and not _reports(folder):
-        words = f"the agent of host {', '.join(map(str, stuck))} does not end: stopped, or cut off from others"
+        words = f"the agent of host {', '.join(map(str, stuck))} does not end: it, or a worker of its, is stopped, "
+        words += "or it is cut off from others"
         raise LostWorkersError(f"{words}; see {folder / 'workers.log'}", _ranks_of(hosts, stuck))
     if killed and not any(not report["from_peer"] for report in _read_reports(folder)):
         host, number = killed[0]

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.disk import DiskRates
 from gnnplan.profiles.limits import MAX_WORKERS, Bytes, HostName, Rate, Seconds, SomeBytes, SomeSeconds, Workers
 
 _DRIFT = 4 / 3
@@ -193,6 +194,7 @@ class MachineProfile(Document):
         host: the one of them that this is.
         operators: name to table; the names are those of `gnnplan.profiles.operators.OPERATORS`.
         shared_machine: that the host shares with others of the session (None: with none, or it was not looked at).
+        disk: of large files where the profile was taken (None: not measured).
         others_share: of the processor time while it was measured, used by other programs.
         anchors: a few points timed again at the end.
         corrections: what the last calibration changed (none: as profiled).
@@ -221,6 +223,7 @@ class MachineProfile(Document):
     members: tuple[MeasuredHost, ...] = ()
     host: str = ""
     shared_machine: SharedMachine | None = None
+    disk: DiskRates | None = None
     others_share: float = Field(default=0.0, ge=0, le=1)
     anchors: tuple[Anchor, ...] = ()
     corrections: tuple[Correction, ...] = ()

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.apart import shared_machine
+from gnnplan.profiles.disk import disk_rates
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.grids import GRIDS, Grid
 from gnnplan.profiles.launch import Event, emit, hosts_here, launch
@@ -134,6 +135,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     collectives = probes.collective_tables(timings)
     anchors = probes.anchors([paced.timings[0] for paced in taken])
     shared = shared_machine(grid, device, beside)
+    disk = disk_rates() if device.type == "cpu" else None
     overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
@@ -158,6 +160,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
         created=time.strftime("%Y-%m-%d"),
         note=f"grid {grid_name}",
         shared_machine=shared,
+        disk=disk,
         others_share=patience.others_share,
         anchors=anchors,
     )

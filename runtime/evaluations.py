@@ -24,6 +24,7 @@ class Evaluations:
 
     Args:
         epochs: after each of which all workers evaluate.
+        libraries_bytes: as `peak_memory_bytes` takes it.
         spent_s: seconds of all evaluations so far.
         accuracy: the last one.
     """
@@ -31,6 +32,7 @@ class Evaluations:
     trainer: ProgramTrainer | BatchTrainer
     device: torch.device
     epochs: frozenset[int]
+    libraries_bytes: int | None = None
     spent_s: float = 0.0
     accuracy: dict[str, float] = field(default_factory=dict)
     _peak_bytes: int = 0
@@ -51,14 +53,14 @@ class Evaluations:
 
     def note_peak(self) -> None:
         """What training has taken so far is what it takes: other things are about to be held beside it."""
-        self._peak_bytes = self._peak_bytes or peak_memory_bytes(self.device)
+        self._peak_bytes = self.peak_bytes()
 
     def peak_bytes(self) -> int:
         """Of the training until the first evaluation, which holds other rows, or the first copy for a checkpoint.
 
         By then every kind of epoch has come, unless checkpoints were asked for as soon as that.
         """
-        return self._peak_bytes or peak_memory_bytes(self.device)
+        return self._peak_bytes or peak_memory_bytes(self.device, self.libraries_bytes)
 
 
 def evaluated_epochs(plan: Plan, count: int) -> frozenset[int]:

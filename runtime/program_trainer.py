@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,6 +40,7 @@ class ProgramTrainer:
         weights: that training begins with, as `first_weights` gives them; those on the device are trained where they
             lie.
         timeout_s: longest wait for another worker of the host.
+        folder: where files are made for what lies on disk.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class ProgramTrainer:
         device: torch.device,
         weights: Mapping[str, Tensor],
         timeout_s: float = 300.0,
+        folder: Path | None = None,
     ) -> None:
         self.cycle: Cycle = plan.cycle.cycle()
         check_shard(self.cycle, shard, rank)
@@ -65,6 +68,7 @@ class ProgramTrainer:
             self.recorder,
             self.peers,
             planned_module(plan),
+            folder,
         )
         self.state: State = ProgramState(self.executor, self.peers.host_barrier)
         self._refresh_until = 0

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.program.disk import lies_on_disk
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.clocks import ClockReading, on_first_clock
 from gnnplan.profiles.contract import replacing
@@ -40,6 +41,7 @@ from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
 from gnnplan.runtime.net import Net, read_weights
 from gnnplan.runtime.partial.training import PartialTrainer
+from gnnplan.runtime.peak import file_pages_bytes
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 from gnnplan.runtime.supervision import SupervisedState, Supervision
@@ -87,9 +89,10 @@ def run_worker(
 
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: RunOptions, stop: StopRequest) -> None:
     setup_start_s = time.monotonic()
+    libraries_bytes = file_pages_bytes() if lies_on_disk(plan.cycle) else None
     trainer = _trainer_of(plan, folder / "shards", rank, device, options.timeout_s)
     supervision = _supervision_of(plan, trainer)
-    evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations))
+    evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations), libraries_bytes)
     checkpoints = keeping(
         trainer,
         plan,
@@ -151,13 +154,13 @@ def _trainer_of(
         from gnnplan.runtime.mini_batch.trainer import BatchTrainer  # it imports PyG: seconds, and 200 MB
 
         return BatchTrainer(plan, rank, device, timeout_s)
-    shard = ProgramShard.load(folder / f"worker_{rank}.npz")
+    shard = ProgramShard.load(folder / f"worker_{rank}.npz", in_place=lies_on_disk(plan.cycle))
     if shard.cut_for != plan.fingerprint():
         raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
     weights = read_weights(folder / FIRST_WEIGHTS)
     if plan.partial is not None:
         return PartialTrainer(plan, shard, rank, device, weights, timeout_s=timeout_s)
-    return ProgramTrainer(plan, shard, rank, device, weights, timeout_s)
+    return ProgramTrainer(plan, shard, rank, device, weights, timeout_s, folder)
 
 
 def _supervision_of(plan: Plan, trainer: ProgramTrainer | BatchTrainer) -> Supervision | None:

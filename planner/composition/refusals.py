@@ -30,6 +30,16 @@ def refusals(choices: Sequence[Choice], most: Fidelity) -> tuple[str, ...]:
     )
 
 
+def needed_beside(chosen: Sequence[AnyTechnique]) -> tuple[AnyTechnique, ...]:
+    """What has to be chosen as well: of the techniques that offer what others need, the first. Layouts aside."""
+    offered = {what for each in chosen for what in each.offers}
+    found: list[AnyTechnique] = []
+    for need in sorted({need for each in chosen for need in each.needs} - offered):
+        could = [each for each in techniques().values() if need in each.offers]
+        found += [] if any(LAYOUT in each.claims for each in could) else could[:1]
+    return tuple(found)
+
+
 def fidelity_of(choice: Choice, beside: Sequence[Choice] = ()) -> Fidelity:
     """What a choice costs in exactness, beside others that may take several epochs for a pass over the graph."""
     cost = technique(choice.technique).fidelity(choice.decision)

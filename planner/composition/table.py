@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from gnnplan.planner.composition.refusals import refusals
+from gnnplan.planner.composition.refusals import needed_beside, refusals
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique, Choice
 from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.techniques.registry import ours
@@ -37,7 +37,7 @@ def written(page: str) -> str:
 
 def why_not(one: AnyTechnique, other: AnyTechnique) -> tuple[str, ...]:
     """Why two techniques do not combine, under whichever layout (empty: they do)."""
-    pair = [_least(one), _least(other)]
+    pair = [_least(each) for each in (one, other, *needed_beside([one, other]))]
     if LAYOUT in one.claims | other.claims:
         return refusals(pair, ANY)
     tried = [refusals([*pair, _least(each)], ANY) for each in ours().values() if LAYOUT in each.claims]

@@ -56,16 +56,19 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
         child = _start(command, kernel.make_command_cgroup(identity), environment)
         keeper = WeatherKeeper(identity, hosts, weather, partial(_end, child))
         keeper.start()
+        stopped: StoppedError | None = None
         try:
-            code = child.wait()
-        except StoppedError as stopped:  # the command is told, too, and says itself what became of it
-            code = -stopped.number
+            child.wait()
+        except StoppedError as told:  # the command is told, too, and says itself what became of it
+            stopped = told
         finally:
             keeper.end()
             _end(child)
         if keeper.fault:
             raise RunFailedError(f"emulate: the weather could not be changed, the command was ended: {keeper.fault}")
-        return 128 - code if code < 0 else code
+        if stopped and child.returncode < 0:  # it had no time to say anything
+            raise StoppedError(f"emulate: the command was {stopped}", stopped.number)
+        return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 
 def _start(command: Sequence[str], cgroup: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -107,11 +108,13 @@ def _faulty_operator(cycle: Cycle, op: Operator, known: set[str]) -> str | None:
         return f"its reads and attributes are not those of kind {op.kind!r}"
     if len(made) != len(op.writes):
         return f"it must write {len(made)} values"
-    wrong = [name for name, shape in zip(op.writes, made, strict=True) if not _is_alike(cycle.values[name], shape)]
+    wrong = [n for n, shape in zip(op.writes, made, strict=True) if not _is_alike(cycle.values[n], shape, kind.by_part)]
     return f"{wrong[0]!r} has not the shape that it makes" if wrong else None
 
 
-def _is_alike(value: Value, shape: Value) -> bool:
-    """Stored entries aside, which are estimates."""
+def _is_alike(value: Value, shape: Value, by_part: bool) -> bool:
+    """Stored entries aside, which are estimates. What is made part by part may lie on disk."""
+    if by_part and value.tier == "disk":
+        shape = replace(shape, tier="disk")
     one, other = ((each.space, each.width, each.columns, each.layout, each.tier) for each in (value, shape))
     return one == other

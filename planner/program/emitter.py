@@ -71,8 +71,10 @@ class Emitter:
         writes = operator.writes or self._names(operator.key, shapes)
         for name, value in zip(writes, shapes, strict=True):
             self._fix_space(value.space)
-            role: Role = self._values[name].role if name in self._values else "temporary"
-            self._values[name] = replace(value, name=name, role=role)
+            known = self._values.get(name)
+            role: Role = known.role if known else "temporary"
+            tier = known.tier if known and known.tier == "disk" else value.tier
+            self._values[name] = replace(value, name=name, role=role, tier=tier)
         self.operators.append(operator if operator.writes == writes else replace(operator, writes=writes))
         return writes
 

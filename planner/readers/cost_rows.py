@@ -36,6 +36,11 @@ def _scatter_add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -
     return total([cost.copy(num_written(cycle, op, worker) / 2), work])
 
 
+@costs("put")
+def _put(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return with_base(cycle, op, worker, cost, cost.copy(cycle.num_elements(op.reads[0], worker)))
+
+
 @costs("place")
 def _place(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     if cycle.values[op.writes[0]].layout == "csr":

@@ -15,7 +15,9 @@ from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.edges import awaited
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator, Value
 from gnnplan.planner.readers.temporaries import temporary_bytes
-from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes
+from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes, classes_of
+
+_MANY_SIZES = 24
 
 
 @dataclass
@@ -23,10 +25,12 @@ class Held:
     """Tensors that are made and dropped, by the bytes of their blocks.
 
     Args:
+        classes: of blocks, as `gnnplan.profiles.kernels.pool.block_bytes` takes them.
         live_bytes, peak_bytes: alive now, and the most that were.
         most: by size, the most tensors that were alive at once.
     """
 
+    classes: tuple[int, ...] = ()
     live_bytes: int = 0
     peak_bytes: int = 0
     most: Counter[int] = field(default_factory=Counter)
@@ -34,7 +38,7 @@ class Held:
 
     def make(self, num_bytes: int) -> None:
         """A tensor more."""
-        size = block_bytes(num_bytes)
+        size = block_bytes(num_bytes, self.classes)
         self._live[size] += 1
         self.most[size] = max(self.most[size], self._live[size])
         self.live_bytes += size
@@ -42,7 +46,7 @@ class Held:
 
     def drop(self, num_bytes: int) -> None:
         """A tensor less."""
-        size = block_bytes(num_bytes)
+        size = block_bytes(num_bytes, self.classes)
         self._live[size] -= 1
         assert self._live[size] >= 0, num_bytes
         self.live_bytes -= size
@@ -59,8 +63,20 @@ class Held:
 
 
 def training_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> Held:
-    """What the programs of training make and drop on a worker, cells that exchanges fill among it."""
-    reader = _Reader(cycle, worker, on_cuda)
+    """What the programs of training make and drop on a worker, cells that exchanges fill among it.
+
+    Where there are many sizes, as of many chunks, tensors of nearly the same size share blocks if less is held so. The
+    executor takes `classes` from here.
+    """
+    held = _training_bytes(cycle, worker, on_cuda, ())
+    if on_cuda or len(held.pooled) < _MANY_SIZES:
+        return held
+    shared = _training_bytes(cycle, worker, on_cuda, classes_of(held.pooled))
+    return min(held, shared, key=lambda each: each.held_bytes)
+
+
+def _training_bytes(cycle: Cycle, worker: int, on_cuda: bool, classes: tuple[int, ...]) -> Held:
+    reader = _Reader(cycle, worker, on_cuda, classes)
     if SETUP in cycle.programs:  # its cells live on, but what it makes besides is given back before training
         reader.keep(cycle.programs[SETUP])
     for name in (*dict.fromkeys(cycle.order), cycle.order[0]):
@@ -76,8 +92,8 @@ def setup_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> Held:
 
 
 class _Reader:
-    def __init__(self, cycle: Cycle, worker: int, on_cuda: bool) -> None:
-        self.cycle, self.worker, self.on_cuda, self.held = cycle, worker, on_cuda, Held()
+    def __init__(self, cycle: Cycle, worker: int, on_cuda: bool, classes: tuple[int, ...] = ()) -> None:
+        self.cycle, self.worker, self.on_cuda, self.held = cycle, worker, on_cuda, Held(classes)
         self._cells: dict[str, int] = {}
 
     def keep(self, program: Program) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
+from gnnplan.planner.program.disk import lies_on_disk
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.optimizer import is_torchs
@@ -29,7 +30,8 @@ class MemoryEstimate:
     Args:
         base_bytes: the process itself, with what it compiles and imports where it needs that.
         graph_bytes: blocks, those of the backward half transposed, rows to take and to add to, and training labels.
-        input_bytes: features, dense or CSR with its transpose; labels.
+            Where rows lie on disk these do too, and this is the largest of them, while it is made.
+        input_bytes: features, dense or CSR with its transpose; labels. None where rows lie on disk.
         parameter_bytes: weights and cells that start with the training.
         epoch_bytes: what programs make and drop, and cells that they fill.
         setup_bytes: peak of what is done once before training, which may exceed it.
@@ -63,10 +65,15 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         return held.peak_bytes if on_cuda else held.held_bytes
 
     programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
+    if lies_on_disk(cycle):
+        graph_bytes, input_bytes = _largest_made_bytes(cycle, worker, programs), 0
+    else:
+        graph_bytes = _graph_bytes(cycle, worker, programs, on_cuda=on_cuda)
+        input_bytes = sum(_input_bytes(cycle, name, worker, on_cuda=on_cuda) for name in _inputs(cycle))
     return MemoryEstimate(
         base_bytes=_base_bytes(cycle, programs, profile),
-        graph_bytes=_graph_bytes(cycle, worker, programs, on_cuda=on_cuda),
-        input_bytes=sum(_input_bytes(cycle, name, worker, on_cuda=on_cuda) for name in _inputs(cycle)),
+        graph_bytes=graph_bytes,
+        input_bytes=input_bytes,
         parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
         setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker, on_cuda=on_cuda),
@@ -128,6 +135,18 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda:
             (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0
         )
     )
+
+
+def _largest_made_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:
+    """Of the matrices and edges that a worker makes of its blocks, one after another, before they are on disk."""
+    widths, most = widest_sums(cycle, worker), 0
+    for op in (op for program in programs for op in program):
+        name, back = op.attributes.get("block"), bool(op.attributes.get("back"))
+        if name and KINDS[op.kind].holds == "matrix":
+            key = cycle.blocks[name].content or name
+            most = max(most, _matrix_bytes(cycle, key, worker, back, widths.get((key, back), 0)))
+        most = max([most, *(_edges_bytes(cycle, each, worker) for each in _edge_blocks(cycle, op))])
+    return most
 
 
 def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:

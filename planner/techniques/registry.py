@@ -28,6 +28,7 @@ OURS = (
     "feature_cache.technique:FeatureCache",
     "host_region.technique:HostRegion",
     "destination_chunks.technique:DestinationChunks",
+    "offload.technique:Offload",  # after what it finds in ranges
     "first_aggregation.technique:FirstAggregation",
     "compression.technique:Compression",
     "direct_sum.technique:DirectSum",

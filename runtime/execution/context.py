@@ -17,8 +17,10 @@ from gnnplan.planner.program.own_layer import OwnLayer
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program.sums import widest_sums
+from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.tiles import Tiles, on_device
+from gnnplan.runtime.execution.outside import Outside
 from gnnplan.runtime.execution.peers import Workers
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class Context:
         sent_bytes: what this worker has handed to exchanges.
         region: what the workers of its host hold together (None: they hold nothing).
         module: whose layers some operators run (None: there are none); it is left as it is.
+        outside: where rows and matrices lie that take no memory (None: there are none).
     """
 
     projection: Projection
@@ -45,6 +48,7 @@ class Context:
     sent_bytes: int = 0
     region: HostRegion | None = None
     module: nn.Module | None = None
+    outside: Outside | None = None
     _made: dict[tuple, Any] = field(default_factory=dict)
 
     @property
@@ -57,6 +61,14 @@ class Context:
         """What the workers of its host hold together."""
         assert self.region is not None
         return self.region
+
+    def empty(self, value: str, width: int) -> Tensor:
+        """Uninitialised rows of a value, where it lies."""
+        of = self.cycle.values[value]
+        if of.tier == "disk":
+            assert self.outside is not None
+            return self.outside.rows(self.num_rows(of.space), width)
+        return pool.empty(self.device, self.num_rows(of.space), width)
 
     def num_rows(self, space: str) -> int:
         """Rows of a space."""
@@ -89,7 +101,7 @@ class Context:
         name, back = op.attributes["block"], bool(op.attributes.get("back"))
         matrix = self.host_matrix(name)
         width = self._widest_sums[self.cycle.blocks[name].content or name, back]
-        return self._once(("matrix", id(matrix), back), lambda: on_device(matrix, back, width, self.device))
+        return self._once(("matrix", id(matrix), back), lambda: self._matrix(matrix, back, width))
 
     def diagonal(self, block: str) -> Tensor:
         """float32 [n, 1]: the entries of a diagonal block, one a row, on the device."""
@@ -100,7 +112,7 @@ class Context:
     def edges(self, block: str) -> EdgeBlock:
         """A block's edges on the device."""
         matrix = self.host_matrix(block)
-        return self._once(("edges", id(matrix)), lambda: EdgeBlock.from_csr(matrix, self.device))
+        return self._once(("edges", id(matrix)), lambda: self._edges(matrix))
 
     def own_layer(self, op: Operator) -> OwnLayer:
         """A layer of the user's module on the edges of a block."""
@@ -119,6 +131,14 @@ class Context:
     def _arrays(self):
         assert self.cycle.arrays is not None, "a cycle without arrays can be simulated, not run"
         return self.cycle.arrays
+
+    def _matrix(self, matrix: sp.csr_matrix, back: bool, width: float) -> Tensor | Tiles:
+        made = on_device(matrix, back, width, self.device)
+        return made if self.outside is None else self.outside.matrix(made)
+
+    def _edges(self, matrix: sp.csr_matrix) -> EdgeBlock:
+        made = EdgeBlock.from_csr(matrix, self.device)
+        return made if self.outside is None else self.outside.edges(made)
 
     def _once(self, key: tuple, make: Callable[[], Any]) -> Any:
         if key not in self._made:

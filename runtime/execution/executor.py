@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
 from types import MappingProxyType
 from typing import Any
 
@@ -13,11 +15,14 @@ from torch import Tensor, nn
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
+from gnnplan.planner.program.disk import lies_on_disk
 from gnnplan.planner.program.edges import awaited
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program.region import region_layout
+from gnnplan.planner.readers.liveness import training_bytes
+from gnnplan.profiles.kernels import pool
 from gnnplan.runtime.execution import (  # noqa: F401  (register)
     columns,
     dense,
@@ -30,6 +35,7 @@ from gnnplan.runtime.execution import (  # noqa: F401  (register)
     travel,
 )
 from gnnplan.runtime.execution.context import Context
+from gnnplan.runtime.execution.outside import Outside
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.table import Execution, execution_of
 from gnnplan.runtime.recorder import Recorder
@@ -63,6 +69,7 @@ class ProgramExecutor:
         parameters: every parameter as a matrix, and cells that do not start at zero; all are trained in place.
         peers: the other workers.
         module: whose layers some operators run (None: there are none); it is left as it is.
+        folder: where files are made for what lies on disk (None: the system's own for temporary files).
     """
 
     def __init__(
@@ -73,9 +80,19 @@ class ProgramExecutor:
         recorder: Recorder,
         peers: Workers,
         module: nn.Module | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.cycle, self.recorder, self._peers = projection.cycle, recorder, peers
-        self._context = Context(projection, recorder.device, peers, region=_region_of(projection, peers), module=module)
+        pool.serve(training_bytes(self.cycle, 0, on_cuda=recorder.device.type == "cuda").classes)
+        outside = Outside(folder or Path(gettempdir())) if lies_on_disk(self.cycle) else None
+        self._context = Context(
+            projection,
+            recorder.device,
+            peers,
+            region=_region_of(projection, peers),
+            module=module,
+            outside=outside,
+        )
         self.stored: dict[str, Any] = {**inputs, **parameters}
         for name in starting_cells(self.cycle):
             if name in parameters:

@@ -34,16 +34,34 @@ def _take(c: Context, op: Operator) -> Execution:
 @executes("scatter_add")
 def _scatter_add(c: Context, op: Operator) -> Execution:
     index, last = op.attributes["index"], len(op.reads) - 1
-    num_rows, is_view = c.num_rows(c.cycle.indexes[index].source), c.cycle.indexes[index].is_view
+    is_view = c.cycle.indexes[index].is_view
     start, stop = c.view(index) if is_view else (0, 0)
     rows = None if is_view else c.rows(index)
 
     def run(x: Tensor, *base: Tensor) -> Tensor:
-        out = writable(op, last, base[0]) if base else pool.empty(x.device, num_rows, x.shape[1]).zero_()
+        out = writable(op, last, base[0]) if base else c.empty(op.writes[0], x.shape[1]).zero_()
         if rows is None:
             out[start:stop] += x
             return out
         return out.index_add_(0, rows, x)
+
+    return run
+
+
+@executes("put")
+def _put(c: Context, op: Operator) -> Execution:
+    """Consecutive rows are copied, others scattered. Without a base nothing is cleared, for all rows are put yet."""
+    index, last = op.attributes["index"], len(op.reads) - 1
+    is_view = c.cycle.indexes[index].is_view
+    start, stop = c.view(index) if is_view else (0, 0)
+    rows = None if is_view else c.rows(index)
+
+    def run(x: Tensor, *base: Tensor) -> Tensor:
+        out = writable(op, last, base[0]) if base else c.empty(op.writes[0], x.shape[1])
+        if rows is None:
+            out[start:stop].copy_(x)
+            return out
+        return out.index_copy_(0, rows, x)
 
     return run
 

@@ -22,8 +22,12 @@ with reporting_errors(folder, rank):
         os.kill(os.getpid(), signal.SIGSTOP)
     with process_group(torch.device("cpu"), 4.0):
         pass
-    if when == "agent" and rank == 1:
+    if when in ("agent", "waiting") and rank == 1:
         os.kill(os.getppid(), signal.SIGSTOP)
+    if when == "waiting":
+        time.sleep(600)
+    if when == "worker" and rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
 """
 
 
@@ -33,7 +37,9 @@ def ended(when, folder):
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     hosts, environment = [HostGroup(2)], {"PYTHONPATH": path}
     with pytest.raises(RunFailedError) as caught:
-        launch("stopping_worker", [when, str(folder)], hosts=hosts, folder=folder, environment=environment)
+        launch(
+            "stopping_worker", [when, str(folder)], hosts=hosts, folder=folder, environment=environment, silence_s=4.0
+        )
     return str(caught.value)
 
 
@@ -47,3 +53,10 @@ def test_a_worker_that_is_silent_at_the_start_is_named(tmp_path):
 def test_a_stopped_agent_ends_the_run(tmp_path):
     """Its workers have ended, and it never will."""
     assert "the agent of host 0 does not end" in ended("agent", tmp_path)
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("when", ["worker", "waiting"])
+def test_what_is_stopped_and_silent_ends_the_run(when, tmp_path):
+    """A worker that was done, whom nobody misses; and an agent whose workers wait for the store that it keeps."""
+    assert "the agent of host 0 does not end: it, or a worker of its, is stopped" in ended(when, tmp_path)

@@ -48,6 +48,7 @@ class Kind:
         inplace: reads whose storage the first write may take.
         is_abstract: a pass must replace it before anything reads the program.
         streamed: a stage of a mini-batch: a policy says, while a program runs, which batch comes to it and when.
+        by_part: of what its index names it touches these rows alone, so all the others may lie where they are slow.
         is_whole: no pass may make several of it, each over a part of what it gathers or writes.
         holds: what of its block the runtime has on the device: the `matrix`, its `edges` one by one, or the entries of
             a `diagonal` one.
@@ -70,6 +71,7 @@ class Kind:
     inplace: tuple[int, ...] = ()
     is_abstract: bool = False
     streamed: bool = False
+    by_part: bool = False
     is_whole: bool = False
     holds: Literal["matrix", "edges", "diagonal"] = "edges"
     meant_in: str = ""

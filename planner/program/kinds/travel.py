@@ -32,6 +32,7 @@ TAKE = register(
         (Need.ROW,),
         lambda cycle, op: _moved(cycle, op, cycle.indexes[op.attributes["index"]].target),
         _take_derive,
+        by_part=True,
     )
 )
 SCATTER_ADD = register(
@@ -41,6 +42,28 @@ SCATTER_ADD = register(
         (Need.ROW,),
         lambda cycle, op: _moved(cycle, op, cycle.indexes[op.attributes["index"]].source),
         takes_base=True,
+        by_part=True,
+    )
+)
+
+
+def _put_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
+    """What was put takes its rows of the gradient. The base gets all of it, and nobody takes these rows out of that."""
+    (grad,) = grads
+    assert grad
+    d.add(op.reads[0], lambda: d.emit("take", grad, index=op.attributes["index"]))
+    d.pass_base(op, grad)
+
+
+PUT = register(
+    Kind(
+        "put",
+        "w = r0 at the rows that the index names, elsewhere its base; without one these rows are still to be put",
+        (Need.ROW,),
+        lambda cycle, op: _moved(cycle, op, cycle.indexes[op.attributes["index"]].source),
+        _put_derive,
+        takes_base=True,
+        by_part=True,
     )
 )
 

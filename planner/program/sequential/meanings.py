@@ -6,6 +6,7 @@ collectives take what all workers read, and return what each of them writes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -252,6 +253,17 @@ def _scatter_add(c: Context, op: Operator, x: Tensor, *base: Tensor) -> Tensor:
     index = op.attributes["index"]
     out = x.new_zeros(c.num_rows(c.cycle.indexes[index].source), x.shape[1])
     return plus(op, out.index_add_(0, c.rows(index), x), base)
+
+
+@meaning("put")
+def _put(c: Context, op: Operator, x: Tensor, *base: Tensor) -> Tensor:
+    """Rows that nobody puts are no numbers, so that who reads them is noticed."""
+    if not base:
+        out = x.new_full((c.num_rows(c.cycle.indexes[op.attributes["index"]].source), x.shape[1]), math.nan)
+    else:
+        out = base[0] if op.inplace is not None else base[0].clone()
+    out[torch.as_tensor(c.rows(op.attributes["index"]))] = x
+    return out
 
 
 @meaning("place")

@@ -20,6 +20,7 @@ def certificate(plan: Plan, measured: Trace | None) -> Html:
     ticks = (element("span", seconds(whole_s * tick / _NUM_TICKS)) for tick in range(_NUM_TICKS + 1))
     strips = [piece for row in rows for piece in _strip(row, whole_s)]
     words = [
+        *_median_words(prediction),
         f"No plan of any workers here has an epoch below {seconds(prediction.bound_s)}, set by "
         f"{prediction.bound_resource}: this plan is {prediction.gap:.0%} above.",
         *_searched_words(plan),
@@ -73,6 +74,16 @@ def _strip(row: _Row, whole_s: float) -> list[Html]:
     ]
     around = "" if low_s in (0.0, middle_s) else f", {seconds(low_s)} to {seconds(high_s)}"
     return [element("span", name), strip(marks, f"{name}: {seconds(middle_s)}{around}", _TALL)]
+
+
+def _median_words(prediction: Prediction) -> list[str]:
+    expected, steady = seconds(prediction.expected_epoch_s), seconds(prediction.epoch_s)
+    if expected == steady:
+        return []
+    return [
+        f"Tasks vary from epoch to epoch, and workers wait for whoever is slow: {expected} are expected. With all "
+        f"tasks at their median an epoch is {steady}. Shares and tables below are of that one."
+    ]
 
 
 def _interval_words(prediction: Prediction) -> list[str]:

@@ -1,8 +1,9 @@
 """A forward program whose sums over edges are made one range of their rows after another.
 
-What follows a sum row by row follows its chunk: a product, an activation, a transpose. A value is put together only
-where somebody needs all of its rows, as the next sum does. So what is alive at once between two of these is a chunk's,
-and the derivative of all that, which is derived later, goes from chunk to chunk as well.
+What follows a sum row by row follows its chunk: a product, an activation, a transpose. So does what is made of inputs
+row by row. A value is put together only where somebody needs all of its rows, as the next sum does. So what is alive
+at once between two of these is a chunk's, and the derivative of all that, which is derived later, goes from chunk to
+chunk as well.
 
 Where chunks are transposed, a chunk's operators wait for its rows. Stages of several chunks take turns, so that one
 chunk is summed while another travels (NeutronTP, figure 9d). Every row is sent once, in its own chunk.
@@ -105,7 +106,8 @@ class _Chunks:
             return not op.attributes.get("back") and self._made.issuperset(edges)
         rows = [name for name in op.reads if self._cycle.values[name].role != "parameter"]
         is_by_row = KINDS[op.kind].by_row and len({self._cycle.values[name].space for name in rows}) == 1
-        return (is_by_row or op.kind in _MOVING) and bool(self._made.intersection(rows))
+        follows = bool(self._made.intersection(rows)) or all(self._cycle.values[n].role == "input" for n in rows)
+        return (is_by_row or op.kind in _MOVING) and follows
 
     def _is_on_edges(self, name: str) -> bool:
         return self._cycle.values[name].space.startswith("edges:")

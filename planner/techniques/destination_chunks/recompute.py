@@ -2,7 +2,7 @@
 
 Attention's values on edges take bytes by edge, and what they are made of takes bytes by vertex and stays anyway. A
 chunk of a sum is made again where the rows that it gathers stay anyway, since something else of the backward half reads
-them too.
+them too. Rows that were taken out of such a value are taken again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Recompute = Literal["nothing", "attention", "sums"]
 _AGAIN = "/again"
 _KINDS: dict[Recompute, frozenset[str]] = {
     "nothing": frozenset(),
-    "attention": frozenset({"score", "softmax"}),
-    "sums": frozenset({"score", "softmax", "aggregate"}),
+    "attention": frozenset({"take", "score", "softmax"}),
+    "sums": frozenset({"take", "score", "softmax", "aggregate"}),
 }
 
 
@@ -41,7 +41,7 @@ class _Recomputed:
         staying = _staying(cycle, program[:loss], program[loss:])
         self._maker: dict[str, Operator] = {}
         for op in program[:loss]:
-            if op.kind in _KINDS[what] and op.key.endswith("]") and self._can_be_again(op, staying):
+            if op.kind in _KINDS[what] and self._can_be_again(cycle, op, staying):
                 self._maker.update(dict.fromkeys(op.writes, op))
         found = list(program[:loss])
         for op in program[loss:]:
@@ -50,12 +50,14 @@ class _Recomputed:
             found.append(replace(op, reads=self._again(op.reads)))
         self.program: Program = tuple(found)
 
-    def _can_be_again(self, op: Operator, staying: Collection[str]) -> bool:
+    def _can_be_again(self, cycle: Cycle, op: Operator, staying: Collection[str]) -> bool:
         """Whether an operator on a chunk can be played again with what stays anyway, or is made again before."""
-        if op.kind != "aggregate":
-            return True
+        if op.kind == "take":
+            return not views(cycle, op) and op.reads[0] in staying
+        if op.kind != "aggregate" or not op.key.endswith("]"):
+            return op.key.endswith("]")
         has_base = not op.has_base or op.reads[-1] in self._maker
-        return has_base and all(name in staying for name in KINDS[op.kind].gathered(op))
+        return has_base and all(name in staying or name in self._maker for name in KINDS[op.kind].gathered(op))
 
     def _made_again(self, name: str) -> list[Operator]:
         """The operators that make a value again, and what they need of this kind before them."""

@@ -11,7 +11,6 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.techniques.destination_chunks import kinds  # noqa: F401  (register)
 from gnnplan.planner.techniques.destination_chunks.chunk import in_chunks
 from gnnplan.planner.techniques.destination_chunks.recompute import Recompute, recompute
 from gnnplan.planner.techniques.destination_chunks.taken_again import take_again
@@ -43,6 +42,7 @@ class DestinationChunks(Technique[Ranges]):
     name = "destination_chunks"
     Decision = Ranges
     claims = frozenset({"rows:in turn"})
+    offers = frozenset({"rows in turn"})
     sums_only = True
 
     def hooks(self) -> Mapping[Stage, Hook[Ranges]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.composition.compose import compose
+from gnnplan.planner.composition.refusals import needed_beside
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Situation
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.program.cycle import Cycle
@@ -82,7 +83,7 @@ class Chosen:
 
     def orders(self) -> tuple[str, ...]:
         """By layer; where something is to be constant the first layer aggregates first."""
-        if {"operator_order", "destination_chunks"} & set(self.names):
+        if {"operator_order", "destination_chunks", "offload"} & set(self.names):
             return (FIRST, LAST, FIRST)
         return (FIRST,) if set(self.names) & set(ON_CONSTANTS) else ()
 
@@ -97,7 +98,8 @@ class Chosen:
     def base(self) -> tuple[str, ...]:
         """What stands below the techniques: of layouts, one."""
         has_layout = any(LAYOUT in technique(name).claims for name in self.names)
-        return BASE[1:] if has_layout else BASE
+        needed = needed_beside([technique(name) for name in self.names])
+        return (*(BASE[1:] if has_layout else BASE), *(each.name for each in needed))
 
     def choices(self, *, reordered: bool = True) -> list[Choice]:
         """Those of the base come too; `reordered`: with the orders of layers, else each multiplies first."""

@@ -97,6 +97,7 @@ VARIANTS = [
     Variant("aggregate", (("rows", 3),), {"block": "A", "back": True}),
     Variant("take", (("columns", 3),), {"index": "repeated"}),
     Variant("take", (("columns", 3),), {"index": "front"}, "of consecutive rows"),
+    Variant("put", (("columns", 3),), {"index": "reversed"}),
     Variant("place", (("front", 3), ("back", 3)), {"parts": ("front", "back")}),
     Variant("exchange", (("columns", 3),), {"route": "route", "label": "sent", "level": 0}),
     Variant("exchange", (("came", 3),), {"route": "route", "label": "sent", "level": 0, "back": True}),
@@ -135,6 +136,7 @@ def world() -> Cycle:
         matrices = [sp.random(*shape, 0.6, "csr", np.float32, random_state=rng) for shape in shapes]
         emitter.add_block(Block(name, "rows", column, tuple(each.nnz for each in matrices)), matrices)
     emitter.add_index(Index("repeated", "columns", "taken"), [np.array([4, 0, 0, 3, 4, 4]), np.array([1, 1])])
+    emitter.add_index(Index("reversed", "columns", "columns"), [np.arange(n)[::-1].copy() for n in SIZES["columns"]])
     starts = np.array(SIZES["front"])
     emitter.add_index(Index("front", "columns", "front", True), [np.arange(n) for n in starts])
     emitter.add_index(

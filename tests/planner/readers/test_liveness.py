@@ -96,12 +96,12 @@ class Watched:
             def __missing__(self, size: int) -> Freed:
                 return self.setdefault(size, Freed(size))
 
-        monkeypatch.setattr(pool, "_free", Free())
-        self._new_block = pool.new_block
-        monkeypatch.setattr(pool, "new_block", self._block)
+        memory = pool.Pool(self._block)
+        memory._free = Free()
+        monkeypatch.setattr(pool, "_memory", memory)
 
     def _block(self, size: int):
-        block, thread = self._new_block(size), threading.get_ident()
+        block, thread = pool.new_block(size), threading.get_ident()
         if thread in self._live:
             self._owner[id(block)] = thread
             self._live[thread][size] += 1

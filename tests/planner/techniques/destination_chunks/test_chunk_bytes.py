@@ -34,11 +34,12 @@ def cycle_of(kind, num_workers, num_chunks, *extra, layout="rows", recompute="su
     return compose(forward, choices, Situation(model, num_workers, (0,) * num_workers), Optimizer("adam"))
 
 
+@pytest.mark.parametrize("extra", [("overlap",), ("overlap", "offload")])
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
-def test_blocks_are_counted_to_the_byte(kind, layout, monkeypatch):
-    """Of every size as many as the program says, for every worker."""
-    cycle, watched = cycle_of(kind, 2, 3, "overlap", layout=layout), Watched(monkeypatch)
+def test_blocks_are_counted_to_the_byte(kind, layout, extra, monkeypatch):
+    """Of every size as many as the program says, for every worker; what lies on disk is none of them."""
+    cycle, watched = cycle_of(kind, 2, 3, *extra, layout=layout), Watched(monkeypatch)
     rng, ids = np.random.default_rng(0), cycle.arrays.ids
     weights = {
         name: torch.from_numpy(rng.normal(size=(cycle.num_rows(name, 0), cycle.values[name].width))).float()

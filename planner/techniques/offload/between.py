@@ -1,0 +1,79 @@
+"""What the forward half makes and the backward half reads lies on disk in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gnnplan.planner.program.aliases import views
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.parts import Index, Operator
+from gnnplan.profiles.kernels.pool import POOLED_BYTES
+
+_OUT, _BACK = "/outside", "/from outside"
+
+
+def put_between_halves(cycle: Cycle) -> Cycle:
+    """The cycle whose programs put aside what they make before the loss and read after it.
+
+    What already lies in a value that is on disk, or is small, stays as it is.
+    """
+    emitter = Emitter(cycle)
+    for name, program in cycle.programs.items():
+        emitter.begin()
+        _write(emitter, program, _kept(cycle, program))
+        emitter.end(name)
+    return emitter.cycle
+
+
+def _kept(cycle: Cycle, program: Program) -> set[str]:
+    loss = _loss(program)
+    made = {name for op in program[:loss] for name in _made(cycle, op)}
+    return made.intersection(name for op in program[loss:] for name in op.reads)
+
+
+def _made(cycle: Cycle, op: Operator) -> Iterator[str]:
+    """What an operator makes that has rows of its own in memory."""
+    if views(cycle, op):
+        return
+    for name in op.writes:
+        value = cycle.values[name]
+        is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
+        if is_rows and value.tier == "device" and max(cycle.num_bytes(name, w) for w in cycle.workers) >= POOLED_BYTES:
+            yield name
+
+
+def _loss(program: Program) -> int:
+    return next((number for number, op in enumerate(program) if op.kind == "loss"), len(program))
+
+
+def _write(emitter: Emitter, program: Program, kept: set[str]) -> None:
+    loss, back = _loss(program), set[str]()
+    for number, op in enumerate(program):
+        if number < loss:
+            emitter.append(op)
+            for name in (name for name in op.writes if name in kept):
+                _put(emitter, name)
+            continue
+        for name in (name for name in op.reads if name in kept and name not in back):
+            back.add(name)
+            emitter.emit("take", name + _OUT, key=name + _BACK, index=_all(emitter, name))
+        emitter.append(replace(op, reads=tuple(name + _BACK if name in kept else name for name in op.reads)))
+
+
+def _put(emitter: Emitter, name: str) -> None:
+    emitter.emit("put", name, key=name + _OUT, index=_all(emitter, name))
+    emitter.add_value(replace(emitter.cycle.values[name + _OUT], tier="disk"))
+
+
+def _all(emitter: Emitter, name: str) -> str:
+    """An index of all rows of a value's space."""
+    space = emitter.cycle.values[name].space
+    index = f"all of {space}"
+    if index not in emitter.cycle.indexes:
+        sizes = emitter.cycle.spaces[space].sizes
+        emitter.add_index(Index(index, space, space, is_view=True), [np.arange(size) for size in sizes])
+    return index

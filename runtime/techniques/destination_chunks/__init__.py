@@ -1,1 +1,0 @@
-"""How operators of destination chunks are executed."""
