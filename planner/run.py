@@ -29,6 +29,7 @@ from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE = "measured.json"
+_SAYING_S = 6.0  # after a worker's own timeout, in which it says whom it has waited for
 IN_MEMORY = (
     "the module has layers that run their own code, and workers cannot import a module that a program holds in memory; "
     'write it into a file and name it: model = "FILE.py:FUNCTION"'
@@ -88,7 +89,8 @@ def run_plan(
     with holding(folder):
         _fill(folder, plan, *given)
         try:
-            launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event, silence_s=timeout_s)
+            silence_s = timeout_s + _SAYING_S
+            launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event, silence_s=silence_s)
         except StoppedError as stopped:
             if not (folder / MEASURED_FILE).exists():  # else it came when all was done
                 words = _kept_words(folder, plan) or " before there was a checkpoint"

@@ -21,6 +21,7 @@ from uuid import uuid4
 from gnnplan.profiles.stopping import Stop
 
 _GRACE_S = 5.0
+_SHORT_END_S = 2.0  # where a worker or an agent is stopped
 _LONGEST_END_S = 8.0  # for the agents to end by themselves, when a worker has failed or one of them has ended
 LONGEST_STOP_S = 25.0
 """For workers that are told to end: torchrun kills them after 30."""
@@ -28,6 +29,7 @@ LONGEST_STOP_S = 25.0
 _SOFT = (signal.SIGTERM, signal.SIGKILL)
 _HARD = (signal.SIGKILL,)  # for agents that have been waited for in vain
 _POLL_S = 0.2
+_SOCKETS = "[c10d]"  # torch's own lines, which say again and again that nobody answers
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
 Line = tuple[int, str]
@@ -133,18 +135,19 @@ class Agents:
                     continue
                 if self.exit_code():
                     return
-                is_silent = time.monotonic() > heard_s + silence_s
-                if ending_s is None and (has_failed() or self._one_is_over() or (is_silent and self._has_stopped())):
+                if ending_s is None and (has_failed() or self._one_is_over()):
                     ending_s = time.monotonic()
-                if ending_s is not None and time.monotonic() > ending_s + _LONGEST_END_S:
+                is_late = ending_s is not None and time.monotonic() > ending_s + self._longest_end_s()
+                is_silent = time.monotonic() > heard_s + silence_s
+                if is_late or (is_silent and self._none_will_end()):
                     self.stuck = self._stuck()
                     return
                 continue
-            heard_s = time.monotonic()
             if line is None:
                 listening -= 1
-            else:
-                yield line
+                continue
+            heard_s = heard_s if _SOCKETS in line[1] else time.monotonic()
+            yield line
 
     def _tell_to_end(self) -> None:
         """torchrun's agents pass it on to their workers."""
@@ -156,8 +159,15 @@ class Agents:
         """Whether an agent has ended, or is stopped with no worker of its own left."""
         return any(child.poll() is not None or _is_stopped_alone(child.pid) for child in self._children)
 
+    def _longest_end_s(self) -> float:
+        """Nobody waits for long for what is stopped: torchrun would, before it kills it."""
+        return _SHORT_END_S if self._has_stopped() else _LONGEST_END_S
+
+    def _none_will_end(self) -> bool:
+        """Whether one is stopped, or an agent has no workers, for agents begin and end together: others are cut off."""
+        return self._has_stopped() or any(not _has_workers(child.pid) for child in self._children)
+
     def _has_stopped(self) -> bool:
-        """Whether an agent or a worker is stopped, so that others wait for it: agents end together."""
         return any(_is_stopped(child.pid) or _has_stopped_child(child.pid) for child in self._children)
 
     def _stuck(self) -> tuple[int, ...]:
@@ -238,6 +248,12 @@ def _stop_group(child: subprocess.Popen[str], signals: Sequence[signal.Signals])
 def _is_stopped_alone(pid: int) -> bool:
     with suppress(OSError, IndexError):
         return _state(pid) == "T" and all(_state(child) == "Z" for child in _children(pid))
+    return False
+
+
+def _has_workers(pid: int) -> bool:
+    with suppress(OSError, IndexError):
+        return any(_state(child) != "Z" for child in _children(pid))
     return False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,18 +57,20 @@ def emulate(cluster: Cluster, command: Sequence[str], weather: Weather | None = 
         child = _start(command, kernel.make_command_cgroup(identity), environment)
         keeper = WeatherKeeper(identity, hosts, weather, partial(_end, child))
         keeper.start()
-        stopped: StoppedError | None = None
+        told = 0
         try:
             child.wait()
-        except StoppedError as told:  # the command is told, too, and says itself what became of it
-            stopped = told
+        except KeyboardInterrupt as stopped:  # the command is told, too, and says itself what became of it
+            told = stopped.number if isinstance(stopped, StoppedError) else signal.SIGINT
         finally:
             keeper.end()
             _end(child)
         if keeper.fault:
             raise RunFailedError(f"emulate: the weather could not be changed, the command was ended: {keeper.fault}")
-        if stopped and child.returncode < 0:  # it had no time to say anything
-            raise StoppedError(f"emulate: the command was {stopped}", stopped.number)
+        if told and child.returncode < 0:  # it had no time to say anything
+            raise StoppedError(f"emulate: the command was ended by {signal.Signals(told).name}", told)
+        if told and child.returncode:
+            return 128 + told
         return 128 - child.returncode if child.returncode < 0 else child.returncode
 
 

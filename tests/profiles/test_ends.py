@@ -38,7 +38,7 @@ def ended(when, folder):
     hosts, environment = [HostGroup(2)], {"PYTHONPATH": path}
     with pytest.raises(RunFailedError) as caught:
         launch(
-            "stopping_worker", [when, str(folder)], hosts=hosts, folder=folder, environment=environment, silence_s=4.0
+            "stopping_worker", [when, str(folder)], hosts=hosts, folder=folder, environment=environment, silence_s=10.0
         )
     return str(caught.value)
 
