@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import multiprocessing
 import os
 import runpy
@@ -28,7 +29,7 @@ _LONGEST_S = 290.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def launch(module, arguments, *, hosts, folder, on_event=None, environment=None):
+def launch(module, arguments, *, hosts, folder, on_event=None, environment=None, silence_s=math.inf):
     """As `gnnplan.profiles.launch.launch`, for workers of one host with one thread each that are not meant to fail."""
     (host,) = hosts
     assert host.threads == 1, "the process they are forked from was started with one"
