@@ -65,7 +65,7 @@ def test_the_peak_of_the_setup_counts_on_a_gpu_too(tmp_path, monkeypatch):
     training = TrainingSpec(epochs=3, traced_epochs=1)
     plan = SimpleNamespace(
         job=SimpleNamespace(training=training),
-        cycle=SimpleNamespace(order=("train",)),
+        cycle=SimpleNamespace(order=("train",), values={}),
         num_workers=1,
         partial=None,
         mini_batch=None,
