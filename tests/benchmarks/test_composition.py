@@ -52,6 +52,7 @@ def test_a_single_technique_has_no_other_beside_it():
             *FORMATS,
             "host_region",
             "destination_chunks",
+            "offload",
         }
 
 

@@ -150,7 +150,8 @@ def test_a_plan_with_regions_is_one_of_choices(made):
         (lambda raw: barriers(raw)[0]["attributes"].update(host_of=[0]), "not those of kind 'host_barrier'"),
         (lambda raw: barriers(raw)[0]["attributes"].update(host_of=[0, 1]), "not those of kind 'host_barrier'"),
         (lambda raw: region(raw).update(tier="device"), "has not the shape that it makes"),
-        (lambda raw: region(raw).update(tier="disk"), "tier"),
+        (lambda raw: region(raw).update(tier="disk"), "has not the shape that it makes"),
+        (lambda raw: region(raw).update(tier="tape"), "tier"),
     ],
 )
 def test_an_edited_document_is_refused(made, tmp_path, edit, wanted):
