@@ -119,9 +119,10 @@ class Agents:
         Args:
             has_failed: whether a worker has said so: its agent ends soon, or is waiting for one that is stopped.
             stop: once it has a signal, agents are told to end, and given a while in which all may.
-            silence_s: without a line, after which whoever is stopped is not waited for any longer.
+            silence_s: that somebody is stopped and no line comes, after which the run is not waited for any longer.
         """
-        listening, ending_s, stopping_s, heard_s = len(self._children), None, None, time.monotonic()
+        listening, ending_s, stopping_s = len(self._children), None, None
+        heard_s = moved_s = time.monotonic()
         while listening:
             if stop and stop.number and stopping_s is None:
                 stopping_s = time.monotonic()
@@ -138,8 +139,8 @@ class Agents:
                 if ending_s is None and (has_failed() or self._one_is_over()):
                     ending_s = time.monotonic()
                 is_late = ending_s is not None and time.monotonic() > ending_s + self._longest_end_s()
-                is_silent = time.monotonic() > heard_s + silence_s
-                if is_late or (is_silent and self._none_will_end()):
+                moved_s = moved_s if self._none_will_end() else time.monotonic()
+                if is_late or time.monotonic() > max(heard_s, moved_s) + silence_s:
                     self.stuck = self._stuck()
                     return
                 continue

@@ -25,7 +25,7 @@ from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.launch import _EVENT_MARK
 
 _PRELOADED = ["gnnplan.runtime.worker", "gnnplan.runtime.mini_batch.measure"]
-_LONGEST_S = 290.0
+_LONGEST_S, _LONGEST_END_S = 290.0, 90.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -113,12 +113,12 @@ def _work(module: str, arguments: list[str], variables: dict[str, str], output: 
 
 
 def _listen(outputs: dict[Connection, bytes], on_event) -> str:
-    """Relays events until every child has closed its output; returns the rest of what they wrote."""
+    """Relays events until every child has closed its output, soon after the first; returns what else they wrote."""
     deadline_s, words = time.monotonic() + _LONGEST_S, []
     while outputs:
         ready = wait(list(outputs), timeout=max(0.0, deadline_s - time.monotonic()))
         if not ready:
-            raise RunFailedError(f"workers are still at work after {_LONGEST_S:.0f} s: {''.join(words)[-2000:]}")
+            raise RunFailedError(f"workers are still at work, or stopped: {''.join(words)[-2000:]}")
         for output in ready:
             part = os.read(output.fileno(), 2**16)
             *lines, outputs[output] = (outputs[output] + part).split(b"\n")
@@ -130,4 +130,5 @@ def _listen(outputs: dict[Connection, bytes], on_event) -> str:
                     words.append(f"{text}\n")
             if not part:
                 words.append(outputs.pop(output).decode())
+                deadline_s = min(deadline_s, time.monotonic() + _LONGEST_END_S)
     return "".join(words)

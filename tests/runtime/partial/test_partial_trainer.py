@@ -51,8 +51,9 @@ def stop(epoch):
         end_s = time.monotonic() + 20
         while not all((folder / f"begun_{other}").exists() for other in (0, 1)) and time.monotonic() < end_s:
             time.sleep(0.005)
-        # Until worker 0 has gone on without it, 20 s at most.
-        wait = f"n=0; while [ ! -e {WENT_ON} ] && [ $n -lt 400 ]; do sleep 0.05; n=$((n + 1)); done"
+        # Until it is stopped, and worker 0 has gone on without it, 20 s at most: a CONT before the STOP wakes nobody.
+        both = f"grep -q '^State:.T' /proc/{os.getpid()}/status && [ -e {WENT_ON} ]"
+        wait = f"n=0; until {both} || [ $n -ge 400 ]; do sleep 0.05; n=$((n + 1)); done"
         subprocess.Popen(["sh", "-c", f"{wait}; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)
 
