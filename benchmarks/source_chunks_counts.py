@@ -2,11 +2,12 @@
 
 Everything is counted from the graph, the parts and the draws.
 
-- `worst_step_share_error`: how far halo rows and edges of single steps are from 1/B of an epoch's, at the most. Their
-  mean over a pass is 1/B by construction, so it is not reported.
+- `worst_edge_share_error`, `worst_row_share_error`: how far edges and halo rows of single steps are from 1/B of an
+  epoch's, at the most. Their mean over a pass is 1/B by construction, so it is not reported. Chunks of as many vertices
+  and no more (`equal`, the paper's) stand beside those of as many edges (`balanced`, our default).
 - `imbalance`: of the rows that parts send in a step, the most over the fewest, in the mean over steps (Emma, table 11;
-  1.38 on 16 parts of Reddit). Beside it stands node-wise sampling: every part draws its share of a batch as large as a
-  chunk, and 8 neighbours of each vertex in each of 3 layers.
+  1.38 on 16 parts of Reddit). B = 1 is how uneven the parts are themselves. Beside it stands node-wise sampling: every
+  part draws its share of a batch as large as a chunk, and 8 neighbours of each vertex in each of 3 layers.
 - `staleness`: after 3 passes, how many steps ago each target's row of the last layer was last renewed (figure 2). Under
   chunks a neighbour that pushes renews it; under node-wise sampling its own turn in a batch; under layer-wise sampling
   its being drawn, in proportion to its degree.
@@ -24,12 +25,13 @@ from benchmarks._chunks_settings import Row
 from benchmarks._common import fingerprint_of, why_absent
 from benchmarks._emulated import loaded
 from benchmarks._results import about, keep, kept_parts, record_of
-from gnnplan.planner.chunks.draw import chunk_of
+from gnnplan.planner.chunks.draw import Draws, chunk_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import Partitioning
 
 _FILE, _SEED = "source_chunks_counts", 0
-_PARTS, _COUNTS = (2, 4, 8, 16), (2, 5, 10, 20, 28)
+_PARTS, _COUNTS = (2, 4, 8, 16), (1, 2, 5, 10, 20, 28)
+_DRAWS: tuple[Draws, ...] = ("balanced", "equal")
 _PAPERS_COUNT = 28  # Reddit's 233 thousand vertices in chunks of 8192
 _NEIGHBORS, _LAYERS, _PASSES = 8, 3, 3
 _BINS = (1, 4, 10, 30, 70)
@@ -41,7 +43,8 @@ def main(quick: bool) -> dict:
     names = ("small",) if quick else ("fb100_cornell5", "flickr7k", "facebook_page_page", "reddit-shaped")
     rows = {name: Row(name, "sage", 3, 1) for name in names}
     rows = {name: row for name, row in rows.items() if not why_absent(name, row.graph)}
-    prints = {name: fingerprint_of([name, _PARTS, _COUNTS, _NEIGHBORS, _LAYERS, _PASSES, _BINS]) for name in rows}
+    of_all = [_PARTS, _COUNTS, _DRAWS, _NEIGHBORS, _LAYERS, _PASSES, _BINS]
+    prints = {name: fingerprint_of([name, *of_all]) for name in rows}
     results = {} if quick else kept_parts(_FILE, "graphs", "graph", prints)
     for name, row in rows.items():
         if name not in results:
@@ -55,25 +58,23 @@ def main(quick: bool) -> dict:
 
 def _of(graph: Graph, parts: tuple[int, ...]) -> dict:
     source, target = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
-    balance = []
+    balance, num_edges = [], np.bincount(source, minlength=graph.num_nodes)
     whole = Partitioning(graph.num_nodes, graph.edge_index)
     for count in parts:
         loads = Loads(graph.num_nodes, source, target, whole.into(count, "metis", seed=_SEED))
-        cut = {number: chunks_of(graph.num_nodes, number) for number in _COUNTS}
-        balance.append(
-            {
-                "parts": count,
-                "step_share_errors": {str(number): loads.share_errors(of, number) for number, of in cut.items()},
-                "chunks": {str(number): loads.imbalance(of, number) for number, of in cut.items()},
-                "node_wise": loads.of_sampling(_PAPERS_COUNT),
-            }
-        )
+        balance.append({"parts": count, "node_wise": loads.of_sampling(_PAPERS_COUNT)} | _by_draws(loads, num_edges))
     return {"imbalance": balance, "staleness": _staleness(graph.num_nodes, source, target, _PAPERS_COUNT)}
 
 
-def chunks_of(num_nodes: int, count: int) -> np.ndarray:
-    """int [N]: the chunk of every vertex."""
-    return chunk_of(num_nodes, count, _SEED)
+def _by_draws(loads: Loads, num_edges: np.ndarray) -> dict:
+    found = {}
+    for draws in _DRAWS:
+        cut = {number: chunk_of(num_edges, number, _SEED, draws=draws) for number in _COUNTS}
+        found[draws] = {
+            "step_share_errors": {str(number): loads.share_errors(of, number) for number, of in cut.items()},
+            "chunks": {str(number): loads.imbalance(of, number) for number, of in cut.items()},
+        }
+    return found
 
 
 class Loads:
@@ -142,14 +143,14 @@ def _staleness(num_nodes: int, source: np.ndarray, target: np.ndarray, count: in
 
 
 def _renewed_by_chunks(num_nodes: int, source: np.ndarray, target: np.ndarray, count: int) -> Iterator[np.ndarray]:
-    chunk = chunks_of(num_nodes, count)
+    chunk = chunk_of(np.bincount(source, minlength=num_nodes), count, _SEED)
     for step in range(_PASSES * count):
         yield target[chunk[source] == step % count]
 
 
 def _renewed_in_batches(num_nodes: int, count: int) -> Iterator[np.ndarray]:
     for shuffle in range(_PASSES):
-        batch = chunk_of(num_nodes, count, _SEED, shuffle)
+        batch = chunk_of(np.ones(num_nodes, np.int64), count, _SEED, shuffle)
         for step in range(count):
             yield np.flatnonzero(batch == step)
 
@@ -176,21 +177,35 @@ def _histogram(age: np.ndarray) -> list[float]:
 
 def _summary(results: dict[str, dict]) -> dict:
     last = [result["imbalance"][-1] for result in results.values()]
-    errors = [max(e) for r in results.values() for each in r["imbalance"] for e in each["step_share_errors"].values()]
     return {
-        "worst_step_share_error": max(errors, default=None),
-        "worst_imbalance_at_most_parts": max((each["chunks"][str(_PAPERS_COUNT)] for each in last), default=None),
+        "worst_row_share_error": _worst_errors(results, 0),
+        "worst_edge_share_error": _worst_errors(results, 1),
+        "worst_imbalance_at_most_parts": {
+            draws: max((each[draws]["chunks"][str(_PAPERS_COUNT)] for each in last), default=None) for draws in _DRAWS
+        },
         "age_bins": _BINS,
         "graphs": list(results.values()),
     }
 
 
+def _worst_errors(results: dict[str, dict], place: int) -> dict[str, float | None]:
+    """By draws, that of all graphs, parts and counts; place 0 is halo rows, 1 edges."""
+    rows = [each for result in results.values() for each in result["imbalance"]]
+    return {
+        draws: max((e[place] for row in rows for e in row[draws]["step_share_errors"].values()), default=None)
+        for draws in _DRAWS
+    }
+
+
 def _show(results: dict[str, dict]) -> None:
-    table = Table(title="rows sent by parts: the most over the fewest")
-    for column in ("graph", "parts", "B = 10", f"B = {_PAPERS_COUNT}", "node-wise"):
-        table.add_column(column, justify="left" if column == "graph" else "right")
+    table = Table(title=f"{_PAPERS_COUNT} chunks: steps' shares, and rows sent by parts, the most over the fewest")
+    for column in ("graph", "parts", "draws", "edges off", "rows off", "most/fewest", "B = 1", "node-wise"):
+        table.add_column(column, justify="left" if column in ("graph", "draws") else "right")
     for name, result in results.items():
         for each in result["imbalance"]:
-            factors = (each["chunks"]["10"], each["chunks"][str(_PAPERS_COUNT)], each["node_wise"])
-            table.add_row(name, str(each["parts"]), *(f"{factor:.2f}" for factor in factors))
-    Console(width=100).print(table)
+            for draws in _DRAWS:
+                rows, edges = each[draws]["step_share_errors"][str(_PAPERS_COUNT)]
+                factors = (each[draws]["chunks"][str(_PAPERS_COUNT)], each[draws]["chunks"]["1"], each["node_wise"])
+                shares = (f"{edges:.1%}", f"{rows:.1%}")
+                table.add_row(name, str(each["parts"]), draws, *shares, *(f"{factor:.2f}" for factor in factors))
+    Console(width=110).print(table)

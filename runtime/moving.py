@@ -25,7 +25,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from gnnplan.planner.chunks.cut import take_apart
-from gnnplan.planner.chunks.draw import Draws, chunk_of
+from gnnplan.planner.chunks.draw import Draws, chunk_of, edges_from
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.sparse import spmm
@@ -43,7 +43,7 @@ class SourceChunks:
 
     num_chunks: int
     seed: int = 0
-    draws: Draws = "equal"
+    draws: Draws = "balanced"
     number: int = 0
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class _Parts:
     @classmethod
     def of(cls, matrix: sp.csr_matrix, chunks: SourceChunks, device: torch.device) -> _Parts:
         """Cut on the host, once."""
-        chunk = chunk_of(matrix.shape[0], chunks.num_chunks, chunks.seed, draws=chunks.draws)
+        chunk = chunk_of(edges_from([matrix]), chunks.num_chunks, chunks.seed, draws=chunks.draws)
         parts = take_apart(matrix, (chunk,), chunks.num_chunks)
         of_chunk = [
             (csr_tensor(pushed, device), csr_tensor(pushed.T.tocsr(), device), _column(left.data, device))

@@ -20,7 +20,8 @@ class Chunks(Contract):
     Args:
         num_chunks: B, steps of a pass; each pushes one chunk of the vertices. 1 is an exact epoch.
         seed: of the divisions.
-        draws: `equal` divides a random permutation, `independent` draws each vertex's chunk by itself.
+        draws: `balanced` gives chunks as many vertices, and about as many edges; `equal` as many vertices alone;
+            `independent` draws each vertex's chunk by itself.
         num_shuffles: divisions that passes take in turn; each has tables of its own.
         exact_every: passes from one whose first step pushes all sources, and so makes every state anew, to the next
             (0: never).
@@ -29,7 +30,7 @@ class Chunks(Contract):
 
     num_chunks: Annotated[int, Field(ge=1, le=100)] = 1
     seed: NonNegativeInt = 0
-    draws: Draws = "equal"
+    draws: Draws = "balanced"
     num_shuffles: Annotated[int, Field(ge=1, le=20)] = 1
     exact_every: Annotated[int, Field(ge=0, le=100)] = 0
     correction: bool = False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.chunks.cut import Parts, take_apart
-from gnnplan.planner.chunks.draw import chunk_of
+from gnnplan.planner.chunks.draw import chunk_of, edges_from
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Block
@@ -81,11 +82,23 @@ class Divided:
         assert arrays
         (matrix,) = arrays.matrices[block]
         key = ("source chunks", id(matrix), decision.model_dump_json())
-        return self.memo.lasting(
-            key, lambda: take_apart(matrix, _divisions(matrix.shape[0], decision), decision.num_chunks)
-        )
+        return self.memo.lasting(key, lambda: take_apart(matrix, self._divisions, decision.num_chunks))
+
+    @cached_property
+    def _divisions(self) -> tuple[np.ndarray, ...]:
+        """The chunk of every vertex: the same ones whatever is summed."""
+        of, matrices = self.decision, self._summed()
+        key = ("divisions", *map(id, matrices), of.model_dump_json())
+        return self.memo.lasting(key, lambda: _drawn(edges_from(matrices), of))
+
+    def _summed(self) -> list[sp.csr_matrix]:
+        """The matrices of all sums, each once."""
+        cycle = self.emitter.cycle
+        assert cycle.arrays
+        ops = (op for name in cycle.order for op in cycle.programs[name] if op.kind in ("aggregate", "weigh"))
+        found = {id(matrix): matrix for op in ops for matrix in cycle.arrays.matrices[op.attributes["block"]]}
+        return list(found.values())
 
 
-def _divisions(num_nodes: int, decision: Chunks) -> tuple[np.ndarray, ...]:
-    each = range(decision.num_shuffles)
-    return tuple(chunk_of(num_nodes, decision.num_chunks, decision.seed, at, decision.draws) for at in each)
+def _drawn(num_edges: np.ndarray, of: Chunks) -> tuple[np.ndarray, ...]:
+    return tuple(chunk_of(num_edges, of.num_chunks, of.seed, at, of.draws) for at in range(of.num_shuffles))

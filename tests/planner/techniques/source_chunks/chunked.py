@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.chunks.draw import chunk_of
+from gnnplan.planner.chunks.draw import chunk_of, edges_from
 from gnnplan.planner.contracts.technique import Choice
 from gnnplan.planner.job import ModelSpec, TrainingSpec
 from gnnplan.planner.program.cycle import Cycle
@@ -74,7 +74,7 @@ class Chunked:
         """Who pushes in each step, as the decision's words say it."""
         of, found = self.decision, []
         for at in range(of.num_passes):
-            chunk = chunk_of(NUM_NODES, of.num_chunks, of.seed, at % of.num_shuffles, of.draws)
+            chunk = chunk_of(edges_from([self.matrix()]), of.num_chunks, of.seed, at % of.num_shuffles, of.draws)
             steps = [chunk == number for number in range(of.num_chunks)]
             if of.exact_every and at % of.exact_every == 0:
                 steps[0] = np.ones(NUM_NODES, bool)

@@ -90,10 +90,17 @@ def by_program(module, num_workers, decision, *, aggregate_first, steps=STEPS):
     return Outcome(losses, {name: each.detach() for name, each in module.state_dict().items()}, hits)
 
 
+def edges_of(module, graph):
+    """How many edges leave every vertex: repeated ones are one edge, but to attention."""
+    attends = any(isinstance(each, pyg.GATConv) for each in module.modules())
+    source, target = graph.edge_index if attends else np.unique(graph.edge_index, axis=1)
+    return np.bincount(source[source != target], minlength=NUM_NODES)
+
+
 def by_pyg(module, decision):
     """PyG's layers, whose sums move, in float64 and one process."""
     module, graph = deepcopy(module).double().train(), small_graph()
-    chunk = chunk_of(NUM_NODES, decision.num_chunks, decision.seed, draws=decision.draws)
+    chunk = chunk_of(edges_of(module, graph), decision.num_chunks, decision.seed, draws=decision.draws)
     x, edge_index = torch.from_numpy(dense_features(graph)).double(), torch.from_numpy(graph.edge_index).long()
     mask, y, losses = torch.from_numpy(graph.train_mask), torch.from_numpy(graph.y), []
     optimizer = torch.optim.SGD(module.parameters(), RATE)
