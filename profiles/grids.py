@@ -67,7 +67,7 @@ _HEADS = (1, 8)
 
 # What these take a row grows by up to five times as rows and results leave the caches, sooner the more workers share
 # them: one size more lies where that happens.
-_GATHERING = ("spmm", "spmm_transposed", *OF_ROWS, "gather_rows", "scatter_add_rows")
+_GATHERING = ("spmm", "spmm_half", "spmm_transposed", *OF_ROWS, "gather_rows", "scatter_add_rows")
 
 
 def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:

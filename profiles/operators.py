@@ -18,6 +18,7 @@ from gnnplan.profiles import over_edges
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.dense import gather_rows, matmul
+from gnnplan.profiles.kernels.halves import HALF, gram_of_halves, half_product_add_
 from gnnplan.profiles.kernels.loss import loss_and_grad
 from gnnplan.profiles.kernels.optimizer_step import adam_step
 from gnnplan.profiles.kernels.sparse import spmm_add_
@@ -57,22 +58,31 @@ class Operator:
         return not (self.cpu_only if device.type == "cuda" else self.cuda_only)
 
 
-def _matmul_forward(shape, device) -> Call:
+def _matmul_forward(shape, device, dtype: torch.dtype = torch.float32) -> Call:
     rows, in_width, out_width = shape
-    x, weight = dense(device, rows, in_width), dense(device, out_width, in_width)
+    x, weight = dense(device, rows, in_width).to(dtype), dense(device, out_width, in_width).to(dtype)
     return lambda: matmul(x, weight.t())
 
 
-def _matmul_grad_input(shape, device) -> Call:
+def _of_halves(make: Callable) -> Callable:
+    """The same product, of rows and weights in two bytes a number."""
+
+    def made(shape, device) -> Call:
+        return make(shape, device, dtype=HALF)
+
+    return made
+
+
+def _matmul_grad_input(shape, device, dtype: torch.dtype = torch.float32) -> Call:
     rows, in_width, out_width = shape
-    grad, weight = dense(device, rows, out_width), dense(device, out_width, in_width)
+    grad, weight = dense(device, rows, out_width).to(dtype), dense(device, out_width, in_width).to(dtype)
     return lambda: matmul(grad, weight)
 
 
-def _matmul_grad_weight(shape, device) -> Call:
+def _matmul_grad_weight(shape, device, dtype: torch.dtype = torch.float32) -> Call:
     rows, in_width, out_width = shape
-    grad, x = dense(device, rows, out_width), dense(device, rows, in_width)
-    return lambda: matmul(grad.t(), x)
+    grad, x = dense(device, rows, out_width).to(dtype), dense(device, rows, in_width).to(dtype)
+    return lambda: gram_of_halves(grad, x) if dtype == HALF else matmul(grad.t(), x)
 
 
 def _spmm_features(shape, device) -> Call:
@@ -87,6 +97,14 @@ def _spmm(shape, device, *, transposed: bool = False, tiled: bool = False) -> Ca
     matrix = _matrix(rows, degree, device, transposed, tiled)
     x, out = dense(device, rows, width), torch.zeros(rows, width, device=device)
     return lambda: spmm_add_(out, matrix, x)
+
+
+def _spmm_half(shape, device) -> Call:
+    rows, degree, width = int(shape[0]), shape[1], int(shape[2])
+    matrix = _matrix(rows, degree, device, False, False)
+    assert isinstance(matrix, Tensor)
+    x, out = dense(device, rows, width).to(HALF), torch.zeros(rows, width, device=device, dtype=HALF)
+    return lambda: half_product_add_(out, matrix, x)
 
 
 # All widths are timed with one matrix after another, as a graph's is the same in every layer.
@@ -185,7 +203,11 @@ OPERATORS: dict[str, Operator] = {
     "matmul_forward": Operator(_MATMUL_AXES, _matmul_forward),
     "matmul_grad_input": Operator(_MATMUL_AXES, _matmul_grad_input),
     "matmul_grad_weight": Operator(_MATMUL_AXES, _matmul_grad_weight),
+    "matmul_half_forward": Operator(_MATMUL_AXES, _of_halves(_matmul_forward), cpu_only=True),
+    "matmul_half_grad_input": Operator(_MATMUL_AXES, _of_halves(_matmul_grad_input), cpu_only=True),
+    "matmul_half_grad_weight": Operator(_MATMUL_AXES, _of_halves(_matmul_grad_weight), cpu_only=True),
     "spmm": Operator(_SPMM_AXES, _spmm),
+    "spmm_half": Operator(_SPMM_AXES, _spmm_half, cpu_only=True, compiled=True),
     "spmm_features": Operator(_SPMM_AXES, _spmm_features),
     "spmm_tiled": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, tiled=True), cpu_only=True),
     "spmm_transposed": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, transposed=True)),

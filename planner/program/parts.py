@@ -14,10 +14,10 @@ import numpy as np
 
 Role = Literal["temporary", "input", "parameter", "cell"]
 Lane = Literal["compute", "network"]
-Dtype = Literal["float32", "int32", "int64"]
+Dtype = Literal["float32", "bfloat16", "int32", "int64"]
 Layout = Literal["dense", "csr"]
 Tier = Literal["device", "host", "region", "disk"]
-ITEM_BYTES: Mapping[str, int] = {"float32": 4, "int32": 4, "int64": 8}
+ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "int32": 4, "int64": 8}
 ON_BLOCK = " on "
 """In the name of an input with a row for every entry of a block, between what it is and the block."""
 

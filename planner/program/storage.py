@@ -50,7 +50,8 @@ class _Storage:
         values, source = self._cycle.values, op.reads[read]
         old, new, owner = values[source], values[op.writes[0]], self._of(op.reads[read])
         sizes = [self._cycle.spaces[value.space].sizes for value in (old, new)]  # rows of two levels may be as many
-        is_alike = sizes[0] == sizes[1] and (old.width, old.columns, old.layout) == (new.width, new.columns, new.layout)
+        shapes = [(each.width, each.columns, each.layout, each.dtype) for each in (old, new)]
+        is_alike = sizes[0] == sizes[1] and shapes[0] == shapes[1]
         is_last = self._last[owner] == number and sum(self._of(name) == owner for name in op.reads) == 1
         roles = {values[name].role for name in (owner, source, op.writes[0])}
         return is_alike and is_last and owner not in self._kept and roles == {"temporary"}

@@ -127,9 +127,19 @@ def is_exchange(op: Operator) -> bool:
     return op.kind in COLLECTIVES and COLLECTIVES[op.kind].is_exchange
 
 
-def num_written(cycle: Cycle, op: Operator, worker: int) -> int:
-    """Elements of the first value that an operator writes."""
-    return cycle.num_elements(op.writes[0], worker)
+def num_written(cycle: Cycle, op: Operator, worker: int) -> float:
+    """Elements of the first value that an operator writes, in float32: of halves there are half as many."""
+    return in_float32(cycle, op.writes[0], worker)
+
+
+def in_float32(cycle: Cycle, name: str, worker: int) -> float:
+    """Elements of a value, or as many float32 numbers as take its bytes: passes over rows take as long."""
+    return cycle.num_elements(name, worker) * share_of_float32(cycle, name)
+
+
+def share_of_float32(cycle: Cycle, name: str) -> float:
+    """Bytes of a number over those of a float32; of integers too 1, for they are not computed with."""
+    return 0.5 if cycle.values[name].dtype == "bfloat16" else 1.0
 
 
 def copied_first(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gnnplan.planner.costs import ZERO, OperatorCosts, total
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.reduce import rows_of_loss
-from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import copied_first, costs, guess, num_written, with_base
+from gnnplan.planner.program.parts import Operator, Value
+from gnnplan.planner.readers.cost import copied_first, costs, guess, in_float32, num_written, with_base
 from gnnplan.profiles.curves import Estimate
 
 _MEASURED_WIDTH = 16  # of logits, in every profile
@@ -19,9 +19,9 @@ def _multiply(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> E
     if x.layout == "csr":
         work = cost.spmm_features(rows, cycle.num_elements(x.name, worker), out_width)
     elif op.attributes.get("back"):
-        work = cost("matmul_grad_input", rows, out_width, width)
+        work = cost(f"matmul{_of(x)}_grad_input", rows, out_width, width)
     else:
-        work = cost("matmul_forward", rows, width, out_width)
+        work = cost(f"matmul{_of(x)}_forward", rows, width, out_width)
     return with_base(cycle, op, worker, cost, work)
 
 
@@ -32,12 +32,17 @@ def _gram(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     if x.layout == "csr":
         entries, is_dropped = cycle.num_elements(x.name, worker), x.role == "temporary"
         return cost.spmm_transposed(width, entries, out_width, rows, may_be_tiled=not is_dropped)
-    return cost("matmul_grad_weight", rows, width, out_width)
+    return cost(f"matmul{_of(x)}_grad_weight", rows, width, out_width)
+
+
+def _of(x: Value) -> str:
+    """In names of tables, the precision of rows that are multiplied."""
+    return "_half" if x.dtype == "bfloat16" else ""
 
 
 @costs("column_sum")
 def _column_sum(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    return cost.copy(cycle.num_elements(op.reads[0], worker) / 2)  # it reads and hardly writes
+    return cost.copy(in_float32(cycle, op.reads[0], worker) / 2)  # it reads and hardly writes
 
 
 @costs("activate")

@@ -7,7 +7,16 @@ import numpy as np
 from gnnplan.planner.costs import FLOAT_BYTES, ZERO, OperatorCosts, total
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import Collective, costs, guess, num_written, register_collective, with_base
+from gnnplan.planner.readers.cost import (
+    Collective,
+    costs,
+    guess,
+    in_float32,
+    num_written,
+    register_collective,
+    share_of_float32,
+    with_base,
+)
 from gnnplan.profiles.curves import Estimate
 
 _LENGTH_BYTES = 8  # of a sparse row, which travels before its entries
@@ -20,7 +29,8 @@ def _take(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     taken = cycle.values[op.writes[0]]
     if taken.layout == "csr":
         return _sparse_copy(cycle, op, worker, cost)
-    return cost("gather_rows", cycle.num_rows(taken.name, worker), taken.num_columns(worker))
+    width = taken.num_columns(worker) * share_of_float32(cycle, taken.name)
+    return cost("gather_rows", cycle.num_rows(taken.name, worker), width)
 
 
 @costs("scatter_add")
@@ -28,9 +38,10 @@ def _scatter_add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -
     """Where there is no base, the result is cleared first, which only writes."""
     x = cycle.values[op.reads[0]]
     if cycle.indexes[op.attributes["index"]].is_view:
-        work = cost("add", cycle.num_elements(x.name, worker))
+        work = cost("add", in_float32(cycle, x.name, worker))
     else:
-        work = cost("scatter_add_rows", cycle.num_rows(x.name, worker), x.num_columns(worker))
+        width = x.num_columns(worker) * share_of_float32(cycle, x.name)
+        work = cost("scatter_add_rows", cycle.num_rows(x.name, worker), width)
     if op.has_base:
         return with_base(cycle, op, worker, cost, work)
     return total([cost.copy(num_written(cycle, op, worker) / 2), work])

@@ -21,7 +21,10 @@ def _aggregate(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> 
     if x.layout == "csr":
         entries_per_row = cycle.num_elements(x.name, worker) / max(num_read, 1)  # each edge adds as many
         return guess(_spmm(op, cost, rows, num_edges, entries_per_row, num_read))
-    work = _spmm(op, cost, rows, num_edges, x.num_columns(worker), num_read)
+    if x.dtype == "bfloat16":
+        work = cost.gathered("spmm_half", rows, num_edges, x.num_columns(worker), num_read)
+    else:
+        work = _spmm(op, cost, rows, num_edges, x.num_columns(worker), num_read)
     return with_base(cycle, op, worker, cost, work)
 
 

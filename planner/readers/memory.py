@@ -91,7 +91,7 @@ def _before_bytes(cycle: Cycle, programs: list[Program], worker: int) -> int:
 
 def _base_bytes(cycle: Cycle, programs: list[Program], profile: MachineProfile) -> int:
     has_own_layers, found = runs_module(cycle), profile.process_base_bytes
-    if _compiles(programs):
+    if _compiles(cycle, programs):
         found += profile.compiled_kernel_bytes
     if has_own_layers or any(op.kind == "step" and is_torchs(op.attributes) for ops in programs for op in ops):
         found += profile.optimizer_class_bytes  # PyG imports torch's compiler too
@@ -105,8 +105,10 @@ def _starting(cycle: Cycle) -> list[str]:
     return [name for name in starting_cells(cycle) if name not in anew]
 
 
-def _compiles(programs: list[Program]) -> bool:
-    return any(op.kind in COMPILED or op.attributes.get("dropout") for program in programs for op in program)
+def _compiles(cycle: Cycle, programs: list[Program]) -> bool:
+    return any(op.kind in COMPILED or op.attributes.get("dropout") for program in programs for op in program) or any(
+        op.kind == "aggregate" and cycle.values[op.reads[0]].dtype == "bfloat16" for ops in programs for op in ops
+    )
 
 
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gnnplan.planner.losses import is_own
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.reduce import rows_of_loss
-from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.profiles.kernels.activation import rows_at_once
 
 Temporaries = Callable[[Cycle, Operator, int, bool], list[int]]
@@ -30,8 +30,11 @@ def _multiply(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[in
 
 
 def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """A sparse product writes the gradient transposed."""
-    return [_matrix(cycle, op.writes[0], worker)] if cycle.values[op.reads[1]].layout == "csr" else []
+    """A sparse product writes the gradient transposed; one of halves is rounded to a half first."""
+    x, made = cycle.values[op.reads[1]], _matrix(cycle, op.writes[0], worker)
+    if x.layout == "csr":
+        return [made]
+    return [made * ITEM_BYTES[x.dtype] // _FLOAT_BYTES] if x.dtype != "float32" else []
 
 
 def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:

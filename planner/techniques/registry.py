@@ -34,6 +34,7 @@ OURS = (
     "direct_sum.technique:DirectSum",
     "overlap.technique:Overlap",
     "partial_reduce.technique:PartialReduce",
+    "half_precision.technique:HalfPrecision",  # after all that writes rows
     "pruning.technique:Pruning",  # last: the search prunes what all others leave uneven
 )
 

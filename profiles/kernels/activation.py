@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gnnplan.profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
+from gnnplan.profiles.kernels.halves import HALF, drop_halves_
 from gnnplan.profiles.kernels.lazily import Lazily
 
 _loops = Lazily("gnnplan.profiles.kernels.activation_loops")
@@ -73,6 +74,9 @@ def activate_(
     assert vertices is not None
     first, whole = columns or (0, z.shape[1])
     scale = 1.0 / (1.0 - dropout)
+    if z.dtype == HALF:
+        how = {"threshold": keep_threshold(dropout), "scale": scale, "relu": relu}
+        return drop_halves_(z, bias, vertices, first, whole, key, **how)
     if z.device.type == "cpu":
         rows, threshold = (z.numpy(), bias.numpy(), vertices.numpy()), keep_threshold(dropout)
         _loops.relu_dropout(*rows, first, whole, np.uint64(key), threshold, np.float32(scale), relu)

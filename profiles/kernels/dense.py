@@ -10,12 +10,12 @@ from gnnplan.profiles.kernels import pool
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`a [n, k] @ b [k, m]`, a new tensor [n, m]."""
-    return torch.mm(a, b, out=pool.empty(a.device, a.shape[0], b.shape[1]))
+    return torch.mm(a, b, out=pool.empty(a.device, a.shape[0], b.shape[1], dtype=a.dtype))
 
 
 def gather_rows(x: Tensor, rows: Tensor) -> Tensor:
     """`x[rows]`, a new tensor [len(rows), width]."""
-    return torch.index_select(x, 0, rows, out=pool.empty(x.device, len(rows), x.shape[1]))
+    return torch.index_select(x, 0, rows, out=pool.empty(x.device, len(rows), x.shape[1], dtype=x.dtype))
 
 
 def transposed(x: Tensor) -> Tensor:

@@ -93,17 +93,19 @@ def classes_of(sizes: Iterable[int]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def empty(device: torch.device, *shape: int) -> Tensor:
-    """An uninitialised float32 tensor; a large one on the CPU lies in a pooled block."""
+def empty(device: torch.device, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """An uninitialised tensor; a large one on the CPU lies in a pooled block."""
     count = math.prod(shape)
-    if device.type != "cpu" or 4 * count < POOLED_BYTES:
-        return torch.empty(shape, device=device)
+    if device.type != "cpu" or dtype.itemsize * count < POOLED_BYTES:
+        return torch.empty(shape, device=device, dtype=dtype)
+    if dtype != torch.float32:  # numpy has no bfloat16
+        return torch.from_numpy(_memory.array(count * dtype.itemsize, np.uint8)).view(dtype).view(shape)
     return torch.from_numpy(_memory.array(count).reshape(shape))  # shaped here: a view would be one to autograd too
 
 
 def empty_like(tensor: Tensor) -> Tensor:
-    """`empty` of a tensor's device and shape, contiguous."""
-    return empty(tensor.device, *tensor.shape)
+    """`empty` of a tensor's device, shape and dtype, contiguous."""
+    return empty(tensor.device, *tensor.shape, dtype=tensor.dtype)
 
 
 def serve(classes: Sequence[int]) -> None:

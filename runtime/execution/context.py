@@ -68,7 +68,11 @@ class Context:
         if of.tier == "disk":
             assert self.outside is not None
             return self.outside.rows(self.num_rows(of.space), width)
-        return pool.empty(self.device, self.num_rows(of.space), width)
+        return pool.empty(self.device, self.num_rows(of.space), width, dtype=getattr(torch, of.dtype))
+
+    def is_half(self, value: str) -> bool:
+        """Whether a value's numbers take two bytes."""
+        return self.cycle.values[value].dtype == "bfloat16"
 
     def num_rows(self, space: str) -> int:
         """Rows of a space."""
@@ -100,8 +104,9 @@ class Context:
         """The matrix of an operator's block on the device, transposed with `back`. Equal blocks share one."""
         name, back = op.attributes["block"], bool(op.attributes.get("back"))
         matrix = self.host_matrix(name)
-        width = self._widest_sums[self.cycle.blocks[name].content or name, back]
-        return self._once(("matrix", id(matrix), back), lambda: self._matrix(matrix, back, width))
+        is_half = self.is_half(op.reads[0])  # a product of halves takes its matrix whole
+        width = 0 if is_half else self._widest_sums[self.cycle.blocks[name].content or name, back]
+        return self._once(("matrix", id(matrix), back, is_half), lambda: self._matrix(matrix, back, width))
 
     def diagonal(self, block: str) -> Tensor:
         """float32 [n, 1]: the entries of a diagonal block, one a row, on the device."""

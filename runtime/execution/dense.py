@@ -9,6 +9,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key
 from gnnplan.profiles.kernels.dense import matmul, transposed
+from gnnplan.profiles.kernels.halves import HALF, gram_of_halves
 from gnnplan.profiles.kernels.heads import average_heads, spread_heads
 from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
 from gnnplan.runtime.execution.context import Context
@@ -20,7 +21,7 @@ def writable(op: Operator, read: int, tensor: Tensor) -> Tensor:
     """What a read's storage may be overwritten by: itself where it is written in place, else a copy."""
     if op.inplace == read:
         return tensor
-    return pool.empty_like(tensor).copy_(tensor) if tensor.dtype == torch.float32 else tensor.clone()
+    return pool.empty_like(tensor).copy_(tensor) if tensor.is_floating_point() else tensor.clone()
 
 
 @executes("multiply")
@@ -45,14 +46,14 @@ def _gram(c: Context, op: Operator) -> Execution:
     def run(grad: Tensor, x: Tensor | SparseRows) -> Tensor:
         if isinstance(x, SparseRows):
             return transposed(spmm(x.columns, grad))
-        return matmul(grad.t(), x)
+        return gram_of_halves(grad, x) if x.dtype == HALF else matmul(grad.t(), x)
 
     return run
 
 
 @executes("column_sum")
 def _column_sum(c: Context, op: Operator) -> Execution:
-    return lambda grad: grad.sum(0, keepdim=True)
+    return lambda grad: grad.sum(0, keepdim=True, dtype=torch.float32)
 
 
 @executes("activate")
@@ -73,7 +74,7 @@ def _activate_grad(c: Context, op: Operator) -> Execution:
 
     def run(grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         to_z = activate_backward_(writable(op, 0, grad), out, relu=True, dropout=dropout)
-        return to_z, to_z.sum(0, keepdim=True)
+        return to_z, to_z.sum(0, keepdim=True, dtype=torch.float32)
 
     return run
 
@@ -87,7 +88,11 @@ def _dropout(c: Context, op: Operator) -> Execution:
         key = dropout_key(c.cycle.seed, c.epoch, layer)
         if isinstance(x, SparseRows):
             return x.dropped(c.ids_on_device(value.space), key, probability)
-        out, nothing, vertices = pool.empty_like(x).copy_(x), x.new_zeros(x.shape[1]), c.ids_on_device(value.space)
+        out, nothing, vertices = (
+            pool.empty_like(x).copy_(x),
+            x.new_zeros(x.shape[1], dtype=torch.float32),
+            c.ids_on_device(value.space),
+        )
         at = (start, value.width)
         return activate_(out, nothing, relu=False, dropout=probability, key=key, vertices=vertices, columns=at)
 

@@ -94,6 +94,8 @@ class ProgramExecutor:
             outside=outside,
         )
         self.stored: dict[str, Any] = {**inputs, **parameters}
+        for name in (name for name in inputs if self._context.is_half(name)):
+            self.stored[name] = inputs[name].to(torch.bfloat16)
         for name in starting_cells(self.cycle):
             if name in parameters:
                 continue

@@ -13,6 +13,7 @@ from gnnplan.profiles.kernels.edges import (
     weigh,
     weigh_backward,
 )
+from gnnplan.profiles.kernels.halves import half_product, half_product_add_
 from gnnplan.profiles.kernels.heads import head_dots, head_dots_to_rows, head_dots_to_vector
 from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
 from gnnplan.runtime.execution.context import Context
@@ -33,10 +34,16 @@ def _aggregate(c: Context, op: Operator) -> Execution:
         return sparse
     on_device, last = c.matrix(op), len(op.reads) - 1
 
+    def halves(x: Tensor, *base: Tensor) -> Tensor:
+        assert isinstance(on_device, Tensor), op.key
+        if base:
+            return half_product_add_(writable(op, last, base[0]), on_device, x)
+        return half_product(on_device, x)
+
     def run(x: Tensor, *base: Tensor) -> Tensor:
         return spmm_add_(writable(op, last, base[0]), on_device, x) if base else spmm(on_device, x)
 
-    return run
+    return halves if c.is_half(op.reads[0]) else run
 
 
 @executes("dot")

@@ -74,7 +74,8 @@ def _place(c: Context, op: Operator) -> Execution:
         first = parts[0]
         if isinstance(first, SparseRows):
             return first.of(sp.vstack([part.matrix for part in parts], format="csr"))  # type: ignore[union-attr]
-        return torch.cat(parts, out=pool.empty(first.device, num_rows, first.shape[1]))  # type: ignore[arg-type]
+        out = pool.empty(first.device, num_rows, first.shape[1], dtype=first.dtype)
+        return torch.cat(parts, out=out)  # type: ignore[arg-type]
 
     return run
 
@@ -87,7 +88,7 @@ def _exchange(c: Context, op: Operator) -> Execution:
     def run(x: Tensor | SparseRows) -> Tensor | Transfer | SparseRows:
         if isinstance(x, SparseRows):
             return exchange_sparse(c, x, send, recv)
-        out = pool.empty(x.device, num_received, x.shape[1]).view(x.dtype)  # of words of four bytes, floats or not
+        out = pool.empty(x.device, num_received, x.shape[1], dtype=x.dtype)
         c.sent_bytes += (num_sent - send[rank]) * x.shape[1] * x.element_size()
         return c.peers.exchange(out, x, recv, send)
 

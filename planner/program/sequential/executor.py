@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
-from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.parts import Operator, Value
 from gnnplan.planner.program.sequential import optimizer_step  # noqa: F401  (register)
 from gnnplan.planner.program.sequential.going_on import IN_STEP, GoingOn, Policy
 from gnnplan.planner.program.sequential.held import HeldBytes
@@ -125,6 +125,7 @@ class SequentialExecutor:
         for name, value in cycle.values.items():
             if value.role == "input":
                 self.stored[name] = [_cast(each, dtype) for each in inputs[name]]
+                _round(self.stored[name], value)
             elif value.role == "parameter" or name in parameters:
                 self.stored[name] = [parameters[name].to(dtype).clone() for _ in cycle.workers]
             elif value.role == "cell":
@@ -185,6 +186,7 @@ class _Live:
     def put(self, op: Operator, written: list[tuple[Tensor, ...]]) -> None:
         for number, name in enumerate(op.writes):
             tensors = [each[number] for each in written]
+            _round(tensors, self._cycle.values[name])
             if any(tensor is None for tensor in tensors):  # who is not here keeps what it has
                 before = self._stored.get(name, tensors)
                 tensors = [old if new is None else new for new, old in zip(tensors, before, strict=True)]
@@ -200,6 +202,13 @@ class _Live:
         for name in [name for name in self._values if self._last[name] == number]:
             del self._values[name]
             self.held.drop(name)
+
+
+def _round(tensors: Sequence[Tensor | None], value: Value) -> None:
+    """To what the value's numbers can be, in place, for others may lie in the same storage."""
+    for tensor in tensors if value.dtype == "bfloat16" else ():
+        if tensor is not None:
+            tensor.copy_(tensor.to(torch.bfloat16))
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnplan.planner.program.cycle import Cycle
-
-_TRAINED_BYTES = 4  # an element's, in the precision of training
+from gnnplan.planner.program.parts import ITEM_BYTES
 
 
 class HeldBytes:
@@ -24,7 +23,7 @@ class HeldBytes:
 
     def __init__(self, cycle: Cycle, stored: Mapping[str, Sequence[Tensor | None]]) -> None:
         self._values = cycle.values
-        self._temporary: list[dict[str, tuple[int, int]]] = [{} for _ in cycle.workers]  # storage, elements
+        self._temporary: list[dict[str, tuple[int, int]]] = [{} for _ in cycle.workers]  # storage, bytes
         self._staying: list[dict[str, tuple[int, int]]] = [{} for _ in cycle.workers]
         for name, tensors in stored.items():
             self._note(self._staying, name, tensors)
@@ -41,18 +40,19 @@ class HeldBytes:
 
     def num_bytes(self) -> np.ndarray:
         """int64 (num_workers,)."""
-        counts = []
+        found = []
         for held, staying in zip(self._temporary, self._staying, strict=True):
             kept = {at for at, _ in staying.values()}
-            counts.append(sum(count for at, count in dict(held.values()).items() if at not in kept))
-        return _TRAINED_BYTES * np.array(counts, np.int64)
+            found.append(sum(num_bytes for at, num_bytes in dict(held.values()).items() if at not in kept))
+        return np.array(found, np.int64)
 
     def _note(self, held: list[dict[str, tuple[int, int]]], name: str, tensors: Sequence[Tensor | None]) -> None:
         if self._values[name].tier != "device":
             return
+        item_bytes = min(4, ITEM_BYTES[self._values[name].dtype])  # as it trains, whatever the executor computes in
         for here, tensor in zip(held, tensors, strict=True):
             if tensor is None or tensor.layout == torch.sparse_csr:
                 here.pop(name, None)
             else:
                 storage = tensor.untyped_storage()
-                here[name] = (storage.data_ptr(), storage.nbytes() // tensor.element_size())
+                here[name] = (storage.data_ptr(), item_bytes * (storage.nbytes() // tensor.element_size()))

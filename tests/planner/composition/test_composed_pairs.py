@@ -19,6 +19,7 @@ APART = (
     "late_halos",
     "boundary_sampling",
     "compression",
+    "half_precision",
 )  # what they compute is no matter of labels, so they have oracles and pairs of their own
 NAMES = tuple(name for name in ours() if name not in APART)
 REFUSED = [

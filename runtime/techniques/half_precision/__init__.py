@@ -1,0 +1,1 @@
+"""Rows of vertices in numbers of two bytes."""
