@@ -106,9 +106,10 @@ def _starting(cycle: Cycle) -> list[str]:
 
 
 def _compiles(cycle: Cycle, programs: list[Program]) -> bool:
-    return any(op.kind in COMPILED or op.attributes.get("dropout") for program in programs for op in program) or any(
-        op.kind == "aggregate" and cycle.values[op.reads[0]].dtype == "bfloat16" for ops in programs for op in ops
-    )
+    operators = [op for program in programs for op in program]
+    if any(op.kind in COMPILED or op.attributes.get("dropout") for op in operators):
+        return True
+    return any(cycle.values[name].dtype == "bfloat16" for op in operators for name in op.reads)  # numba's loops
 
 
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:

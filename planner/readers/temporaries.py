@@ -9,6 +9,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.profiles.kernels.activation import rows_at_once
+from gnnplan.profiles.kernels.halves import NARROW
 
 Temporaries = Callable[[Cycle, Operator, int, bool], list[int]]
 _FLOAT_BYTES, _LONG_BYTES = 4, 8
@@ -35,6 +36,14 @@ def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
     if x.layout == "csr":
         return [made]
     return [made * ITEM_BYTES[x.dtype] // _FLOAT_BYTES] if x.dtype != "float32" else []
+
+
+def _aggregate(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """A sum of narrow halves is made in float32."""
+    x = cycle.values[op.reads[0]]
+    if x.dtype != "bfloat16" or x.num_columns(worker) >= NARROW:
+        return []
+    return [_matrix(cycle, op.reads[0], worker), _matrix(cycle, op.writes[0], worker)]
 
 
 def _loss(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
@@ -120,6 +129,7 @@ TEMPORARIES: dict[str, Temporaries] = {
     "train_batch": _train_batch,
     "multiply": _multiply,
     "gram": _gram,
+    "aggregate": _aggregate,
     "loss": _loss,
     "step": _step,
     "activate": _activate,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gnnplan.profiles.kernels.counter import GOLDEN, MASK_64, MIX_1, MIX_2, chained_key
-from gnnplan.profiles.kernels.halves import HALF, drop_halves_
+from gnnplan.profiles.kernels.halves import HALF, add_bias_, drop_halves_
 from gnnplan.profiles.kernels.lazily import Lazily
 
 _loops = Lazily("gnnplan.profiles.kernels.activation_loops")
@@ -68,6 +68,8 @@ def activate_(
     Args:
         columns: the number of the first one, and of how many in all, where z has some of a matrix's columns.
     """
+    if dropout == 0.0 and z.dtype == HALF:
+        return add_bias_(z, bias, relu=relu)
     if dropout == 0.0:
         z += bias
         return z.relu_() if relu else z

@@ -63,6 +63,38 @@ def product(indptr, indices, data, rows, out, adds):  # pragma: no cover - compi
                 out[i, j] = narrowed(total[j])
 
 
+@njit(nogil=True, cache=True)
+def add_rows(out, index, x):  # pragma: no cover - compiled
+    """`out[index] += x` in place, row after row, for an index may come several times."""
+    for i in range(len(index)):
+        row = index[i]
+        for j in range(out.shape[1]):
+            out[row, j] = narrowed(widened(out[row, j]) + widened(x[i, j]))
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def add_bias(z, bias, relu):  # pragma: no cover - compiled
+    """`z += bias` in place, then ReLU where it is asked for; torch would make two float32 copies of z."""
+    rows, width = z.shape
+    for i in prange(rows):
+        for j in range(width):
+            value = widened(z[i, j]) + bias[j]
+            z[i, j] = narrowed(np.float32(0) if relu and value < 0 else value)
+
+
+@njit(parallel=True, nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def column_sums(x, parts):  # pragma: no cover - compiled
+    """Sums of columns into float32 `parts` [P, width], each of as many consecutive rows."""
+    rows, width = x.shape
+    count = len(parts)
+    for part in prange(count):
+        for j in range(width):
+            parts[part, j] = 0
+        for i in range(rows * part // count, rows * (part + 1) // count):
+            for j in range(width):
+                parts[part, j] += widened(x[i, j])
+
+
 @njit(parallel=True, nogil=True, cache=True)
 def relu_dropout(z, bias, vertices, first, whole, key, threshold, scale, relu):  # pragma: no cover - compiled
     """As the loop of this name over float32 in `gnnplan.profiles.kernels.activation_loops`: the same are dropped."""

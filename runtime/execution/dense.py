@@ -9,7 +9,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_, dropout_key
 from gnnplan.profiles.kernels.dense import matmul, transposed
-from gnnplan.profiles.kernels.halves import HALF, gram_of_halves
+from gnnplan.profiles.kernels.halves import HALF, column_sums, gram_of_halves
 from gnnplan.profiles.kernels.heads import average_heads, spread_heads
 from gnnplan.profiles.kernels.sparse import spmm, spmm_add_
 from gnnplan.runtime.execution.context import Context
@@ -51,9 +51,14 @@ def _gram(c: Context, op: Operator) -> Execution:
     return run
 
 
+def summed(x: Tensor) -> Tensor:
+    """float32 [1, width]: sums of columns."""
+    return column_sums(x) if x.dtype == HALF else x.sum(0, keepdim=True)
+
+
 @executes("column_sum")
 def _column_sum(c: Context, op: Operator) -> Execution:
-    return lambda grad: grad.sum(0, keepdim=True, dtype=torch.float32)
+    return summed
 
 
 @executes("activate")
@@ -74,7 +79,7 @@ def _activate_grad(c: Context, op: Operator) -> Execution:
 
     def run(grad: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         to_z = activate_backward_(writable(op, 0, grad), out, relu=True, dropout=dropout)
-        return to_z, to_z.sum(0, keepdim=True, dtype=torch.float32)
+        return to_z, summed(to_z)
 
     return run
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.dense import gather_rows
+from gnnplan.profiles.kernels.halves import HALF, add_rows_
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.dense import writable
 from gnnplan.runtime.execution.sparse_rows import SparseRows
@@ -43,7 +44,7 @@ def _scatter_add(c: Context, op: Operator) -> Execution:
         if rows is None:
             out[start:stop] += x
             return out
-        return out.index_add_(0, rows, x)
+        return add_rows_(out, rows, x) if x.dtype == HALF else out.index_add_(0, rows, x)
 
     return run
 
