@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job import GraphSpec, Job, NpzGraph
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.operators import OPERATORS
 from gnnplan.profiles.profiler import profile_machine
 
 ROOT = Path(__file__).parent.parent
@@ -72,12 +74,17 @@ def this_machine(
         on_progress: told of points measured, where it is taken now.
     """
     path = folder / f"profile_{num_workers}{'_quick' if quick else ''}.json"
-    if not path.exists():
+    if not _has_every_table(path):
         print(f"profiling this machine as {num_workers} worker(s)", flush=True)
         profile_machine(num_workers=num_workers, quick=quick, on_progress=on_progress).save(path)
-    MachineProfile.load(path)
     device = DeviceSpec(profile=path, count=num_workers)
     return Cluster(schema_version=1, name="this machine", hosts=(HostSpec(name="here", devices=(device,)),))
+
+
+def _has_every_table(path: Path) -> bool:
+    """Whether a profile is kept there that code of today has taken."""
+    wanted = {name for name, each in OPERATORS.items() if each.is_measured_on(torch.device("cpu"))}
+    return path.exists() and wanted <= MachineProfile.load(path).operators.keys()
 
 
 def median_and_spread(values: Sequence[float]) -> tuple[float, float]:

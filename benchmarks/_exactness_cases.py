@@ -37,8 +37,8 @@ EXACT = (
     "overlap",
     "partial_reduce",
 )
-ROUNDED = ("compression", "half_precision")  # a number halfway between two is rounded up here and down there
-NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling", *ROUNDED)
+HALVES = "half_precision"
+NOT_EXACT = ("joint_cache", "pruning", "source_chunks", "late_halos", "boundary_sampling", "compression", HALVES)
 LAYOUTS = ("halo_exchange", "feature_slices")
 NUM_STEPS, FEW_STEPS, NUM_LAYERS = 20, 8, 3  # few ones pass every kind of epoch twice, too
 NUM_FEATURES, NUM_CLASSES = 24, 5

@@ -97,7 +97,7 @@ def _kept(path: Path, make: Callable[[Job, Path], dict], job: Job) -> dict:
 
 
 def _planned(graph: Graph, job: Job, side: str, folder: Path) -> tuple[Path, Any]:
-    cluster = this_machine(NUM_WORKERS, quick=True, folder=OUT / "half_precision_profile")
+    cluster = this_machine(NUM_WORKERS, quick=True, folder=OUT)
     path = folder / side / "plan.json"
     return path, api.plan(on_all(_sided(job, side), cluster), cluster, path, graph=graph)
 

@@ -58,6 +58,8 @@ def test_quick_exactness_holds(benchmark, monkeypatch):
     assert result["pairs"] == len([*combinations(ours(), 2)])
     assert result["pairs"] > result["pairs_allowed"] == result["pairs_tested"] == result["pairs_acting"]
     assert 0 < result["max_rel_l2"] <= 1e-5
+    halves = [row for row in result["rows"] if "half_precision" in row["chosen"]]
+    assert max(max(row["logits_rel_l2"], row["loss_rel"]) for row in halves) < 2e-2
 
 
 def test_an_interrupted_exactness_goes_on(tmp_path, monkeypatch):
@@ -398,6 +400,23 @@ def test_quick_models_are_exact(benchmark, monkeypatch):
     assert 0 < result["max_rel_l2"] <= 1e-5
     assert result["median_workers_float32_rel_l2"] <= 1e-5
     assert result["refused_clearly"] == len(result["refused"]) == 6
+
+
+@pytest.mark.distributed
+@pytest.mark.skipif(
+    not (_common.DATASETS / "amazon_photo.npz").exists(), reason="needs the real graphs beside the repository"
+)
+def test_quick_halves_stand_beside_the_best_exact_plan(benchmark):
+    """Both are planned, run and evaluated; rows take less memory, and accuracy is about the same."""
+    with warm.runs():
+        result = benchmark("half_precision", "--quick")
+    (row,) = result["rows"]
+    assert 0.4 < result["mean_rows_memory_ratio"] == row["rows_memory_ratio"] < 0.8
+    assert row["losses"]["halves"] == pytest.approx(row["losses"]["exact"], rel=0.02)
+    assert row["losses"]["halves"] != row["losses"]["exact"]
+    assert result["accuracy_gaps_pct"].keys() == {"gcn on amazon_photo"}
+    (trained,) = result["trained"]
+    assert min(trained[side]["accuracy_pct"] for side in ("exact", "halves")) > 30
 
 
 @pytest.mark.distributed
