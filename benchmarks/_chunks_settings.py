@@ -73,13 +73,15 @@ class Row:
     def job(self, variant: str, seed: int) -> Job:
         """What a variant trains: as many steps as exact training has epochs."""
         decisions, techniques, fidelity = variants()[variant]
+        # States that weights have not met stay right when these move; attention has no such order.
+        order = {"op_order": "aggregate_first"} if "source_chunks" in decisions and self.kind != "gat" else {}
         return Job(
             name=variant,
             graph=self.graph,
             model=self.model,
             training=TrainingSpec(epochs=self.epochs, learning_rate=0.005, seed=seed),
             fidelity=fidelity,
-            pin=PinnedDecisions(**_PLAIN, decisions=decisions, techniques=techniques),
+            pin=PinnedDecisions(**_PLAIN, **order, decisions=decisions, techniques=techniques),
         )
 
 
