@@ -15,6 +15,7 @@ from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.partial.decision import Absent
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.contract import Contract, Document
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import (
     MAX_EPOCHS,
     MAX_VERTICES,
@@ -409,7 +410,12 @@ class Job(Document):
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Reads the job; relative paths are taken from the job file's folder."""
-        return super().load(path).with_paths_from(Path(path).resolve().parent)
+        job = super().load(path).with_paths_from(Path(path).resolve().parent)
+        if job.is_decoupled:  # in a plan's job such a model stands for another; here it is the one that is asked for
+            raise UserError(
+                f"{path}: a model of kind {job.model.kind} has no other form; leave decoupled out of fidelity"
+            )
+        return job
 
     def with_paths_from(self, base: Path) -> Self:
         """The job with the relative paths of its graph, its module and its loss taken from a folder."""
