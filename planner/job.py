@@ -412,9 +412,7 @@ class Job(Document):
         """Reads the job; relative paths are taken from the job file's folder."""
         job = super().load(path).with_paths_from(Path(path).resolve().parent)
         if job.is_decoupled:  # in a plan's job such a model stands for another; here it is the one that is asked for
-            raise UserError(
-                f"{path}: a model of kind {job.model.kind} has no other form; leave decoupled out of fidelity"
-            )
+            raise UserError(f"{path}: {job.model.kind} has no other form; leave decoupled out of fidelity")
         return job
 
     def with_paths_from(self, base: Path) -> Self:

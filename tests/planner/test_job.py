@@ -261,6 +261,8 @@ def test_what_modules_and_schedules_do_not_go_with(changes, words):
 def test_a_decoupled_model_has_no_other_form(tmp_path):
     """Asked for by its own name it is no other model than the one asked for."""
     path = tmp_path / "job.toml"
-    path.write_text('fidelity = "decoupled"\n[graph]\nsource = "sbm"\n[model]\nkind = "appnp"\n[training]\n')
-    with pytest.raises(UserError, match="a model of kind appnp has no other form; leave decoupled out of fidelity"):
+    path.write_text(
+        'schema_version = 1\nfidelity = "decoupled"\n[graph]\nsource = "sbm"\n[model]\nkind = "appnp"\n[training]\n'
+    )
+    with pytest.raises(UserError, match="appnp has no other form; leave decoupled out of fidelity"):
         Job.load(path)
