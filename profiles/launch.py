@@ -13,7 +13,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypedDict
 
@@ -42,6 +42,7 @@ class HostEntry(TypedDict):
 
 
 Event = dict[str, Any]
+_UNFINISHED = ".partial"  # of a report, until it is written
 _EVENT_MARK = "@gnnplan "
 _ANSWER_S = 5.0
 _TAIL_LINES = 1000  # torchrun says first which worker failed, and then seven lines on every other one
@@ -73,8 +74,9 @@ def reporting_errors(folder: Path, rank: int) -> Iterator[None]:
         }
         path = folder / f"worker_{rank}.error.json"
         try:
-            with open_new(path) as sink:
+            with open_new(path.with_suffix(_UNFINISHED)) as sink:
                 sink.write(json.dumps(report))
+            path.with_suffix(_UNFINISHED).replace(path)  # whole or not there: a worker may be ended while it writes
             where = f"its traceback is in {path}"
         except OSError as fault:  # the folder is gone, full or read-only, which may be what ended the worker
             print(report["traceback"], file=sys.stderr)
@@ -153,6 +155,9 @@ def launch(
                 log.write(f"{'' if len(hosts) == 1 else f'[host {rank}] '}{words.rstrip()}\n")
                 tail.append(words.rstrip())
         code, stuck, killed = agents.wait(), agents.stuck, agents.killed()
+    for unfinished in folder.glob(f"worker_*.error{_UNFINISHED}"):
+        with suppress(OSError):
+            unfinished.unlink()
     if stop.number:
         for report in _reports(folder):
             report.unlink()

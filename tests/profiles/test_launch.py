@@ -171,6 +171,22 @@ def test_error_reports_of_an_earlier_run_are_cleared(run, tmp_path):
     assert not stale.exists()
 
 
+def test_a_worker_that_is_ended_while_it_reports_is_named(run, tmp_path):
+    """A report is there whole or not at all, and nothing of one stays."""
+    body = """
+if rank == 1:
+    def ended(*_): os.kill(os.getpid(), signal.SIGKILL)
+    json.dumps = ended  # after the file was made, and before anything is in it
+with reporting_errors(folder, rank):
+    if rank == 1:
+        raise ValueError("the seventh shelf is empty")
+    time.sleep(600)
+"""
+    with pytest.raises(RunFailedError, match="worker 1 was ended by SIGKILL without an error of its own"):
+        run(body)
+    assert not [*(tmp_path / "run").glob("worker_*")]
+
+
 LISTED = """
   rank      : {} (local_rank: {})
   exitcode  : -{} (pid: 22153)  (SIG...)
