@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -102,7 +103,7 @@ class Fault:
         lasts_s: for which a run that goes on is held up.
         on_link: of a host; so it is played on emulated ones alone.
         on_hosts: played on emulated hosts too.
-        stays: names of files that nobody can remove under this fault.
+        stays: names, as patterns, of files that nobody can remove under this fault: they go when the run goes on.
     """
 
     name: str
@@ -195,7 +196,7 @@ def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Ce
     cell = Cell(fault.name, moment, job.kind, code, line, seconds, hangs=not has_ended)
     cell.late = has_ended and 0 not in fault.codes and seconds > within_s
     cell.unnamed = bool(wrong) or (code != 0 and (code not in fault.codes or not _is_one_line(run.said)))
-    cell.left_behind = tuple(each for each in _left(folder, scratch) if Path(each).name not in fault.stays)
+    cell.left_behind = tuple(each for each in _left(folder, scratch) if not _may_stay(each, fault))
     fault.mend(folder)
     if code == 0:
         cell.wrong_numbers = not job.is_right(folder)
@@ -204,7 +205,12 @@ def play(job: Job, fault: Fault, moment: str, folder: Path, scratch: Path) -> Ce
         has_gone_on = again.end(_RUN_S) and again.process.returncode == 0
         cell.resumed = has_gone_on and job.is_right(folder)
         cell.wrong_numbers = has_gone_on and not cell.resumed
+        cell.left_behind += tuple(_left(folder, scratch))
     return cell
+
+
+def _may_stay(left: str, fault: Fault) -> bool:
+    return any(fnmatch(Path(left).name, pattern) for pattern in fault.stays)
 
 
 @contextmanager

@@ -130,7 +130,7 @@ FAULTS = (
     Fault(NAN, lambda _: None, (1,)),
     Fault("folder removed", _remove_folder, (1, 2)),
     Fault("disk full", _fill_disk, (1, 2), _empty_disk, on_small_disk=True),
-    Fault("read-only", _forbid_writing, (1, 2), _allow_writing, stays=(LOCK_FILE,)),
+    Fault("read-only", _forbid_writing, (1, 2), _allow_writing, stays=(LOCK_FILE, "epoch_*")),
 )
 
 
