@@ -56,7 +56,7 @@ from gnnplan.planner.job import Job, Partitioner
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.money import Choice
 from gnnplan.planner.pilot.best import Piloted, plan_to_accuracy
-from gnnplan.planner.pilot.run import DEFAULT_EPOCHS
+from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.notebook import register
 from gnnplan.planner.report_file import write_report
@@ -165,6 +165,7 @@ def pilot(
         RunFailedError: a pilot failed.
     """
     its_job = job_of(job, graph)
+    families_of(its_job)  # what has no pilot is said before anything is measured
     path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
     where, its_graph, is_here = cluster_of(cluster), graph_of(graph, its_job), cluster is None
     options: dict[str, Any] = {"epochs": epochs, "on_step": on_step, "on_event": on_event}

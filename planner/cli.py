@@ -95,7 +95,7 @@ def _add_profile(verbs: _Verbs) -> None:
     profile.add_argument(
         "--workers", type=_count, default=0, help="workers side by side (default: devices, or min(2, cores))"
     )
-    profile.add_argument("--quick", action="store_true", help="a coarse grid, under a minute")
+    profile.add_argument("--quick", action="store_true", help="a coarse grid, about a minute")
     profile.add_argument(
         "--cluster", type=Path, help="profile this cluster's hosts, inside `gnnplan emulate`; -o: a folder"
     )
