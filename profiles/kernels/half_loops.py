@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gnnplan.profiles.kernels.counter import GOLDEN, MIX_1, MIX_2
 
 _ROWS_AT_ONCE = 64  # that one thread sums one after another, in the same float32 row
+_AHEAD = 4  # entries whose rows are on their way while one is summed: rows lie anywhere, and no cache knows where
+_LINE = 32  # halves of a cache line
 _WORD, _HALF = ir.IntType(32), ir.IntType(16)
 
 
@@ -42,6 +45,25 @@ def _narrowed(context, number):  # pragma: no cover - compiled
     return types.uint16(types.float32), made
 
 
+@intrinsic
+def _prefetch(context, rows, row, column):  # pragma: no cover - compiled
+    """Asks for the cache line of an element, which will be read soon."""
+
+    def made(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = cgutils.get_item_pointer(
+            context, builder, signature.args[0], array, [arguments[1], arguments[2]], wraparound=False
+        )
+        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        shape = ir.FunctionType(ir.VoidType(), [byte.type, _WORD, _WORD, _WORD])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [byte.type], shape)
+        builder.call(ask, [byte, *(ir.Constant(_WORD, how) for how in (0, 3, 1))])  # to read, to keep, of data
+        return context.get_dummy_value()
+
+    return types.void(rows, row, column), made
+
+
+prefetch: Any = _prefetch
 widened: Any = _widened  # compiled code calls them without the context
 narrowed: Any = _narrowed
 
@@ -50,12 +72,16 @@ narrowed: Any = _narrowed
 def product(indptr, indices, data, rows, out, adds):  # pragma: no cover - compiled
     """`out = matrix @ rows`, or with `adds` `out += `, summed in float32; uint16 [k, width] and [m, width]."""
     num_rows, width = out.shape
+    num_entries = indptr[num_rows]
     for part in prange((num_rows + _ROWS_AT_ONCE - 1) // _ROWS_AT_ONCE):
         total = np.empty(width, np.float32)
         for i in range(part * _ROWS_AT_ONCE, min(num_rows, (part + 1) * _ROWS_AT_ONCE)):
             for j in range(width):
                 total[j] = widened(out[i, j]) if adds else np.float32(0)
             for e in range(indptr[i], indptr[i + 1]):
+                if e + _AHEAD < num_entries:
+                    for j in range(0, width, _LINE):
+                        prefetch(rows, np.int64(indices[e + _AHEAD]), np.int64(j))
                 weight, row = data[e], indices[e]
                 for j in range(width):
                     total[j] += weight * widened(rows[row, j])
