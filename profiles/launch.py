@@ -155,9 +155,7 @@ def launch(
                 log.write(f"{'' if len(hosts) == 1 else f'[host {rank}] '}{words.rstrip()}\n")
                 tail.append(words.rstrip())
         code, stuck, killed = agents.wait(), agents.stuck, agents.killed()
-    for unfinished in folder.glob(f"worker_*.error{_UNFINISHED}"):
-        with suppress(OSError):
-            unfinished.unlink()
+    _clear_unfinished(folder)
     if stop.number:
         for report in _reports(folder):
             report.unlink()
@@ -245,6 +243,13 @@ def _log(folder: Path) -> Iterator[TextIO]:
 
 def _reports(folder: Path) -> list[Path]:
     return sorted(folder.glob("worker_*.error.json"))
+
+
+def _clear_unfinished(folder: Path) -> None:
+    """Removes halves of reports; in a folder that cannot be written they stay."""
+    for path in folder.glob(f"worker_*.error{_UNFINISHED}"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _read_reports(folder: Path) -> list[dict[str, Any]]:
