@@ -1,10 +1,11 @@
-"""Sums over edges by tiles of columns beside the whole matrix, on one thread and on all; both sides in turn."""
+"""Sums over edges by MKL, by own loops, and by tiles of columns, on one thread and on all; all sides in turn."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,14 +18,15 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.job import NpzGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.kernels.csr import csr_tensor
-from gnnplan.profiles.kernels.sparse import spmm
-from gnnplan.profiles.kernels.tiles import WIDE, Tiles, on_device
+from gnnplan.profiles.kernels.sparse import is_looped, spmm
+from gnnplan.profiles.kernels.tiles import Tiles, on_device
 from gnnplan.profiles.operands import dense, random_csr
 
 _CPU = torch.device("cpu")
 _GRAPHS = ("fb100_cornell5", "flickr7k", "amazon_photo", "coauthor_physics", "actor")
 _RANDOM = ((8_192, 32), (24_576, 16), (24_576, 32), (24_576, 128), (65_536, 64))  # rows, entries a row
 _WIDTHS = (16, 64, 128, 256, 512)
+_QUICK_WIDTHS = (128, 1024)  # of the first matrix, which is cut for the wider rows
 _ROUNDS = 15
 
 
@@ -34,22 +36,28 @@ def main(quick: bool) -> dict:
     for num_threads in (1,) if quick else sorted({1, all_threads}):
         torch.set_num_threads(num_threads)
         for name, matrix in _matrices(quick):
-            rows += [_row(name, matrix, back, num_threads, quick) for back in (False, True)]
+            for back, width in product((False, True), _QUICK_WIDTHS if quick else _WIDTHS):
+                rows.append(_row(name, matrix, back, num_threads, width, 3 if quick else _ROUNDS))
     torch.set_num_threads(all_threads)
     _show(rows)
     return summary(rows)
 
 
 def summary(rows: Sequence[dict]) -> dict:
-    """Figures of the matrices that are cut, where dense rows are as wide as that is done for, and of narrower ones."""
-    cut = [(int(width), ratio) for row in rows if row["tiles"] > 1 for width, ratio in row["speedups"].items()]
-    wide, narrow = ([ratio for width, ratio in cut if (width >= WIDE) == is_wide] for is_wide in (True, False))
+    """Figures of the products that own loops take, beside MKL's; and of those in tiles, beside own loops over all."""
+    looped, cut = ([row for row in rows if row["way"] == way] for way in ("loops", "tiles"))
     return {
-        "speedup": float(np.exp(np.mean(np.log(wide)))),
-        "worst_speedup": min(wide),
-        "worst_speedup_of_narrow": min(narrow, default=None),
+        **_of("loops", [row["over_mkl"] for row in looped]),
+        **_of("tiles", [row["tiles_over_loops"] for row in cut]),
+        **_of("tiles_over_mkl", [row["over_mkl"] for row in cut]),
         "rows": list(rows),
     }
+
+
+def _of(name: str, ratios: list[float]) -> dict:
+    if not ratios:
+        return {}
+    return {f"{name}_speedup": float(np.exp(np.mean(np.log(ratios)))), f"{name}_worst_speedup": min(ratios)}
 
 
 def _matrices(quick: bool) -> Iterator[tuple[str, sp.csr_matrix]]:
@@ -62,23 +70,26 @@ def _matrices(quick: bool) -> Iterator[tuple[str, sp.csr_matrix]]:
             yield name, aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn")
 
 
-def _row(name: str, matrix: sp.csr_matrix, back: bool, num_threads: int, quick: bool) -> dict:
-    """The whole matrix's seconds over those of tiles, by width; the same call twice where it is not cut."""
-    cut, whole = on_device(matrix, back, WIDE, _CPU), csr_tensor(matrix.T.tocsr() if back else matrix)
-    found: dict[str, dict[int, float]] = {"speedups": {}, "spreads": {}}
-    for width in _WIDTHS[2:3] if quick else _WIDTHS:
-        x = dense(_CPU, matrix.shape[1 if not back else 0], width)
-        ratios = _ratios([partial(spmm, whole, x), partial(spmm, cut, x)], 3 if quick else _ROUNDS)
-        found["speedups"][width] = float(np.median(ratios))
-        found["spreads"][width] = float(np.subtract(*np.percentile(ratios, [75, 25])))
-    tiles = len(cut.parts) if isinstance(cut, Tiles) else 1
-    return {"matrix": name, "transposed": back, "threads": num_threads, "tiles": tiles, **found}
-
-
-def _ratios(sides: Sequence[Callable[[], object]], rounds: int) -> np.ndarray:
-    """Of the first side's seconds to the second's, round by round."""
-    seconds = [[_seconds(side) for side in sides] for _ in range(rounds + 1)]
-    return np.divide(*np.array(seconds[1:]).T)
+def _row(name: str, matrix: sp.csr_matrix, back: bool, num_threads: int, width: int, rounds: int) -> dict:
+    """MKL's seconds over those of the way that the runtime takes; of tiles also own loops' over all columns."""
+    whole, taken = csr_tensor(matrix.T.tocsr() if back else matrix), on_device(matrix, back, width, _CPU)
+    x = dense(_CPU, matrix.shape[1], width)
+    out = torch.empty(whole.shape[0], width)
+    sides = [partial(torch.addmm, out, whole, x, beta=0, out=out), partial(spmm, taken, x), partial(spmm, whole, x)]
+    seconds = np.array([[_seconds(side) for side in sides] for _ in range(rounds + 1)][1:])
+    ratios, of_loops = seconds[:, 0] / seconds[:, 1], seconds[:, 2] / seconds[:, 1]
+    way = "tiles" if isinstance(taken, Tiles) else "loops" if is_looped(*x.shape) else "mkl"
+    return {
+        "matrix": name,
+        "transposed": back,
+        "threads": num_threads,
+        "width": width,
+        "way": way,
+        "tiles": len(taken.parts) if isinstance(taken, Tiles) else 1,
+        "over_mkl": float(np.median(ratios)),
+        "spread": float(np.subtract(*np.percentile(ratios, [75, 25]))),
+        "tiles_over_loops": float(np.median(of_loops)) if way == "tiles" else None,
+    }
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -88,11 +99,13 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _show(rows: Sequence[dict]) -> None:
-    table = Table(title="seconds of the whole matrix over those of its tiles, by columns of the dense rows")
-    widths = list(rows[0]["speedups"])
-    for column in ("matrix", "threads", "tiles", *map(str, widths)):
+    table = Table(title="MKL's seconds over those of the way that is taken, by columns of the dense rows")
+    widths = sorted({row["width"] for row in rows})
+    for column in ("matrix", "threads", *map(str, widths)):
         table.add_column(column, justify="left" if column == "matrix" else "right")
-    for row in rows:
-        name = f"{row['matrix']}{', transposed' if row['transposed'] else ''}"
-        table.add_row(name, str(row["threads"]), str(row["tiles"]), *(f"{row['speedups'][w]:.2f}x" for w in widths))
-    Console().print(table)
+    found = {(row["matrix"], row["transposed"], row["threads"], row["width"]): row for row in rows}
+    for name, back, threads in dict.fromkeys(key[:3] for key in found):
+        shown = [found[name, back, threads, width] for width in widths]
+        cells = [f"{row['over_mkl']:.2f}x {row['way']}" for row in shown]
+        table.add_row(f"{name}{', transposed' if back else ''}", str(threads), *cells)
+    Console(width=140).print(table)

@@ -95,16 +95,9 @@ class OperatorCosts:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
         return self("spmm_features", num_rows, num_entries / num_rows, width) if num_rows else ZERO
 
-    def spmm_transposed(
-        self, num_rows: int, num_edges: int, width: float, num_read: int, *, may_be_tiled: bool = True
-    ) -> Estimate:
-        """`spmm` with a transposed block, whose rows are as long as columns were full.
-
-        Args:
-            may_be_tiled: not where it is made anew in every epoch.
-        """
-        product = self._product if may_be_tiled else self.gathered
-        return product("spmm_transposed", num_rows, num_edges, width, num_read)
+    def spmm_transposed(self, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
+        """`spmm` with a transposed block, whose rows are as long as columns were full."""
+        return self._product("spmm_transposed", num_rows, num_edges, width, num_read)
 
     def _product(self, whole: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
         """Of the table of tiles where the runtime cuts such a matrix and they were profiled, else of `whole`."""

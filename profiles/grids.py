@@ -73,7 +73,7 @@ _GATHERING = ("spmm", "spmm_half", "spmm_transposed", *OF_ROWS, "gather_rows", "
 def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:
     """Scores are a few numbers an edge or a row, which fewer sizes tell of; seconds of tiles are nearly linear."""
     first, second, *_, last = num_rows
-    tiled: Axes = {"num_rows": (4608, last), "degree": (25, 128), "width": (32, 128, 512)}
+    tiled: Axes = {"num_rows": (12288, last), "degree": (25, 128), "width": (128, 512)}
     few: Axes = {"num_rows": (first, second, last)}
     gathering: dict[str, Axes] = {operator: {"num_rows": num_rows} for operator in _GATHERING}
     own = features | gathering | {"spmm_tiled": tiled}

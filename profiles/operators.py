@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import inf
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ from gnnplan.profiles.kernels.halves import HALF, gram_of_halves, half_product_a
 from gnnplan.profiles.kernels.loss import loss_and_grad
 from gnnplan.profiles.kernels.optimizer_step import adam_step
 from gnnplan.profiles.kernels.sparse import spmm_add_
-from gnnplan.profiles.kernels.tiles import WIDE, Tiles, on_device
+from gnnplan.profiles.kernels.tiles import Tiles, on_device
 from gnnplan.profiles.measure import in_turn
 from gnnplan.profiles.operands import NUM_WORDS, dense, random_csr, words_csr
 
@@ -115,7 +116,7 @@ def _words_matrix(rows: int, degree: float, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=1)
 def _matrix(rows: int, degree: float, device: torch.device, transposed: bool, tiled: bool) -> Tensor | Tiles:
-    return on_device(random_csr(rows, degree), transposed, WIDE if tiled else 0, device)
+    return on_device(random_csr(rows, degree), transposed, inf if tiled else 0, device)
 
 
 def _gather_rows(shape, device) -> Call:

@@ -217,12 +217,15 @@ def _compile_kernels() -> None:
     """
     import numba  # a worker imports it where it needs it: that is counted
 
+    from gnnplan.profiles.kernels import sum_loops
+
     most = numba.get_num_threads()
     for threads in {1, most}:
         numba.set_num_threads(threads)
         for operator in OPERATORS.values():
             if operator.compiled:
                 operator.make((1.0,) * len(operator.axes), torch.device("cpu"))()
+    sum_loops.compile_all()
     numba.set_num_threads(most)
 
 

@@ -30,8 +30,7 @@ def _gram(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     grad, x = (cycle.values[name] for name in op.reads)
     rows, width, out_width = cycle.num_rows(x.name, worker), x.num_columns(worker), grad.num_columns(worker)
     if x.layout == "csr":
-        entries, is_dropped = cycle.num_elements(x.name, worker), x.role == "temporary"
-        return cost.spmm_transposed(width, entries, out_width, rows, may_be_tiled=not is_dropped)
+        return cost.gathered("spmm_transposed", width, cycle.num_elements(x.name, worker), out_width, rows)
     return cost(f"matmul{_of(x)}_grad_weight", rows, width, out_width)
 
 

@@ -14,13 +14,13 @@ from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.program.sums import widest_sums
 from gnnplan.planner.program.whole import runs_module
+from gnnplan.planner.readers.compiled import compiles
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
-from gnnplan.profiles.kernels.tiles import WIDE, num_tiles
+from gnnplan.profiles.kernels.tiles import num_tiles
 from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
-COMPILED = frozenset({"softmax", "weigh", "dropout", "layer_norm", "moments", "batch_norm"})
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         graph_bytes, input_bytes = _largest_made_bytes(cycle, worker, programs), 0
     else:
         graph_bytes = _graph_bytes(cycle, worker, programs, on_cuda=on_cuda)
-        input_bytes = sum(_input_bytes(cycle, name, worker, on_cuda=on_cuda) for name in _inputs(cycle))
+        input_bytes = sum(_input_bytes(cycle, name, worker) for name in _inputs(cycle))
     return MemoryEstimate(
-        base_bytes=_base_bytes(cycle, programs, profile),
+        base_bytes=_base_bytes(cycle, programs, worker, profile),
         graph_bytes=graph_bytes,
         input_bytes=input_bytes,
         parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
-        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker, on_cuda=on_cuda),
+        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
         before_bytes=_before_bytes(cycle, programs, worker),
         region_bytes=region_bytes(cycle, worker),
@@ -89,9 +89,9 @@ def _before_bytes(cycle: Cycle, programs: list[Program], worker: int) -> int:
     return sum(cycle.num_bytes(name, worker) for name in cycle.parameters)
 
 
-def _base_bytes(cycle: Cycle, programs: list[Program], profile: MachineProfile) -> int:
+def _base_bytes(cycle: Cycle, programs: list[Program], worker: int, profile: MachineProfile) -> int:
     has_own_layers, found = runs_module(cycle), profile.process_base_bytes
-    if _compiles(cycle, programs):
+    if compiles(cycle, programs, worker, on_cuda=profile.device_kind == "cuda"):
         found += profile.compiled_kernel_bytes
     if has_own_layers or any(op.kind == "step" and is_torchs(op.attributes) for ops in programs for op in ops):
         found += profile.optimizer_class_bytes  # PyG imports torch's compiler too
@@ -103,13 +103,6 @@ def _starting(cycle: Cycle) -> list[str]:
     operators = [op for name in dict.fromkeys(cycle.order) for op in cycle.programs[name]]
     anew = {name for op in operators for name in op.writes if name not in op.reads}
     return [name for name in starting_cells(cycle) if name not in anew]
-
-
-def _compiles(cycle: Cycle, programs: list[Program]) -> bool:
-    operators = [op for program in programs for op in program]
-    if any(op.kind in COMPILED or op.attributes.get("dropout") for op in operators):
-        return True
-    return any(cycle.values[name].dtype == "bfloat16" for op in operators for name in op.reads)  # numba's loops
 
 
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:
@@ -191,27 +184,20 @@ def _inputs(cycle: Cycle) -> list[str]:
     return [n for n, v in cycle.values.items() if v.role == "input" and n in read] + kept
 
 
-def _input_bytes(cycle: Cycle, name: str, worker: int, *, on_cuda: bool) -> int:
-    """Sparse ones lie by rows and by columns; tiles of the latter each point at the begin of every column."""
+def _input_bytes(cycle: Cycle, name: str, worker: int) -> int:
+    """Sparse ones lie by rows and by columns, each with pointers to its begins."""
     value, rows = cycle.values[name], cycle.num_rows(name, worker)
     if value.layout == "dense":
         return rows * value.num_columns(worker) * ITEM_BYTES[value.dtype]
     entries = value.num_entries[worker]
-    tiles = 1 if on_cuda or not _has_gram(cycle, name) else num_tiles(value.width, rows, entries, WIDE)
-    pointers = rows + 1 + (value.width + 1) * tiles
+    pointers = rows + 1 + value.width + 1
     return 2 * entries * (_FLOAT_BYTES + _INDEX_BYTES) + pointers * _INDEX_BYTES
 
 
-def _has_gram(cycle: Cycle, name: str) -> bool:
-    return any(op.kind == "gram" and name in op.reads for program in cycle.programs.values() for op in program)
-
-
-def _host_bytes(cycle: Cycle, worker: int, *, on_cuda: bool) -> int:
+def _host_bytes(cycle: Cycle, worker: int) -> int:
     """Inputs that only the setup reads: they are gone before training."""
     used = set(_inputs(cycle))
     setup = {name for op in cycle.programs.get(SETUP, ()) for name in op.reads}
     return sum(
-        _input_bytes(cycle, name, worker, on_cuda=on_cuda)
-        for name in setup
-        if cycle.values[name].role == "input" and name not in used
+        _input_bytes(cycle, name, worker) for name in setup if cycle.values[name].role == "input" and name not in used
     )

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from gnnplan.profiles.kernels.counter import GOLDEN, MIX_1, MIX_2
+from gnnplan.profiles.kernels.sum_loops import prefetch
 
 _ROWS_AT_ONCE = 64  # that one thread sums one after another, in the same float32 row
 _AHEAD = 4  # entries whose rows are on their way while one is summed: rows lie anywhere, and no cache knows where
@@ -45,25 +45,6 @@ def _narrowed(context, number):  # pragma: no cover - compiled
     return types.uint16(types.float32), made
 
 
-@intrinsic
-def _prefetch(context, rows, row, column):  # pragma: no cover - compiled
-    """Asks for the cache line of an element, which will be read soon."""
-
-    def made(context, builder, signature, arguments):
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer = cgutils.get_item_pointer(
-            context, builder, signature.args[0], array, [arguments[1], arguments[2]], wraparound=False
-        )
-        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
-        shape = ir.FunctionType(ir.VoidType(), [byte.type, _WORD, _WORD, _WORD])
-        ask = builder.module.declare_intrinsic("llvm.prefetch", [byte.type], shape)
-        builder.call(ask, [byte, *(ir.Constant(_WORD, how) for how in (0, 3, 1))])  # to read, to keep, of data
-        return context.get_dummy_value()
-
-    return types.void(rows, row, column), made
-
-
-prefetch: Any = _prefetch
 widened: Any = _widened  # compiled code calls them without the context
 narrowed: Any = _narrowed
 

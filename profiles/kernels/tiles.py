@@ -1,7 +1,7 @@
 """A sparse matrix cut into tiles of consecutive columns, so that the dense rows a tile gathers stay in a core's cache.
 
 A product goes tile by tile. Each row of the result is then read and written once a tile, which pays where a tile adds
-several entries to it, and the rows are wide. `python -m benchmarks tiles` has both sides.
+several entries to it, and the dense rows as a whole fit no cache. `python -m benchmarks tiles` has both sides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gnnplan.profiles.kernels.csr import csr_tensor
 
-WIDE = 32  # columns of the dense rows; of narrower ones many fit a cache anyway
+LARGE = 2**23  # numbers of all dense rows, 32 MiB: fewer lie in the cache that cores share, and need no tiles
 _MIN_ROWS = 4096  # dense rows of a tile: 2 MiB of 128 columns
 _MIN_ENTRIES = 8  # that a tile adds to a row of the result, on average
 _MIN_DEGREE = 24  # entries a row, on average
@@ -35,7 +35,7 @@ class Tiles:
 
 def num_tiles(num_rows: int, num_columns: int, num_entries: int, width: float) -> int:
     """Tiles into which a matrix is cut that is multiplied with dense rows of at most `width` columns (1: it is not)."""
-    if width < WIDE or not num_rows or num_entries < _MIN_DEGREE * num_rows:
+    if num_columns * width < LARGE or not num_rows or num_entries < _MIN_DEGREE * num_rows:
         return 1
     least = max(_MIN_ROWS, _MIN_ENTRIES * num_rows * num_columns / num_entries)
     return max(1, int(-(-num_columns // least)))

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from gnnplan.profiles.kernels.activation import keep_mask
 from gnnplan.profiles.kernels.csr import csr_tensor
-from gnnplan.profiles.kernels.tiles import WIDE, Tiles, on_device
 
 
 class SparseRows:
@@ -33,13 +32,8 @@ class SparseRows:
         return csr_tensor(self.matrix, self.device)
 
     @cached_property
-    def columns(self) -> Tensor | Tiles:
-        """[F, n], which a weight's gradient needs."""
-        return on_device(self.matrix, True, WIDE, self.device)
-
-    @cached_property
-    def whole_columns(self) -> Tensor:
-        """CSR [F, n], of which dropout takes its own."""
+    def columns(self) -> Tensor:
+        """CSR [F, n], which a weight's gradient needs."""
         return csr_tensor(self.matrix.T.tocsr(), self.device)
 
     def of(self, matrix: sp.spmatrix) -> SparseRows:
@@ -52,12 +46,12 @@ class SparseRows:
 
 
 class _Dropped(SparseRows):
-    """Both layouts are dropped on the device where they lie, every epoch, instead of transposing anew: not in tiles."""
+    """Both layouts are dropped on the device where they lie, every epoch, instead of transposing anew."""
 
     def __init__(self, whole: SparseRows, vertices: Tensor, key: int, probability: float) -> None:
         self.device = whole.device
         self.rows = drop_values(whole.rows, vertices, key, probability, transposed=False)
-        self.columns = drop_values(whole.whole_columns, vertices, key, probability, transposed=True)
+        self.columns = drop_values(whole.columns, vertices, key, probability, transposed=True)
 
     @property
     def matrix(self) -> sp.csr_matrix:

@@ -11,18 +11,17 @@ from gnnplan.profiles.kernels import tiles
 from gnnplan.profiles.kernels.tiles import Tiles
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.recorder import Recorder
-from tests.planner.program.cases import MODELS, ORDERS, Case, Run
-from tests.runtime.execution.test_program_executor import compare, inputs_of, labelled
+from tests.planner.program.cases import MODELS, ORDERS, Case
+from tests.runtime.execution.test_program_executor import compare, labelled
 
 ON_CPU = catalog_profile("t4").model_copy(update={"device_kind": "cpu", "num_threads": 1})
 
 
-@pytest.fixture(params=[1, 6])
-def widest(request, monkeypatch):
-    """Tiles of eight columns for blocks of small graphs, from so many columns of the dense rows on."""
-    for name, value in {"_MIN_ROWS": 8, "_MIN_ENTRIES": 0.1, "_MIN_DEGREE": 0.5, "WIDE": request.param}.items():
+@pytest.fixture(params=[1, 100])
+def fewest(request, monkeypatch):
+    """Tiles of eight columns for blocks of small graphs, from so many numbers of the dense rows on."""
+    for name, value in {"_MIN_ROWS": 8, "_MIN_ENTRIES": 0.1, "_MIN_DEGREE": 0.5, "LARGE": request.param}.items():
         monkeypatch.setattr(tiles, name, value)
     return request.param
 
@@ -30,7 +29,7 @@ def widest(request, monkeypatch):
 @pytest.mark.parametrize("passes", [(), ("split", "once", "refresh", "storage", "overlap")])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_tiles_give_the_same_numbers(name, order, passes, widest):
+def test_tiles_give_the_same_numbers(name, order, passes, fewest):
     """Forward and backward, with parts and added to, on one worker and on three."""
     for num_workers in (1, 3) if not passes else (3,):
         table = labelled(name, num_workers) if passes else None
@@ -39,13 +38,13 @@ def test_tiles_give_the_same_numbers(name, order, passes, widest):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_tiles_take_the_bytes_that_are_said(name, order, widest):
+def test_tiles_take_the_bytes_that_are_said(name, order, fewest):
     """Tiles have pointers to the begins of rows that a whole matrix has not, and lie beside what they were cut of."""
     cycle, on_cuda = share_equal_arrays(Case(MODELS[name], 2, ORDERS[order]).cycle()), on_a_gpu()
     for worker in cycle.workers:
         more = [estimate_memory(cycle, worker, profile).graph_bytes for profile in (ON_CPU, on_cuda)]
         assert more[0] - more[1] == bytes_of_being_cut(cycle, worker)
-        assert more[0] > more[1] or widest > 1 or name == "gat"  # which has no product with a block
+        assert more[0] > more[1] or fewest > 1 or name == "gat"  # which has no product with a block
 
 
 def on_a_gpu():
@@ -63,16 +62,3 @@ def bytes_of_being_cut(cycle, worker):
             pointers = sum(part.crow_indices().nbytes for _, _, part in matrix.parts)
             found[id(matrix)] = beside + pointers - 4 * (matrix.shape[0] + 1)
     return sum(found.values())
-
-
-def test_sparse_rows_are_cut_columns(widest):
-    """A weight's gradient goes tile by tile; what dropout leaves of them does not."""
-    run = Run(case := Case(MODELS["gcn"], 1, sparse=True), case.cycle())
-    (x,) = inputs_of(run)["x"]
-    assert isinstance(x, SparseRows)
-    assert isinstance(x.columns, Tiles)
-    more = [estimate_memory(run.cycle, 0, profile).input_bytes for profile in (ON_CPU, on_a_gpu())]
-    held = sum(part.crow_indices().nbytes for _, _, part in x.columns.parts)
-    assert more[0] - more[1] == held - 4 * (x.columns.shape[0] + 1) > 0
-    dropped = x.dropped(torch.arange(x.matrix.shape[0]), 3, 0.5)
-    assert not isinstance(dropped.columns, Tiles)

@@ -1,0 +1,32 @@
+"""Whether a worker's programs run loops that numba compiles, which take memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.parts import Operator
+from gnnplan.profiles.kernels.sparse import is_looped
+
+COMPILED = frozenset({"softmax", "weigh", "dropout", "layer_norm", "moments", "batch_norm", "pair_score"})
+
+
+def compiles(cycle: Cycle, programs: Iterable[Program], worker: int, *, on_cuda: bool) -> bool:
+    """Whether any operator does: by its kind, its dropout, the precision of its rows, or how much it sums."""
+    operators = [op for program in programs for op in program]
+    if any(op.kind in COMPILED or op.attributes.get("dropout") for op in operators):
+        return True
+    if any(cycle.values[name].dtype == "bfloat16" for op in operators for name in op.reads):
+        return True
+    return not on_cuda and any(is_looped(*_summed(cycle, op, worker)) for op in operators)
+
+
+def _summed(cycle: Cycle, op: Operator, worker: int) -> tuple[float, float]:
+    """(rows, columns) of the dense float32 rows that a sparse matrix is multiplied with; none: (0, 0)."""
+    if op.kind not in ("aggregate", "multiply", "gram"):
+        return 0, 0
+    x = cycle.values[op.reads[0]]
+    if op.kind == "multiply":
+        return (x.num_columns(worker), cycle.values[op.writes[0]].num_columns(worker)) if x.layout == "csr" else (0, 0)
+    is_sum = op.kind == "aggregate" or cycle.values[op.reads[1]].layout == "csr"
+    return (cycle.num_rows(x.name, worker), x.num_columns(worker)) if is_sum and x.layout == "dense" else (0, 0)

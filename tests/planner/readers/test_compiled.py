@@ -1,0 +1,40 @@
+"""Whether a worker compiles loops is known from its programs."""
+
+import pytest
+
+from gnnplan.planner.readers import compiled
+from gnnplan.planner.readers.compiled import compiles
+from tests.planner.program.cases import MODELS, ORDERS, Case
+
+
+def programs_of(case):
+    cycle = case.cycle()
+    return cycle, [program for name, program in cycle.programs.items() if name != "evaluate"]
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_large_sums_compile_on_a_cpu(order, is_sparse, monkeypatch):
+    """Whatever is asked about has rows and columns; a GPU compiles nothing for them."""
+    cycle, programs = programs_of(Case(MODELS["gcn"], 2, ORDERS[order], sparse=is_sparse))
+    assert not any(compiles(cycle, programs, worker, on_cuda=False) for worker in cycle.workers)
+    shapes = []
+    monkeypatch.setattr(compiled, "is_looped", lambda *shape: shapes.append(shape))
+    compiles(cycle, programs, 0, on_cuda=False)
+    of_sums = [shape for shape in shapes if shape != (0, 0)]
+    assert len(of_sums) >= 4  # of three layers, forward and backward
+    assert all(min(shape) > 0 for shape in of_sums)
+    assert any(compiled_with(cycle, programs, shape, monkeypatch) for shape in of_sums)
+
+
+def compiled_with(cycle, programs, shape, monkeypatch):
+    monkeypatch.setattr(compiled, "is_looped", lambda *found: found == shape)
+    assert not compiles(cycle, programs, 0, on_cuda=True)
+    return compiles(cycle, programs, 0, on_cuda=False)
+
+
+@pytest.mark.parametrize("name", ["gat", "sage"])
+def test_attention_and_dropout_compile_everywhere(name):
+    """Whatever their size."""
+    cycle, programs = programs_of(Case(MODELS[name], 2))
+    assert all(compiles(cycle, programs, 1, on_cuda=on_cuda) for on_cuda in (False, True))
