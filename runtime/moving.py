@@ -78,7 +78,9 @@ class MovingGCNConv(GCNConv):
         self._graph: tuple[Tensor, Tensor | None] | None = None
         self._parts: _Parts | None = None
         self.state: Tensor | None
-        self.register_buffer("state", None, persistent=False)
+        self.mean: Tensor | None
+        for name in ("state", "mean"):  # of the sums, and of the rows that are summed
+            self.register_buffer(name, None, persistent=False)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """[N, out_channels] of x [N, in_channels] and edge_index [2, E]."""
@@ -86,17 +88,17 @@ class MovingGCNConv(GCNConv):
             return super().forward(x, edge_index, edge_weight)
         parts, z = self._parts_of(x, edge_index, edge_weight), self.lin(x)
         pushed, transposed, left = parts.of_chunk[self.chunks.present]
-        moved = _Product.apply(z, pushed, transposed)
-        if self.state is not None:
-            moved = moved + left * self.state
-        self.state = moved.detach()
+        moved, mean = _Product.apply(z, pushed, transposed), z.detach().mean(0, keepdim=True)
+        state, last = (0.0, 0.0) if self.state is None or self.mean is None else (self.state, self.mean)
+        moved = moved + left * (state + parts.sums * (mean - last))
+        self.state, self.mean = moved.detach(), mean
         out = moved + parts.loops * z
         return out if self.bias is None else out + self.bias
 
     def _parts_of(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None) -> _Parts:
         """The aggregation in parts, cut again where another graph is given; a state of it is none of the other's."""
         if self._parts is None or self._graph is None or not _are_same(self._graph, (edge_index, edge_weight)):
-            self._graph, self.state = (edge_index, edge_weight), None
+            self._graph, self.state, self.mean = (edge_index, edge_weight), None, None
             self._parts = _Parts.of(self._matrix(x, edge_index, edge_weight), self.chunks, x.device)
         return self._parts
 
@@ -118,10 +120,15 @@ def _are_same(one: tuple[Tensor, Tensor | None], other: tuple[Tensor, Tensor | N
 
 @dataclass
 class _Parts:
-    """Of every chunk its matrix, that transposed, and [N, 1] what is left of states; [N, 1] weights of self loops."""
+    """Of every chunk its matrix, that transposed, and [N, 1] what is left of states.
+
+    Args:
+        loops, sums: [N, 1] weights of self loops, and sums of all others.
+    """
 
     of_chunk: list[tuple[Tensor, Tensor, Tensor]]
     loops: Tensor
+    sums: Tensor
 
     @classmethod
     def of(cls, matrix: sp.csr_matrix, chunks: SourceChunks, device: torch.device) -> _Parts:
@@ -132,7 +139,7 @@ class _Parts:
             (csr_tensor(pushed, device), csr_tensor(pushed.T.tocsr(), device), _column(left.data, device))
             for pushed, left in zip(parts.pushed[:-1], parts.left[:-1], strict=True)
         ]
-        return cls(of_chunk, _column(parts.loops.diagonal(), device))
+        return cls(of_chunk, _column(parts.loops.diagonal(), device), _column(parts.sums.data, device))
 
 
 def _column(values: np.ndarray, device: torch.device) -> Tensor:

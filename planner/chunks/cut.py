@@ -17,12 +17,16 @@ class Parts:
         pushed: of every chunk, A's entries from its sources, self loops left out.
         loops: A's self loops.
         left: of every chunk the diagonal matrix of what is left of each target's state.
+        sums: the diagonal matrix of the sums of A's rows, self loops left out.
+        fed: the diagonal matrix that has 1 where a row has entries but self loops, else 0.
     """
 
     whole: sp.csr_matrix
     pushed: tuple[sp.csr_matrix, ...]
     loops: sp.csr_matrix
     left: tuple[sp.csr_matrix, ...]
+    sums: sp.csr_matrix
+    fed: sp.csr_matrix
 
 
 def take_apart(matrix: sp.csr_matrix, chunks: tuple[np.ndarray, ...], num_chunks: int) -> Parts:
@@ -42,14 +46,19 @@ def take_apart(matrix: sp.csr_matrix, chunks: tuple[np.ndarray, ...], num_chunks
     masks = [~is_loop & (each[matrix.indices] == chunk) for each in chunks for chunk in range(num_chunks)]
     pushed = tuple(_selected(matrix, mask) for mask in [*masks, ~is_loop])
     left = tuple(_left(each, degree) for each in pushed)
-    return Parts(matrix, pushed, _selected(matrix, is_loop), left)
+    sums = np.bincount(targets[~is_loop], matrix.data[~is_loop], matrix.shape[0])
+    return Parts(matrix, pushed, _selected(matrix, is_loop), left, _diagonal(sums), _diagonal(degree > 0))
 
 
 def _left(pushed: sp.csr_matrix, degree: np.ndarray) -> sp.csr_matrix:
-    beta = np.clip(1.0 - np.diff(pushed.indptr) / np.maximum(degree, 1), 0.0, 1.0)
-    n = len(beta)
+    return _diagonal(np.clip(1.0 - np.diff(pushed.indptr) / np.maximum(degree, 1), 0.0, 1.0))
+
+
+def _diagonal(entries: np.ndarray) -> sp.csr_matrix:
+    """With every entry stored, also zeros."""
+    n = len(entries)
     rows = np.arange(n + 1, dtype=np.int32)
-    return sp.csr_matrix((beta.astype(np.float32), rows[:-1], rows), shape=(n, n))
+    return sp.csr_matrix((entries.astype(np.float32), rows[:-1], rows), shape=(n, n))
 
 
 def _selected(matrix: sp.csr_matrix, keep: np.ndarray) -> sp.csr_matrix:

@@ -116,8 +116,8 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda:
         name = op.attributes.get("block")
         if name and KINDS[op.kind].holds == "matrix":
             blocks.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
-        elif name and KINDS[op.kind].holds == "diagonal":
-            diagonals.add(cycle.blocks[name].content or name)
+        elif KINDS[op.kind].holds == "diagonal":
+            diagonals |= _named_blocks(cycle, op)
         edges |= _edge_blocks(cycle, op)
         name = op.attributes.get("index")
         if name and not cycle.indexes[name].is_view:
@@ -153,8 +153,10 @@ def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:
 
 def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
     """Blocks that an operator reads edge by edge."""
-    if KINDS[op.kind].holds != "edges":
-        return set()
+    return _named_blocks(cycle, op) if KINDS[op.kind].holds == "edges" else set()
+
+
+def _named_blocks(cycle: Cycle, op: Operator) -> set[str]:
     names = [*op.attributes.get("blocks", ()), *([op.attributes["block"]] if "block" in op.attributes else [])]
     return {cycle.blocks[name].content or name for name in names}
 

@@ -103,7 +103,10 @@ class _RowLayout:
         if not self.old.spaces[space].is_of_vertices:
             return name
         if need is Need.COLUMN:
-            return self._gathered(name, op.attributes["block"])  # also of a lower level than the block's columns
+            got = self._gathered(name, op.attributes["block"])  # also of a lower level than the block's columns
+            for beside in op.attributes.get("blocks", ()):  # of the same rows and columns
+                self._cut(beside, self.emitter.cycle.values[got].space)
+            return got
         if need is Need.BLOCK_ROW:
             return self._rows(name, self.old.blocks[op.attributes["block"]].row)
         if need is Need.OWN:

@@ -9,6 +9,9 @@ over these two alone, and never enters it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Operator, Value
@@ -16,10 +19,14 @@ from gnnplan.planner.techniques.source_chunks.divided import Divided
 
 
 class Attention:
-    """Takes the operators of attention out of a program, and writes those of moving attention where rows are summed."""
+    """Takes the operators of attention out of a program, and writes those of moving attention where rows are summed.
 
-    def __init__(self, emitter: Emitter, divided: Divided, number: int) -> None:
-        self._emitter, self._divided, self._number = emitter, divided, number
+    Args:
+        mean: emits the mean row of all vertices' rows.
+    """
+
+    def __init__(self, emitter: Emitter, divided: Divided, number: int, mean: Callable[[str], str]) -> None:
+        self._emitter, self._divided, self._number, self._mean = emitter, divided, number, mean
         self._ends: dict[str, tuple[str, str]] = {}  # of a score or a coefficient, what it is made of
 
     def takes(self, op: Operator, renamed: Operator) -> bool:
@@ -51,7 +58,8 @@ class Attention:
         among = {"blocks": (pushed, left), **on}
         of_chunk, of_state = self._emitter.emit_all("softmax", score, old, key=f"{key}/softmax", **among)
         total = emit("log_sum", score, old, key=f"{key}/log_sum", onto=left, **among)
-        kept = emit("weigh", of_state, mean, key=f"{key}/state", block=left, **on)
+        followed = self._followed(op, x, mean, key) if self._divided.decision.follow_mean else mean
+        kept = emit("weigh", of_state, followed, key=f"{key}/state", block=left, **on)
         loops = self._divided.loops(block)
         name, last = (f"{key}/pushed", {}) if loops else (key, {"writes": renamed.writes})
         moved = emit("weigh", of_chunk, x, kept, key=name, block=pushed, base=True, **on, **last)
@@ -59,6 +67,13 @@ class Attention:
         emit("keep", moved, mean, key=f"{key}/keep", writes=(mean,))
         if loops:
             self._with_loops(renamed, total, moved, left, loops)
+
+    def _followed(self, op: Operator, x: str, state: str, key: str) -> str:
+        """The state's mean row, moved as the mean of all rows has moved."""
+        mean = self._mean(x)
+        last = self._emitter.add_value(replace(self._emitter.cycle.values[mean], name=f"mean:{op.key}", role="cell"))
+        writes, fed = (f"{key}/followed", last), self._divided.fed(op.attributes["block"])
+        return self._emitter.emit_all("follow", state, mean, last, key=f"{key}/follow", writes=writes, block=fed)[0]
 
     def _with_loops(self, renamed: Operator, total: str, moved: str, left: str, loops: str) -> None:
         """The self loop beside the new state."""

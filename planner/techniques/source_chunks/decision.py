@@ -25,6 +25,7 @@ class Chunks(Contract):
         num_shuffles: divisions that passes take in turn; each has tables of its own.
         exact_every: passes from one whose first step pushes all sources, and so makes every state anew, to the next
             (0: never).
+        follow_mean: what is left of a state moves as the mean of all rows has moved since the last step.
         correction: gradients that flow back to a chunk are multiplied by B, the inverse of what share it is.
     """
 
@@ -33,6 +34,7 @@ class Chunks(Contract):
     draws: Draws = "balanced"
     num_shuffles: Annotated[int, Field(ge=1, le=20)] = 1
     exact_every: Annotated[int, Field(ge=0, le=100)] = 0
+    follow_mean: bool = True
     correction: bool = False
 
     @model_validator(mode="after")

@@ -62,8 +62,20 @@ class Divided:
 
     def left(self, block: str, step: int) -> str:
         """What is left of the states: from the rows that the block makes to themselves."""
-        name, row = f"{block}/left{self.word(step).removeprefix('chunk')}", self.emitter.cycle.blocks[block].row
-        return self._block(name, block, self._parts(block).left[step], column=row)
+        return self._of_rows(
+            f"{block}/left{self.word(step).removeprefix('chunk')}", block, self._parts(block).left[step]
+        )
+
+    def _of_rows(self, name: str, of: str, matrix: sp.csr_matrix) -> str:
+        return self._block(name, of, matrix, column=self.emitter.cycle.blocks[of].row)
+
+    def sums(self, block: str) -> str:
+        """What a row of ones would add up to at each target, self loops left out."""
+        return self._of_rows(f"{block}/sums", block, self._parts(block).sums)
+
+    def fed(self, block: str) -> str:
+        """Which targets have any edge but self loops."""
+        return self._of_rows(f"{block}/fed", block, self._parts(block).fed)
 
     def gradient_factor(self, step: int) -> float:
         """What gradients that flow back to a step's sources are multiplied by."""

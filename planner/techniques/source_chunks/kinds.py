@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from gnnplan.planner import attention_costs
 from gnnplan.planner.attention_costs import BlockShape
-from gnnplan.planner.costs import OperatorCosts, total
+from gnnplan.planner.costs import ZERO, OperatorCosts, total
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.kinds.kind import Kind, Need, register
+from gnnplan.planner.program.kinds.kind import Kind, Need, like, register
 from gnnplan.planner.program.parts import Operator, Value
 from gnnplan.planner.readers.cost import copied_first, costs, guess, num_written
 from gnnplan.planner.readers.temporaries import TEMPORARIES
@@ -55,6 +55,29 @@ FOLD = _brought(
         _fold_derive,
         takes_base=True,
         inplace=(0,),
+        holds="diagonal",
+    )
+)
+
+
+FOLD_FOLLOWING = _brought(
+    replace(
+        FOLD,
+        name="fold_following",
+        meaning="as `fold`, of the state r1 moved by how far the mean row has come, r2 less r3, times the diagonal of "
+        "`blocks`; w2 = r2",
+        needs=(Need.ROW, Need.COLUMN, Need.WHOLE, Need.WHOLE, Need.ROW),
+        shape=lambda cycle, op: (*_fold_shape(cycle, op), *like(2)(cycle, op)),
+    )
+)
+
+
+FOLLOW = _brought(
+    Kind(
+        "follow",
+        "w0 = r0 moved by how far the mean row has come, r1 less r2, times the diagonal block; w1 = r1",
+        (Need.COLUMN, Need.WHOLE, Need.WHOLE),
+        lambda cycle, op: (*like()(cycle, op), *like(1)(cycle, op)),
         holds="diagonal",
     )
 )
@@ -121,15 +144,16 @@ KEEP = _brought(
 )
 
 
-@costs("fold")
+@costs("fold", "fold_following")
 def _fold(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """Two passes: one moves the state on, the other copies it or adds the base to it."""
+    """Passes: one lets the state follow the mean, one moves it on, the last copies it or adds the base to it."""
     count = num_written(cycle, op, worker)
-    second = cost("add", count) if op.has_base else cost.copy(count)
-    return guess(total([copied_first(cycle, op, worker, cost), cost("add", count), second]))
+    first = cost.copy(count) if op.kind == "fold_following" else ZERO
+    last = cost("add", count) if op.has_base else cost.copy(count)
+    return guess(total([copied_first(cycle, op, worker, cost), first, cost("add", count), last]))
 
 
-@costs("mass_left", "keep")
+@costs("mass_left", "keep", "follow")
 def _copied(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return guess(cost.copy(num_written(cycle, op, worker)))
 

@@ -22,6 +22,20 @@ def _fold(c: Context, op: Operator, fresh: Tensor, state: Tensor, *base: Tensor)
     return (fresh.copy_(out) if op.inplace is not None else out), moved
 
 
+@meaning("fold_following")
+def _fold_following(
+    c: Context, op: Operator, fresh: Tensor, state: Tensor, mean: Tensor, last: Tensor, *base: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    (sums,) = op.attributes["blocks"]
+    followed = state + c.matrix(sums).diagonal()[:, None] * (mean - last)
+    return (*_fold(c, op, fresh, followed, *base), mean.clone())
+
+
+@meaning("follow")
+def _follow(c: Context, op: Operator, state: Tensor, mean: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+    return state + c.matrix(op.attributes["block"]).diagonal()[:, None] * (mean - last), mean.clone()
+
+
 @meaning("mass_left")
 def _mass_left(c: Context, op: Operator, mass: Tensor) -> Tensor:
     left = c.matrix(op.attributes["block"]).diagonal()[:, None]

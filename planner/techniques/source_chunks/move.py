@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.program.constant import constant_values
@@ -52,7 +53,8 @@ class _Step:
     def __init__(self, emitter: Emitter, divided: Divided, constant: set[str], number: int) -> None:
         self._emitter, self._divided, self._constant, self._number = emitter, divided, constant, number
         self._renamed: dict[str, str] = {}
-        self._attention = Attention(emitter, divided, number)
+        self._attention = Attention(emitter, divided, number, self._mean)
+        self._means: dict[str, str] = {}  # of rows that are summed
 
     def put(self, program: Program) -> None:
         for op in program:
@@ -85,14 +87,24 @@ class _Step:
         of_chunk = self._divided.pushed(block, self._number)
         pushed = emitter.emit("aggregate", x, key=f"{renamed.key}/pushed", block=of_chunk)
         cell = emitter.add_value(replace(emitter.cycle.values[pushed], name=f"moving:{op.key}", role="cell"))
-        emitter.emit_all(
-            "fold",
-            pushed,
-            cell,
-            *base,
-            key=renamed.key,
-            writes=(*renamed.writes, cell),
-            block=self._divided.left(block, self._number),
-            gradient_factor=self._divided.gradient_factor(self._number),
-            base=bool(base),
-        )
+        attributes: dict[str, Any] = {
+            "block": self._divided.left(block, self._number),
+            "gradient_factor": self._divided.gradient_factor(self._number),
+            "base": bool(base),
+        }
+        kind, reads, writes = "fold", [pushed, cell], [*renamed.writes, cell]
+        if self._divided.decision.follow_mean and emitter.cycle.values[x].layout == "dense":
+            kind, mean = "fold_following", self._mean(x)
+            last = emitter.add_value(replace(emitter.cycle.values[mean], name=f"mean:{op.key}", role="cell"))
+            reads, writes, attributes["blocks"] = [*reads, mean, last], [*writes, last], (self._divided.sums(block),)
+        emitter.emit_all(kind, *reads, *base, key=renamed.key, writes=tuple(writes), **attributes)
+
+    def _mean(self, x: str) -> str:
+        """The mean row of all vertices."""
+        if x not in self._means:
+            emitter = self._emitter
+            total = emitter.emit("column_sum", x, key=f"{x}/sum")
+            of_all = emitter.emit("all_reduce", total, key=f"{x}/sum_of_all")
+            (num_nodes,) = emitter.cycle.spaces[emitter.cycle.values[x].space].sizes
+            self._means[x] = emitter.emit("scale", of_all, key=f"{x}/mean", factor=1 / num_nodes)
+        return self._means[x]

@@ -27,6 +27,29 @@ def _fold(c: Context, op: Operator) -> Execution:
     return run
 
 
+@executes("fold_following")
+def _fold_following(c: Context, op: Operator) -> Execution:
+    (name,) = op.attributes["blocks"]
+    sums, fold = c.diagonal(name), _fold(c, op)
+
+    def run(fresh: Tensor, state: Tensor, mean: Tensor, last: Tensor, *base: Tensor) -> tuple[Tensor, ...]:
+        state.addcmul_(sums, torch.sub(mean, last))
+        return (*fold(fresh, state, *base), last.copy_(mean))
+
+    return run
+
+
+@executes("follow")
+def _follow(c: Context, op: Operator) -> Execution:
+    times = c.diagonal(op.attributes["block"])
+
+    def run(state: Tensor, mean: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+        followed = torch.addcmul(state, times, torch.sub(mean, last), out=pool.empty_like(state))
+        return followed, last.copy_(mean)
+
+    return run
+
+
 @executes("mass_left")
 def _mass_left(c: Context, op: Operator) -> Execution:
     left = c.diagonal(op.attributes["block"])

@@ -94,6 +94,7 @@ class Chunked:
             sources,
             SEED,
             RATE,
+            of.follow_mean,
             self.orders,
             [of.num_chunks if of.correction and not each.all() else 1.0 for each in sources],
         )

@@ -63,12 +63,20 @@ class Moving:
 
         if isinstance(layer, pyg.GATConv):
             mass = lambda mask: torch.zeros(n, layer.heads).double().index_add(0, target[mask], others["alpha"][mask])  # noqa: E731
-            old_mass, old = self.states.get(name, (torch.zeros(()), torch.zeros(())))
+            old_mass, old, last = self.states.get(name, (torch.zeros(()), torch.zeros(()), torch.zeros(())))
+            mean = (x[0] if isinstance(x, tuple) else x).detach().mean(0)
+            old = old + old_mass[..., None] * (mean - last)
             total, rows = mass(of_chunk) + left * old_mass, over(of_chunk, x) + left[:, :, None] * old
-            self.states[name] = total.detach(), rows.detach()
-            return (rows + over(is_loop, x)) / (total + mass(is_loop)).clamp(min=1e-30)[:, :, None]
-        state = over(of_chunk, x) + left * self.states.get(name, torch.zeros(()))
-        self.states[name] = state.detach()
+            self.states[name] = total.detach(), rows.detach(), mean
+            whole_mass = (total + mass(is_loop))[:, :, None]
+            found = (rows + over(is_loop, x)) / whole_mass.clamp(min=1e-30)
+            # Nobody has pushed yet: the mean row stands for neighbours, where there are any.
+            return torch.where(whole_mass == 0, mean * (count(~is_loop) > 0)[..., None], found)
+        rows = (x[0] if isinstance(x, tuple) else x).detach()
+        old, last = self.states.get(name, (torch.zeros(()), torch.zeros(())))
+        followed = old + over(~is_loop, (rows.mean(0) - last).expand_as(rows))
+        state = over(of_chunk, x) + left * followed
+        self.states[name] = state.detach(), rows.mean(0)
         return state + over(is_loop, x)
 
     def _weighted(self, whole: Any, edge_index: Tensor, x: Any, others: dict) -> Tensor:

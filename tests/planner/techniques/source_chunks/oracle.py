@@ -28,6 +28,7 @@ class ChunkOracle:
         matrix: CSR [N, N]; repeated entries are edges of their own.
         sources: bool [N] of every step in turn: who pushes.
         factors: of every step in turn, what gradients that flow back to its sources are multiplied by.
+        follows: what is left of a sum's state moves with the mean row.
         orders: `aggregate_first` by layer's number; all others multiply first.
     """
 
@@ -40,6 +41,7 @@ class ChunkOracle:
     sources: Sequence[np.ndarray]
     seed: int
     rate: float
+    follows: bool = True
     orders: Mapping[int, str] = field(default_factory=dict)
     factors: Sequence[float] = ()
 
@@ -53,6 +55,7 @@ class ChunkOracle:
         ones = np.ones(len(entries.data))
         self.num_loops, self.count = (_dense(entries, mask, ones) for mask in (is_loop, ~is_loop))
         self.states: dict[str, Tensor] = {}
+        self.means: dict[str, Tensor] = {}
         self.step, self.training, self.logits = 0, True, torch.empty(0)
 
     def train(self, num_steps: int) -> list[float]:
@@ -127,7 +130,12 @@ class ChunkOracle:
         pushes, left, factor = self._pushing()
         sent = z[pushes]
         sent = factor * sent - (factor - 1) * sent.detach()
-        state = self.edges[:, pushes] @ sent + left * self.states.get(name, torch.zeros(()))
+        old = self.states.get(name, torch.zeros(()))
+        if self.follows:
+            mean = z.detach().mean(0)
+            old = old + self.edges.sum(1, keepdim=True) * (mean - self.means.get(name, torch.zeros(())))
+            self.means[name] = mean
+        state = self.edges[:, pushes] @ sent + left * old
         self.states[name] = state.detach()
         return state + self.loops @ z
 
@@ -142,8 +150,12 @@ class ChunkOracle:
             pushes, left, _ = self._pushing()
             total = (self.count[:, :, None] * mass)[:, pushes]
             rows = torch.einsum("tsh,shc->thc", total, p[pushes])
-            old = self.states.get(f"{layer}", (torch.zeros(()), torch.zeros(())))
-            total, rows = total.sum(1) + left * old[0], rows + left[..., None] * old[1]
+            old_total, old = self.states.get(f"{layer}", (torch.zeros(()), torch.zeros(())))
+            if self.follows:
+                mean = p.detach().mean(0)
+                old = old + old_total[..., None] * (mean - self.means.get(f"{layer}", torch.zeros(())))
+                self.means[f"{layer}"] = mean
+            total, rows = total.sum(1) + left * old_total, rows + left[..., None] * old
             self.states[f"{layer}"] = total.detach(), rows.detach()
         else:
             all_edges = self.count[:, :, None] * mass
