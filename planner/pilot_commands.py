@@ -18,9 +18,9 @@ from gnnplan.planner.here import read_cluster
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.pilot.best import PILOTS_FILE, Piloted, plan_to_accuracy
-from gnnplan.planner.pilot.contract import WORDS, Curve
+from gnnplan.planner.pilot.contract import Curve
 from gnnplan.planner.pilot.kept import kept_pilots
-from gnnplan.planner.pilot.reach import Reached, to_accuracy
+from gnnplan.planner.pilot.reach import Reached, Way, to_accuracy
 from gnnplan.planner.pilot.run import families_of
 from gnnplan.planner.report.progress import steps
 from gnnplan.planner.report.tables import plan_table
@@ -85,8 +85,7 @@ def _show_planned(arguments: argparse.Namespace, path: Path, done: Piloted) -> N
 
 
 def _tell(on_step: OnStep, event: Event) -> None:
-    words = WORDS[event["family"]]
-    on_step(f"{words}: epoch {event['epoch'] + 1} of {event['epochs']}, accuracy {event['accuracy']:.1%}")
+    on_step(f"{event['words']}: epoch {event['epoch'] + 1} of {event['epochs']}, accuracy {event['accuracy']:.1%}")
 
 
 def _show(arguments: argparse.Namespace, curves: list[Curve], reached: Reached | None) -> None:
@@ -101,8 +100,14 @@ def _show(arguments: argparse.Namespace, curves: list[Curve], reached: Reached |
 
 
 def _facts(reached: Reached) -> dict[str, Any]:
-    ways = [{"family": way.family, "epochs": way.epochs, "seconds": way.seconds} for way in reached.ways]
-    return {"best": reached.best.family if reached.best else None, "is_sure": reached.is_sure, "ways": ways}
+    ways = [_facts_of(way) for way in reached.ways]
+    best = reached.best
+    of_best = {"best": best.family if best else None, "best_variant": best.curve.variant if best else None}
+    return {**of_best, "is_sure": reached.is_sure, "ways": ways}
+
+
+def _facts_of(way: Way) -> dict[str, Any]:
+    return {"family": way.family, "variant": way.curve.variant, "epochs": way.epochs, "seconds": way.seconds}
 
 
 def _table(curves: list[Curve], accuracy: float | None) -> Table:
@@ -113,5 +118,5 @@ def _table(curves: list[Curve], accuracy: float | None) -> Table:
         epochs = curve.epochs_to(accuracy) if accuracy is not None else None
         to_it = "" if accuracy is None else str(epochs or f"more than {len(curve.accuracies)}")
         cells = (f"{curve.steps_per_epoch:,}", str(len(curve.accuracies)), f"{curve.best:.1%}", to_it)
-        table.add_row(WORDS[curve.family], *cells)
+        table.add_row(curve.words, *cells)
     return table

@@ -15,7 +15,7 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.fidelity import EXACT, Fidelity
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.job import Job, ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
 from gnnplan.profiles.contract import Contract
@@ -102,6 +102,14 @@ class Technique(ABC, Generic[D]):
     def epochs_a_pass(self, decision: D) -> int:
         """Epochs of the program that make one pass over the graph: what others use again is as many times as old."""
         return 1
+
+    def to_pilot(self, job: Job) -> Iterable[Mapping[str, Any]]:
+        """Pins of decisions that change what an epoch brings, so that seconds alone cannot choose between them.
+
+        They are those that the job's fidelity allows. A pilot trains each. `decisions` of a pin has this technique's
+        fields.
+        """
+        return ()
 
     @abstractmethod
     def hooks(self) -> Mapping[Stage, Hook[D]]:

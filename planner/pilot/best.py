@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gnnplan.planner.cluster import Cluster
-from gnnplan.planner.fidelity import of_training
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.pilot.contract import Curve, family_of
 from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import By, Reached, to_accuracy
 from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
+from gnnplan.planner.pilot.variants import in_file_names, variant_of
 from gnnplan.planner.plan import Plan, load_partition, save_plan
 from gnnplan.planner.search import named
 from gnnplan.planner.search.decide import OnStep
@@ -60,7 +60,8 @@ def plan_to_accuracy(
 ) -> Piloted:
     """Plans full batch for a cluster, and mini-batches for this machine, and takes what is at an accuracy first.
 
-    Full batch of the model as it is, and of its decoupled form where the job's fidelity allows that.
+    Full batch of the model as it is, by each decision that has to be piloted, and of its decoupled form, where the
+    job's fidelity allows these.
 
     Money decides where the job's objective minimizes it, else time. The best plan is written to `path`, every family's
     beside it with its name, and the curves to `pilots.json` there.
@@ -75,35 +76,47 @@ def plan_to_accuracy(
         NoPlanFitsError: no plan fits, or no curve comes to the accuracy.
         RunFailedError: a pilot failed.
     """
-    families = {family_of(each): each for each in families_of(job)}
-    beside = {family: path.with_name(f"{path.stem}.{family}{path.suffix}") for family in families}
-    for each in (path, *beside.values()):
-        check_writable(each)
+    families = families_of(job)
+    beside = {id(each): path.with_name(f"{path.stem}.{_file_part(each)}{path.suffix}") for each in families}
+    for file in (path, *beside.values()):
+        check_writable(file)
     kept = path.with_name(PILOTS_FILE)
-    pilots = kept_pilots(
-        [*families.values()], graph.fingerprint, kept, epochs=epochs, accuracy=accuracy, on_event=on_event
-    )
-    plans = [write_plan(_in_full_batches(job), cluster, graph, beside["full_batch"], on_step)]
-    if "decoupled" in families:
-        decoupled = job.model_copy(update={"model": families["decoupled"].model})
-        plans.append(write_plan(decoupled, cluster, graph, beside["decoupled"], on_step))
-    if is_here:
-        plans.append(write_plan(_by_one_worker(families["mini_batch"]), None, None, beside["mini_batch"], on_step))
+    pilots = kept_pilots(families, graph.fingerprint, kept, epochs=epochs, accuracy=accuracy, on_event=on_event)
+    plans, files = [], []
+    for family in families:
+        if not family.mini_batch:
+            plans.append(write_plan(_asked_for(job, family), cluster, graph, beside[id(family)], on_step))
+        elif is_here:
+            plans.append(write_plan(_by_one_worker(family), None, None, beside[id(family)], on_step))
+        else:
+            continue
+        files.append(beside[id(family)])
     by: By = "money" if job.objective.minimize == "money" else "time"
     reached = to_accuracy(pilots, plans, accuracy, by)
     if reached.best is None:
         raise NoPlanFitsError(f"{job.name}: {reached.words()}")
-    best = plans[reached.ways.index(reached.best)]
-    partition = load_partition(best, beside[family_of(best.job)])
+    at = reached.ways.index(reached.best)
+    best, partition = plans[at], load_partition(plans[at], files[at])
     save_plan(named(best, path), partition, path)
-    curves = (pilots.of(each, graph.fingerprint) for each in families.values())
+    curves = (pilots.of(each, graph.fingerprint) for each in families)
     return Piloted(named(best, path).lying_at(path), reached, tuple(curve for curve in curves if curve))
 
 
-def _in_full_batches(job: Job) -> Job:
-    """As the job asks for it, pins and objective included; its model as it is."""
-    fidelity = of_training(job.fidelity)
-    return Job.parse(job.model_dump(mode="json") | {"mini_batch": None, "fidelity": fidelity}, where=job.name)
+def _asked_for(job: Job, family: Job) -> Job:
+    """A family of full batches as the job asks for it, pins and objective included."""
+    raw = job.model_dump(mode="json")
+    pin = raw["pin"] | family.pin.model_dump(mode="json", exclude_unset=True)
+    changes = {
+        "mini_batch": None,
+        "fidelity": family.fidelity,
+        "pin": pin,
+        "model": family.model.model_dump(mode="json"),
+    }
+    return Job.parse(raw | changes, where=job.name)
+
+
+def _file_part(family: Job) -> str:
+    return "_".join(filter(None, (family_of(family), in_file_names(variant_of(family)))))
 
 
 def _by_one_worker(job: Job) -> Job:

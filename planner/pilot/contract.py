@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gnnplan.planner.job import Job
+from gnnplan.planner.pilot.variants import piloted_of
 from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.limits import MAX_EPOCHS, MAX_VERTICES
 
@@ -21,11 +22,17 @@ WORDS: dict[Family, str] = {
 }
 
 
+def label(family: Family, variant: str = "") -> str:
+    """A family and its variant, as sentences have them."""
+    return f"{WORDS[family]}, {variant}" if variant else WORDS[family]
+
+
 class Curve(Contract):
     """The accuracy of one family by epochs. It counts steps, so it is the same on every machine.
 
     Args:
         trained: fingerprint of what was trained (`trained_fingerprint`).
+        variant: of full batch by a decision that has to be piloted, in a few words (empty: plain).
         steps_per_epoch: optimizer steps.
         accuracies: on the validation vertices (of multi-label jobs micro-F1), after every epoch. Without such
             vertices on those that are trained.
@@ -33,12 +40,18 @@ class Curve(Contract):
 
     trained: Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
     family: Family
+    variant: str = Field(default="", max_length=200)
     steps_per_epoch: Annotated[int, Field(ge=1, le=MAX_VERTICES)]
     accuracies: tuple[Accuracy, ...] = Field(min_length=1, max_length=MAX_EPOCHS)
 
     def epochs_to(self, accuracy: float) -> int | None:
         """Epochs after which it is reached for the first time (None: the curve ends before)."""
         return next((epoch for epoch, value in enumerate(self.accuracies, 1) if value >= accuracy), None)
+
+    @property
+    def words(self) -> str:
+        """The family, and its variant."""
+        return label(self.family, self.variant)
 
     @property
     def best(self) -> float:
@@ -91,4 +104,6 @@ def trained_fingerprint(job: Job, graph: str) -> str:
         training.pop("epochs")
     batches = job.mini_batch.model_dump(mode="json", exclude={"device_bytes"}) if job.mini_batch else None
     facts = [graph, job.model.model_dump(mode="json"), training, batches]
+    if piloted := piloted_of(job):
+        facts.append(piloted)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

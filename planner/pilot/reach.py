@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gnnplan.planner.pilot.contract import WORDS, Curve, Family, Pilots, family_of
+from gnnplan.planner.fidelity import of_training
+from gnnplan.planner.pilot.contract import Curve, Family, Pilots, family_of, label
+from gnnplan.planner.pilot.variants import fidelity_of, variant_of
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 
@@ -34,6 +36,11 @@ class Way:
     def family(self) -> Family:
         """That it trains by."""
         return self.curve.family
+
+    @property
+    def words(self) -> str:
+        """The same in words, with its variant."""
+        return self.curve.words
 
     @property
     def seconds(self) -> float | None:
@@ -70,7 +77,7 @@ class Reached:
         """What is chosen in a sentence, and in another what the curves were too short to tell."""
         short = [way for way in self.ways if way.epochs is None]
         told = [
-            f"The curve of {WORDS[way.family]} was not long enough to tell: it came to {way.curve.best:.1%} in "
+            f"The curve of {way.words} was not long enough to tell: it came to {way.curve.best:.1%} in "
             f"{len(way.curve.accuracies)} epochs; give the pilot more epochs."
             for way in short
         ]
@@ -80,11 +87,9 @@ class Reached:
         figure = f"{self.best.seconds:,.4g} s"
         if self.by == "money":
             figure = f"{self.best.dollars(self.best.seconds):,.4g} dollars"
-        chosen = (
-            f"By {WORDS[self.best.family]} the accuracy {self.accuracy:.1%} takes {self.best.epochs} epochs, {figure}."
-        )
+        chosen = f"By {self.best.words} the accuracy {self.accuracy:.1%} takes {self.best.epochs} epochs, {figure}."
         if self.is_sure and short:
-            told = [f"{WORDS[way.family].capitalize()} takes longer, however its curve goes on." for way in short]
+            told = [f"{way.words.capitalize()} takes longer, however its curve goes on." for way in short]
         return " ".join([chosen, *told])
 
 
@@ -112,17 +117,19 @@ def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
     family, price = family_of(plan.job), plan.placement.price_per_hour
     curve = pilots.of(plan.job, plan.graph.fingerprint)
     if curve is None:
+        of = label(family, variant_of(plan.job))
         raise UserError(
-            f"{plan.job.name}: the pilots have no curve of this {WORDS[family]} plan's graph, model and training; run "
-            f"gnnplan pilot on its job"
+            f"{plan.job.name}: the pilots have no curve of this {of} plan's graph, model and training; run gnnplan "
+            f"pilot on its job"
         )
     if plan.job.mini_batch and plan.num_workers > 1:
         raise UserError(
             f"{plan.job.name}: {plan.num_workers} workers train as many batches a step, and the pilot trained one; pin "
             f"num_workers = 1"
         )
-    if plan.job.most.kind != "exact":
-        raise UserError(f"{plan.job.name}: pilots train exactly, and fidelity is {plan.job.fidelity!r}; plan it exact")
+    piloted = str(fidelity_of(plan.job))
+    if plan.job.most.kind != "exact" and of_training(plan.job.fidelity) != piloted:
+        raise UserError(f"{plan.job.name}: its pilot is {piloted}, and fidelity is {plan.job.fidelity!r}; plan it so")
     if by == "money" and not price:
         raise UserError(f"{plan.job.name}: no host of the plan has a price; give the hosts price_per_hour")
     return Way(curve, curve.epochs_to(accuracy), plan.prediction.expected_epoch_s, price)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from gnnplan.planner.fidelity import DECOUPLED
 from gnnplan.planner.job import Job, MiniBatchSpec
 from gnnplan.planner.pilot.contract import Pilots
+from gnnplan.planner.pilot.variants import variants_of
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.launch import Event, launch
@@ -23,7 +24,8 @@ _FAN_OUT, _BATCH_SIZE = 10, 512
 def families_of(job: Job) -> tuple[Job, ...]:
     """The job in full batches, and in the mini-batches that it asks for; else in common ones.
 
-    Between them in full batches with its model decoupled, where its fidelity allows that.
+    Between them in full batches by each decision that has to be piloted, and with its model decoupled, where its
+    fidelity allows that.
 
     Raises `UserError` where a family has no pilot.
     """
@@ -42,6 +44,7 @@ def families_of(job: Job) -> tuple[Job, ...]:
     _, *decoupled = job.forms
     families = (
         plain | {"mini_batch": None},
+        *(plain | {"mini_batch": None} | variant for variant in variants_of(job)),
         *(plain | {"fidelity": DECOUPLED, "model": form.model.model_dump(mode="json")} for form in decoupled),
         plain | {"mini_batch": batches.model_dump(mode="json")},
     )
@@ -62,7 +65,7 @@ def run_pilots(
         jobs: one a family (`families_of`).
         epochs: of each at most.
         accuracy: at which a training ends before.
-        on_event: called with `{"event": "epoch", "family", "epoch", "epochs", "accuracy"}`.
+        on_event: called with `{"event": "epoch", "words", "epoch", "epochs", "accuracy"}`.
 
     Raises:
         UserError: a job's graph cannot be read.

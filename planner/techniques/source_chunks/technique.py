@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.fidelity import EXACT, Fidelity
+from gnnplan.planner.job import Job
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.source_chunks import kinds  # noqa: F401  (register)
 from gnnplan.planner.techniques.source_chunks.attention import keep_last
@@ -15,6 +17,7 @@ from gnnplan.planner.techniques.source_chunks.decision import Chunks
 from gnnplan.planner.techniques.source_chunks.move import move
 from gnnplan.profiles.errors import UserError
 
+_OF_ANY_ORDER = ("gcn", "sage")
 COUNTS = (20, 10, 5, 2)
 """Chunks that are taken where a job asks for the technique and says no number: the most that its fidelity allows."""
 
@@ -39,6 +42,12 @@ class SourceChunks(Technique[Chunks]):
 
     def epochs_a_pass(self, decision: Chunks) -> int:
         return decision.num_chunks
+
+    def to_pilot(self, job: Job) -> Iterable[Mapping[str, Any]]:
+        """Sums come before products where both orders are exact, so that states hold what weights have not met."""
+        plain = {"refresh_interval": 1, **({"op_order": "aggregate_first"} if job.model.kind in _OF_ANY_ORDER else {})}
+        allowed = (count for count in COUNTS if Fidelity("stale", count) <= job.most)
+        return [{**plain, "decisions": {self.name: {"num_chunks": count}}} for count in allowed]
 
     def hooks(self) -> Mapping[Stage, Hook[Chunks]]:
         return {Stage.FORWARD: _move, Stage.TRAVEL: _keep}

@@ -12,6 +12,7 @@ from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.pilot import kept
 from gnnplan.planner.pilot.best import plan_to_accuracy
 from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint
+from gnnplan.planner.pilot.variants import variant_of
 from gnnplan.planner.plan import GraphFacts, Plan, load_partition
 from gnnplan.planner.search import mini_batch
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
@@ -28,15 +29,27 @@ def planned(tmp_path, monkeypatch):
     """Plans the job by curves and stages that are made up."""
     graph = load_graph(SPEC)
 
-    def plan(batch_ms, *, job=JOB, is_here=True, accuracy=0.8, full=FULL, decoupled=FULL, batches=BATCHES, **options):
+    def plan(
+        batch_ms,
+        *,
+        job=JOB,
+        is_here=True,
+        accuracy=0.8,
+        full=FULL,
+        decoupled=FULL,
+        batches=BATCHES,
+        chunked=FULL,
+        **options,
+    ):
         def run_pilots(jobs, before, **_):
             of_family = {"full_batch": full, "decoupled": decoupled, "mini_batch": batches}
-            pairs = ((each, of_family[family_of(each)]) for each in jobs)
+            pairs = ((each, chunked if variant_of(each) else of_family[family_of(each)]) for each in jobs)
             return Pilots(
                 curves=tuple(
                     Curve(
                         trained=trained_fingerprint(each, graph.fingerprint),
                         family=family_of(each),
+                        variant=variant_of(each),
                         steps_per_epoch=1,
                         accuracies=accuracies,
                     )
@@ -102,6 +115,19 @@ def test_the_decoupled_model_has_a_curve_of_its_own(planned, tmp_path, decoupled
     assert family_of(done.plan.job) == done.reached.best.family == family
     assert Plan.load(tmp_path / "plan.full_batch.json").job.model == job.model
     assert Plan.load(tmp_path / "plan.decoupled.json").job.model == job.model.decoupled
+
+
+@pytest.mark.parametrize(("chunked", "variant"), [((0.5, 0.8), "5 source chunks"), ((0.3,) * 2000, "")])
+def test_a_decision_that_changes_epochs_has_a_curve_of_its_own(planned, tmp_path, chunked, variant):
+    """Each number of chunks that the job allows is planned; what is first at the accuracy is taken."""
+    job = JOB.model_copy(update={"mini_batch": None, "fidelity": "stale(5)"})
+    done = planned(1000, job=job, chunked=chunked)
+    assert [way.curve.variant for way in done.reached.ways] == ["", "5 source chunks", "2 source chunks", ""]
+    assert done.reached.best.curve.variant == variant_of(done.plan.job) == variant
+    chosen = Plan.load(tmp_path / "plan.full_batch_5_source_chunks.json")
+    assert chosen.fidelity == "stale(5)"
+    assert Plan.load(tmp_path / "plan.full_batch.json").fidelity == "exact"
+    assert (done.plan.choices == chosen.choices) == bool(variant)
 
 
 def test_an_accuracy_that_no_curve_has_is_no_plan(planned, tmp_path):

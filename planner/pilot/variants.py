@@ -1,0 +1,54 @@
+"""Full batch by a decision that seconds alone cannot choose, for it changes what an epoch brings.
+
+Techniques name such decisions (`Technique.to_pilot`). Each is a family of its own: it is trained for a short while and
+planned, and what comes to an accuracy first is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gnnplan.planner.fidelity import EXACT, Fidelity
+from gnnplan.planner.job import Job
+from gnnplan.planner.techniques.registry import techniques
+
+
+def variants_of(job: Job) -> Iterator[dict[str, Any]]:
+    """The pins of each variant that a job's fidelity allows, and the fidelity that it asks for."""
+    for technique in techniques().values():
+        for pins in technique.to_pilot(job):
+            given = {**job.pin.decisions.get(technique.name, {}), **pins["decisions"][technique.name]}
+            decision = technique.Decision.model_validate(given)
+            fidelity = str(technique.fidelity(decision))
+            yield {"pin": {**pins, "decisions": {technique.name: given}}, "fidelity": fidelity}
+
+
+def piloted_of(job: Job) -> dict[str, dict[str, Any]]:
+    """By the technique, what a job pins of decisions that have to be piloted."""
+    found = techniques()
+    return {
+        name: fields
+        for name, fields in job.pin.decisions.items()
+        if job.mini_batch is None and name in found and any(found[name].to_pilot(job))
+    }
+
+
+def variant_of(job: Job) -> str:
+    """What tells a job's variant from plain full batch, in a few words (none: it is plain)."""
+    found = techniques()
+    briefs = (found[name].brief(found[name].Decision.model_validate(of)) for name, of in piloted_of(job).items())
+    return ", ".join(filter(None, briefs))
+
+
+def fidelity_of(job: Job) -> Fidelity:
+    """What a job's variant costs in exactness by itself."""
+    found = techniques()
+    costs = (found[name].fidelity(found[name].Decision.model_validate(of)) for name, of in piloted_of(job).items())
+    return max(costs, default=EXACT)
+
+
+def in_file_names(words: str) -> str:
+    """A variant as part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
