@@ -92,6 +92,7 @@ def _variants(*counts: int) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ..
 _ROWS = (
     ("amazon_photo", "sage_3"),
     ("amazon_photo", "gcn_3"),
+    ("amazon_photo", "gat_3"),
     ("cora_ml", "sage_3"),
     ("cora_ml", "gcn_3"),
     ("facebook_page_page", "sage_3"),
