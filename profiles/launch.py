@@ -160,7 +160,7 @@ def launch(
         for report in _reports(folder):
             report.unlink()
         raise StoppedError(f"ended by {signal.Signals(stop.number).name}", stop.number)
-    if stuck and not _reports(folder):
+    if stuck and not any(map(_says_who, _read_reports(folder))):
         words = f"the agent of host {', '.join(map(str, stuck))} does not end: it, or a worker of its, is stopped, "
         words += "or it is cut off from others"
         raise LostWorkersError(f"{words}; see {folder / 'workers.log'}", _ranks_of(hosts, stuck))
@@ -254,6 +254,11 @@ def _clear_unfinished(folder: Path) -> None:
 
 def _read_reports(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in _reports(folder)]
+
+
+def _says_who(report: dict[str, Any]) -> bool:
+    """Whether a report is of an error of its own, or names the worker that was lost."""
+    return bool(not report["from_peer"] or report["missing"] or re.search(r"\bworker \d", report["error"]))
 
 
 def _ranks_of(hosts: Sequence[HostGroup], chosen: Sequence[int]) -> tuple[int, ...]:

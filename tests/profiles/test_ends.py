@@ -22,9 +22,12 @@ with reporting_errors(folder, rank):
         os.kill(os.getpid(), signal.SIGSTOP)
     with process_group(torch.device("cpu"), 4.0):
         pass
-    if when in ("agent", "waiting") and rank == 1:
+    if when in ("agent", "waiting", "cut off") and rank == 1:
         os.kill(os.getppid(), signal.SIGSTOP)
-    if when == "waiting":
+    if when == "cut off" and rank == 0:
+        time.sleep(2)
+        raise RuntimeError("Connection reset by peer")
+    if when in ("waiting", "cut off"):
         time.sleep(600)
     if when == "worker" and rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -56,7 +59,7 @@ def test_a_stopped_agent_ends_the_run(tmp_path):
 
 
 @pytest.mark.distributed
-@pytest.mark.parametrize("when", ["worker", "waiting"])
+@pytest.mark.parametrize("when", ["worker", "waiting", "cut off"])
 def test_what_is_stopped_and_silent_ends_the_run(when, tmp_path):
-    """A worker that was done, whom nobody misses; and an agent whose workers wait for the store that it keeps."""
+    """A worker that was done, whom nobody misses; and an agent whose workers wait for its store, or find it gone."""
     assert "the agent of host 0 does not end: it, or a worker of its, is stopped" in ended(when, tmp_path)
