@@ -13,7 +13,7 @@ from gnnplan.planner.pilot.contract import Curve, family_of
 from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import By, Reached, to_accuracy
 from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
-from gnnplan.planner.pilot.variants import in_file_names, variant_of
+from gnnplan.planner.pilot.variants import in_file_names, variant_of, without_piloted
 from gnnplan.planner.plan import Plan, load_partition, save_plan
 from gnnplan.planner.search import named
 from gnnplan.planner.search.decide import OnStep
@@ -105,7 +105,8 @@ def plan_to_accuracy(
 def _asked_for(job: Job, family: Job) -> Job:
     """A family of full batches as the job asks for it, pins and objective included."""
     raw = job.model_dump(mode="json")
-    pin = raw["pin"] | family.pin.model_dump(mode="json", exclude_unset=True)
+    kept, own = without_piloted(raw["pin"], job), family.pin.model_dump(mode="json", exclude_unset=True)
+    pin = {**kept, **own, "decisions": {**kept["decisions"], **own.get("decisions", {})}}
     changes = {
         "mini_batch": None,
         "fidelity": family.fidelity,

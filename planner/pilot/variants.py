@@ -16,13 +16,26 @@ from gnnplan.planner.techniques.registry import techniques
 
 
 def variants_of(job: Job) -> Iterator[dict[str, Any]]:
-    """The pins of each variant that a job's fidelity allows, and the fidelity that it asks for."""
+    """The pins of each variant that a job's fidelity allows, and the fidelity that it asks for.
+
+    What the job pins of such a decision stays so; variants that are the same then come once.
+    """
     for technique in techniques().values():
+        seen: list[Any] = []
         for pins in technique.to_pilot(job):
-            given = {**job.pin.decisions.get(technique.name, {}), **pins["decisions"][technique.name]}
+            given = {**pins["decisions"][technique.name], **job.pin.decisions.get(technique.name, {})}
             decision = technique.Decision.model_validate(given)
-            fidelity = str(technique.fidelity(decision))
-            yield {"pin": {**pins, "decisions": {technique.name: given}}, "fidelity": fidelity}
+            fidelity = technique.fidelity(decision)
+            if decision not in seen and fidelity <= job.most:
+                seen.append(decision)
+                yield {"pin": {**pins, "decisions": {technique.name: given}}, "fidelity": str(fidelity)}
+
+
+def without_piloted(pin: dict[str, Any], job: Job) -> dict[str, Any]:
+    """A job's pins, as JSON has them, but those of techniques whose decisions have to be piloted."""
+    names = {name for name, each in techniques().items() if any(each.to_pilot(job))}
+    kept = {key: {n: v for n, v in pin[key].items() if n not in names} for key in ("decisions", "techniques")}
+    return {**pin, **kept}
 
 
 def piloted_of(job: Job) -> dict[str, dict[str, Any]]:

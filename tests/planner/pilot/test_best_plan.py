@@ -130,6 +130,15 @@ def test_a_decision_that_changes_epochs_has_a_curve_of_its_own(planned, tmp_path
     assert (done.plan.choices == chosen.choices) == bool(variant)
 
 
+def test_other_pins_stay_beside_a_piloted_one(planned, tmp_path):
+    """Plain full batch has none of it."""
+    pin = PinnedDecisions(decisions={"source_chunks": {"num_chunks": 2}}, num_workers=2, sparse_features=False)
+    planned(1000, job=JOB.model_copy(update={"mini_batch": None, "fidelity": "stale(5)", "pin": pin}))
+    plain, chunked = (Plan.load(tmp_path / f"plan.full_batch{of}.json").job for of in ("", "_2_source_chunks"))
+    assert (plain.pin.decisions, chunked.pin.decisions) == ({}, {"source_chunks": {"num_chunks": 2}})
+    assert plain.pin.num_workers == chunked.pin.num_workers == 2
+
+
 def test_an_accuracy_that_no_curve_has_is_no_plan(planned, tmp_path):
     """With what the curves came to."""
     with pytest.raises(NoPlanFitsError, match=r"both: No family came to 99\.0%.*give the pilot more epochs"):

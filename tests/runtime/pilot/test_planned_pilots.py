@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnnplan.planner import api
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.pilot.contract import Pilots
 from gnnplan.planner.pilot.reach import to_accuracy
@@ -33,6 +33,14 @@ def test_the_fidelity_says_which_variants_there_are():
     assert [variant_of(each) for each in families] == ["", "5 source chunks", "2 source chunks", ""]
     assert [each.fidelity for each in families] == ["exact", "stale(5)", "stale(2)", "exact"]
     assert [variant_of(each) for each in families_of(job_of().model_copy(update={"fidelity": "exact"}))] == ["", ""]
+
+
+def test_what_a_job_pins_stays_in_its_variants():
+    """A number of chunks leaves one variant; divisions that take turns ask for more fidelity, and leave fewer."""
+    for fields, left in (({"num_chunks": 4}, ["4 source chunks"]), ({"num_shuffles": 2}, ["2 source chunks"])):
+        pin = PinnedDecisions(decisions={"source_chunks": fields})
+        families = families_of(job_of().model_copy(update={"pin": pin}))
+        assert [variant_of(each) for each in families] == ["", *left, ""]
 
 
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
