@@ -5,16 +5,22 @@ standard split, so 60/20/20 of the labelled vertices are drawn with seed 0; the 
 weights and of dropout. Of the published 1,000 epochs and more 200 are trained. PyG runs the fastest of its users' ways,
 which are timed first: `edge_index` or `torch.sparse`, features dense or sparse.
 
-Trainings are kept under `out/benchmarks/real_graphs/`, so an interrupted benchmark goes on. Time is taken apart from
-accuracy, both sides in one run with nothing beside it: set-up, then the median of some epochs; a total is set-up plus
-200 times that median. Where hosts can be emulated here, the same settings are predicted and run on three uneven ones.
+Time is taken first and apart from accuracy, both sides in one run with nothing beside it: set-up, then the median of
+some epochs; a total is set-up plus 200 times that median. Where hosts can be emulated here, the same settings are
+predicted and run on three uneven ones. Accuracy comes last and is not timed: PyG trains in as many processes as there
+are cores, one thread each. Every part is kept as it comes, so an interrupted benchmark goes on; `missing` names what is
+left.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +28,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import OUT, ROOT, dataset, median_and_spread, this_machine
+from benchmarks._common import OUT, ROOT, dataset, fingerprint_of, median_and_spread, this_machine
 from benchmarks._emulated import inside, why_not_emulated
 from benchmarks._prediction_table import predict_and_run
 from benchmarks._pyg_modules import PygTraining, fastest_way
+from benchmarks._results import about, keep, kept_parts, record_of
 from benchmarks._tuned_modules import BASELINES, Baseline
 from gnnplan.planner import api
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster
@@ -34,90 +41,123 @@ from gnnplan.planner.job import Job, NpzGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.profiler import num_usable_cores
 
 NUM_WORKERS, NUM_EPOCHS = 2, 200
+_FILE, _ALL = "real_graphs", "all"
 _TIMED_EPOCHS = 12
 _EMULATED = ROOT / "examples" / "emulated.toml"
 
 
 def main(quick: bool) -> dict:
-    """Trains every setting with each seed on both sides, times them, and predicts them on emulated hosts."""
-    folder = OUT / f"real_graphs{'_quick' if quick else ''}"
+    """Times every setting, predicts them on emulated hosts, and trains them with each seed on both sides."""
+    folder = OUT / f"{_FILE}{'_quick' if quick else ''}"
     folder.mkdir(parents=True, exist_ok=True)
     baselines, seeds, epochs = (BASELINES[-1:], 1, 12) if quick else (BASELINES, 3, NUM_EPOCHS)
-    runs, times = [], []
-    for seed in range(seeds):
-        for graph, job in _jobs(baselines, seed, epochs):
-            runs.append(_kept(folder / f"{job.name}.json", _accuracy, graph, job))
-            print(json.dumps(runs[-1]), flush=True)
-    for graph, job in _jobs(baselines, seed=0, epochs=_TIMED_EPOCHS):
-        times.append(_kept(folder / f"{job.name}.time.json", _time, graph, job))
-        print(json.dumps(times[-1]), flush=True)
-    rows = [_row(runs, time) for time in times]
-    _show(rows)
+    kept = _Kept(baselines, range(seeds), quick)
+    for baseline in baselines:
+        kept.add("times", baseline.build, partial(_time, baseline, folder))
     skipped = "the quick form emulates no hosts" if quick else why_not_emulated()
-    predicted = None if skipped else _predicted(baselines, folder)
-    return {
-        "split": "random 60/20/20 of the labelled vertices, seed 0",
-        "worst_accuracy_gap_pct": max(row["accuracy_gap_pct"] for row in rows),
-        "worst_single_seed_gap_pct": max(abs(run["ours_accuracy_pct"] - run["pyg_accuracy_pct"]) for run in runs),
-        "mean_epoch_speedup": _geometric_mean([row["epoch_speedup"] for row in rows]),
-        "mean_total_speedup": _geometric_mean([row["total_speedup"] for row in rows]),
-        "worst_epoch_speedup": min(row["epoch_speedup"] for row in rows),
-        "prediction_mape": predicted and predicted["mape"],
-        "skipped": skipped,
-        "rows": rows,
-        "predicted": predicted,
-    }
+    if not skipped:
+        kept.add("predicted", _ALL, partial(_predicted, baselines, folder))
+    for baseline in baselines:
+        for seed in range(seeds):
+            kept.add("ours", f"{baseline.build}-{seed}", partial(_ours_trained, baseline, seed, epochs, folder))
+    with ProcessPoolExecutor(num_usable_cores(), multiprocessing.get_context("spawn")) as pool:
+        wanted = [(baseline, seed) for baseline in baselines for seed in range(seeds)]
+        found = {
+            pool.submit(_pyg_trained, *each, epochs): f"{each[0].build}-{each[1]}"
+            for each in wanted
+            if not kept.has("pyg", f"{each[0].build}-{each[1]}")
+        }
+        for done in as_completed(found):
+            kept.add("pyg", found[done], done.result)
+    record = kept.record()
+    _show(record["rows"])
+    return record | {"skipped": skipped}
 
 
-def _geometric_mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.log(values).mean()))
+class _Kept:
+    """The parts of the result by kind and name: those of an earlier, interrupted benchmark, and what is added."""
+
+    def __init__(self, baselines: Sequence[Baseline], seeds: Sequence[int], quick: bool) -> None:
+        self._quick = quick
+        prints = {baseline.build: fingerprint_of(asdict(baseline)) for baseline in baselines}
+        of_seeds = {f"{build}-{seed}": each for build, each in prints.items() for seed in seeds}
+        self._settings = {"times": prints, "predicted": {_ALL: "-".join(prints.values())}, "ours": of_seeds}
+        self._settings["pyg"] = of_seeds
+        self._parts = {
+            kind: {} if quick else kept_parts(_FILE, kind, "part", settings)
+            for kind, settings in self._settings.items()
+        }
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether it is there."""
+        return name in self._parts[kind]
+
+    def add(self, kind: str, name: str, make: Callable[[], dict]) -> None:
+        """Makes a part that is not there, and keeps what there is by now."""
+        if self.has(kind, name):
+            return
+        of = {"part": name, "settings": self._settings[kind][name], **about()}
+        self._parts[kind][name] = of | make()
+        print(kind, json.dumps(self._parts[kind][name])[:300], flush=True)
+        if not self._quick:
+            keep(_FILE, record_of(_FILE, self.record()))
+
+    def record(self) -> dict:
+        """Figures over what is there."""
+        times, ours, pyg, predicted = (self._parts[kind] for kind in ("times", "ours", "pyg", "predicted"))
+        names = [(kind, name) for kind, of in self._settings.items() for name in of]
+        rows = [_row(each, ours, pyg) for each in times.values()]
+        gaps = [row["accuracy_gap_pct"] for row in rows if row["accuracy_gap_pct"] is not None]
+        both = [abs(ours[name]["accuracy_pct"] - pyg[name]["accuracy_pct"]) for name in ours if name in pyg]
+        return {
+            "split": "random 60/20/20 of the labelled vertices, seed 0",
+            "worst_accuracy_gap_pct": max(gaps, default=None),
+            "worst_single_seed_gap_pct": max(both, default=None),
+            "mean_epoch_speedup": _geometric_mean([row["epoch_speedup"] for row in rows]),
+            "mean_total_speedup": _geometric_mean([row["total_speedup"] for row in rows]),
+            "worst_epoch_speedup": min((row["epoch_speedup"] for row in rows), default=None),
+            "prediction_mape": predicted[_ALL]["mape"] if predicted else None,
+            "missing": [" ".join(each) for each in names if not self.has(*each)],
+            "rows": rows,
+            **{kind: list(parts.values()) for kind, parts in self._parts.items()},
+        }
+
+
+def _geometric_mean(values: Sequence[float]) -> float | None:
+    return float(np.exp(np.log(values).mean())) if values else None
 
 
 def _spec(baseline: Baseline) -> NpzGraph:
     return NpzGraph(source="npz", path=dataset(baseline.graph), split="random", split_seed=0)
 
 
-def _jobs(baselines: Sequence[Baseline], seed: int, epochs: int) -> Iterator[tuple[Graph, Job]]:
-    for baseline in baselines:
-        spec = _spec(baseline)
-        yield load_graph(spec), baseline.job(spec, epochs, seed)
+def _graph_and_job(baseline: Baseline, seed: int, epochs: int) -> tuple[Graph, Job]:
+    spec = _spec(baseline)
+    return load_graph(spec), baseline.job(spec, epochs, seed)
 
 
-def _kept(path: Path, make: Callable[[Graph, Job, Path], dict], graph: Graph, job: Job) -> dict:
-    """The figures of an earlier, interrupted benchmark where they are there."""
-    if not path.exists():
-        row = make(graph, job, path.parent / job.name)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(row))
-    return json.loads(path.read_text())
+def _ours_trained(baseline: Baseline, seed: int, epochs: int, folder: Path) -> dict:
+    graph, job = _graph_and_job(baseline, seed, epochs)
+    trace, _ = _ours(graph, job, folder / job.name)
+    return {"accuracy_pct": 100 * trace.accuracy["test"], "loss": trace.losses[-1]}
 
 
-def _facts(graph: Graph, job: Job) -> dict:
-    return {"graph": graph.name, "model": job.model.build_function, "seed": job.training.seed}
-
-
-def _accuracy(graph: Graph, job: Job, folder: Path) -> dict:
-    trace, _ = _ours(graph, job, folder)
-    torch.set_num_threads(num_usable_cores())
+def _pyg_trained(baseline: Baseline, seed: int, epochs: int) -> dict:
+    """In a process of its own."""
+    torch.set_num_threads(1)
+    graph, job = _graph_and_job(baseline, seed, epochs)
     training = PygTraining(graph, job, fastest_way(graph, job)[0])
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(job.training.seed)
-        for _ in range(job.training.epochs):
-            loss = training.epoch()
-    return {
-        **_facts(graph, job),
-        "ours_accuracy_pct": 100 * trace.accuracy["test"],
-        "pyg_accuracy_pct": 100 * training.test_accuracy(),
-        "ours_loss": trace.losses[-1],
-        "pyg_loss": loss,
-    }
+    torch.manual_seed(seed)
+    for _ in range(epochs):
+        loss = training.epoch()
+    return {"accuracy_pct": 100 * training.test_accuracy(), "loss": loss}
 
 
-def _time(graph: Graph, job: Job, folder: Path) -> dict:
+def _time(baseline: Baseline, folder: Path) -> dict:
+    graph, job = _graph_and_job(baseline, seed=0, epochs=_TIMED_EPOCHS)
     this_machine(NUM_WORKERS, quick=True, folder=OUT)  # profiled once, and not part of any total
     torch.set_num_threads(num_usable_cores())
     way, by_way = fastest_way(graph, job)
@@ -126,11 +166,11 @@ def _time(graph: Graph, job: Job, folder: Path) -> dict:
     pyg_setup_s = time.perf_counter() - start_s
     samples = training.epoch_s(job.training.epochs)
     start_s = time.perf_counter()
-    trace, plan = _ours(graph, job, folder)
+    trace, plan = _ours(graph, job, folder / "timed" / job.name)
     ours_setup_s = time.perf_counter() - start_s - sum(trace.epoch_s)
     pyg_s, pyg_spread_s = median_and_spread(samples)
     return {
-        **_facts(graph, job),
+        "graph": graph.name,
         "workers": plan.num_workers,
         "pyg_way": way,
         "pyg_ways_s": by_way,
@@ -159,15 +199,17 @@ def _predicted(baselines: Sequence[Baseline], folder: Path) -> dict:
         return predict_and_run(jobs, cluster, folder / "emulated", "tuned baselines on three emulated hosts")
 
 
-def _row(runs: list[dict], times: dict) -> dict:
-    group = [run for run in runs if (run["graph"], run["model"]) == (times["graph"], times["model"])]
-    ours, pyg = (float(np.mean([run[f"{side}_accuracy_pct"] for run in group])) for side in ("ours", "pyg"))
+def _row(times: dict, *sides: dict[str, dict]) -> dict:
+    """Of a setting; without accuracies where no seed has been trained on both sides."""
+    of_both = [name for name in sides[0] if name.rsplit("-", 1)[0] == times["part"] and name in sides[1]]
+    ours, pyg = ([side[name]["accuracy_pct"] for name in of_both] for side in sides)
     return {
-        **times,
-        "seeds": len(group),
-        "ours_accuracy_pct": ours,
-        "pyg_accuracy_pct": pyg,
-        "accuracy_gap_pct": abs(ours - pyg),
+        **{key: value for key, value in times.items() if key not in ("part", "settings", "code", "machine")},
+        "model": times["part"],
+        "seeds": len(of_both),
+        "ours_accuracy_pct": float(np.mean(ours)) if ours else None,
+        "pyg_accuracy_pct": float(np.mean(pyg)) if pyg else None,
+        "accuracy_gap_pct": abs(float(np.mean(ours) - np.mean(pyg))) if ours else None,
         "epoch_speedup": times["pyg_epoch_s"] / times["ours_epoch_s"],
         "total_speedup": times["pyg_total_s"] / times["ours_total_s"],
     }
