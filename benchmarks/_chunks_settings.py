@@ -9,8 +9,11 @@ from benchmarks import _chunks_models
 from benchmarks._common import DATASETS
 from benchmarks._emulated import unprofiled
 from gnnplan.planner.cluster import Cluster
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 
 EXACT = "exact"
 COUNTS = (1, 2, 5, 10, 20)

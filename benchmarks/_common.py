@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import GraphSpec, Job, NpzGraph
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile

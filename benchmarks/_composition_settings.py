@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import unprofiled
 from gnnplan.planner.cluster import Cluster
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 
 _CLUSTERS: dict[str, list[tuple[float, float]]] = {  # of every host: cores, Mbit/s
     "even": [(0.4, 1000)] * 4,

@@ -15,7 +15,7 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation import kernel
 from gnnplan.planner.emulation.emulate import EmulatedHost, emulated
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphSpec
+from gnnplan.planner.graph_spec import GraphSpec
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link

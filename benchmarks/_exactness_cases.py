@@ -15,7 +15,9 @@ from gnnplan.planner.composition.refusals import needed_beside, refusals
 from gnnplan.planner.contracts.technique import Choice, Situation
 from gnnplan.planner.fidelity import ANY
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.models.module_forward import module_cycle
 from gnnplan.planner.partial.decision import PartialReduceDecision
@@ -23,6 +25,7 @@ from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.relations import EDGE_TYPE, AnyAggregation, any_matrix
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.training_spec import TrainingSpec
 
 # Under partial reduce nobody is ever gone on without here, so it is exact: rows and sums travel its way all the same.
 EXACT = (

@@ -11,7 +11,9 @@ from benchmarks._exactness_cases import KINDS, Case, choices_of
 from benchmarks._exactness_relational import NUM_TYPES
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.link.spec import LinkSpec
 from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.loaders import load_graph

@@ -19,9 +19,11 @@ from benchmarks._fluctuation_settings import ALL_COMMUNICATED, HALF, TOTAL, VARI
 from benchmarks._results import about
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
-from gnnplan.planner.job import ModelSpec, NpzGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 
 _EPOCHS, _SEEDS = 200, (0, 1, 2)

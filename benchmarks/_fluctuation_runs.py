@@ -20,10 +20,11 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec
 from gnnplan.planner.emulation.emulate import WeatherKeeper
 from gnnplan.planner.emulation.weather import Weather
 from gnnplan.planner.forecast.simulate import player_of, spells_of
-from gnnplan.planner.job import Job, TrainingSpec
+from gnnplan.planner.job import Job
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.conditions import Conditions, fair, under_sleeps
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.contract import replacing

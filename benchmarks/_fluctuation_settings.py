@@ -13,8 +13,12 @@ from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import MAX_TRIES, MBIT
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation.weather import Spell, Weather
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import MarkovWeather, SleepWeather, TwoState, WorkerWeather
 from gnnplan.profiles.machine import Link
 

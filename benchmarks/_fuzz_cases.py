@@ -20,7 +20,8 @@ from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.checkpoints import FOLDER, MANIFEST_FILE, checkpoints_in, name_of, part_file
 from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.compare import compare
-from gnnplan.planner.job import EdgeListGraph, Job, NpzGraph, PygGraph, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import EdgeListGraph, NpzGraph, PygGraph, RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.program import program_tables
 from gnnplan.planner.run import cycle_of

@@ -12,10 +12,14 @@ import torch
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.link.spec import LinkSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Partition, load_partition
 from gnnplan.planner.sweep.contract import Machines, ModelAxes, Sweep, SweptDevice
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link, MachineProfile

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import GAT, GCN, GraphSAGE
 
 from gnnplan.planner.generate import generate_rmat
-from gnnplan.planner.job import RmatGraph
+from gnnplan.planner.graph_spec import RmatGraph
 from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
 from gnnplan.runtime.sampling.loader import NeighborLoader
 from gnnplan.runtime.sampling.source import Source

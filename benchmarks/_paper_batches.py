@@ -11,10 +11,13 @@ import csv
 from collections.abc import Iterator
 
 from benchmarks._paper_rows import TABLES
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cluster import Placement, WorkerPlace
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.planner.minibatch.simulate import simulate
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.machine import Machine
 from gnnplan.planner.statistics.price_batches import HostRates, PricedBatches, price_batches

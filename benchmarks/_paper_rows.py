@@ -18,8 +18,11 @@ from typing import Any
 from benchmarks._capgnn import GROUPS
 from benchmarks._common import DATASETS
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.statistics.contract import Cut, Statistics
 from gnnplan.planner.statistics.halo import Halos
 from gnnplan.planner.statistics.machine import Machine, machine_of

@@ -11,7 +11,11 @@ from pydantic import PositiveFloat
 from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import MBIT
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.machine import Link
 
 _CLUSTERS: dict[str, list[tuple[float, float | None]]] = {  # of every host: cores, Mbit/s (None: no limit)

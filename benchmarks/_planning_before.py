@@ -15,8 +15,10 @@ from typing import Any
 from benchmarks import _first_edition
 from benchmarks._common import DATASETS, OUT
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.train import write_plan
 from gnnplan.profiles.machine import Link
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from benchmarks._common import fingerprint_of
 from benchmarks._emulated import unprofiled
 from gnnplan.planner.cluster import Cluster
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, TrainingSpec
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.graph_spec import RmatGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 
 SLICES, ROWS, CHOICE, ONE_HOST = "feature slices", "best rows", "planner's choice", "one host"
 SLICES_LAYOUT, ROWS_LAYOUT = "feature_slices", "halo_exchange"

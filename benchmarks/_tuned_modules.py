@@ -8,7 +8,10 @@ from torch import nn
 
 from benchmarks._models_modules import Tuned
 from benchmarks._models_settings import SETTINGS
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 
 
 def photo_gcn(num_features: int, num_classes: int) -> nn.Module:

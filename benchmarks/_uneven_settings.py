@@ -9,8 +9,11 @@ from pydantic import PositiveFloat
 from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import MBIT
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.machine import Link
 
 _HOSTS = ((0.8, 1000), (0.4, 1000), (0.4, 200), (0.2, 200))  # cores, Mbit/s

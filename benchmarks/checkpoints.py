@@ -21,8 +21,12 @@ from benchmarks._emulated import why_not_emulated
 from benchmarks._fluctuation_runs import with_training
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 
 _RUN_S, _QUICK_RUN_S = 45.0, 6.0
 _MOST_EPOCHS = 100_000

@@ -21,11 +21,13 @@ from rich.table import Table
 from benchmarks._common import OUT, dataset, on_all, this_machine
 from gnnplan.planner import api
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, RmatGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph, RmatGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
 from gnnplan.planner.readers.liveness import training_bytes
 from gnnplan.planner.techniques.registry import ours
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.contract import replacing
 
 GRAPHS = ("amazon_photo", "coauthor_cs", "fb100_cornell5")

@@ -20,7 +20,7 @@ from rich.table import Table
 from benchmarks._common import DATASETS, why_absent
 from benchmarks.oracles.halo import build_halo
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.job import GraphSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.kernels.csr import csr_tensor

@@ -28,7 +28,7 @@ from benchmarks.oracles.hits import Lookups, Placement, Policy, play
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import NpzGraph, RmatGraph
+from gnnplan.planner.graph_spec import NpzGraph, RmatGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
 

@@ -25,7 +25,7 @@ from torch_geometric.loader import NeighborLoader as PygNeighborLoader
 from benchmarks._common import dataset, median_and_spread
 from gnnplan.planner.generate import generate_rmat, generate_sbm
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.profiler import num_usable_cores

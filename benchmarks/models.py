@@ -33,13 +33,17 @@ from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, MemoryGraph, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import MemoryGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.module_state import matrices_of, store
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.program_shard import inputs_on_edges, rows_on_edges
 from gnnplan.planner.run import cycle_of, prepare_run
 from gnnplan.planner.sound_plan import load_plan
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError

@@ -24,11 +24,15 @@ from benchmarks._limited_memory import limited
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, PinnedDecisions, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.run import MEASURED_FILE, prepare_run
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import RunFailedError
 
 _SHARE = 4  # of the memory, that the second training has

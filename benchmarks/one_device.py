@@ -11,8 +11,10 @@ import torch
 
 from benchmarks._common import OUT, this_machine
 from benchmarks._prediction_table import predict_and_run
-from gnnplan.planner.job import Job, ModelSpec, RmatGraph, SbmGraph, TrainingSpec
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import MEASURED_FOLDER
 from gnnplan.profiles.machine import MachineProfile
 

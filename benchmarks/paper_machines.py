@@ -27,9 +27,11 @@ from benchmarks._common import DATASETS, fingerprint_of, operators_of, why_absen
 from benchmarks._pruning import balance_rows, prune_plan
 from benchmarks._results import about, code, keep, kept_parts, record_of
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
 from gnnplan.planner.what_if import Variant, one_host, plan_variants
 
 _FILE = "paper_machines"

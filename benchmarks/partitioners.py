@@ -15,7 +15,8 @@ from rich.table import Table
 
 from benchmarks._common import DATASETS, why_absent
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphSpec, NpzGraph, Partitioner, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
+from gnnplan.planner.job_pins import Partitioner
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import Partitioning
 

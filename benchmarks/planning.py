@@ -21,8 +21,10 @@ from rich.table import Table
 from benchmarks._common import OUT
 from benchmarks._planning_before import against_first_edition, mean_ratio
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph, RmatGraph
+from gnnplan.planner.graph_spec import NpzGraph, RmatGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.train import write_plan
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.machine import Link

@@ -11,12 +11,14 @@ from rich.table import Table
 
 from benchmarks._common import OUT, median_and_spread, this_machine
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
 from gnnplan.planner.models.first_weights import first_weights
 from gnnplan.planner.program_shard import cut_program_shard
 from gnnplan.planner.run import cycle_of
 from gnnplan.planner.search import make_plan
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.profiler import num_usable_cores
 from gnnplan.runtime.program_trainer import ProgramTrainer

@@ -23,8 +23,12 @@ from benchmarks._prediction_table import predict_and_run
 from gnnplan.planner import api
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster
 from gnnplan.planner.demo import demo_job
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.report.disturbance import profile_was_disturbed
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.machine import MachineProfile
 
 NUM_WORKERS = 2

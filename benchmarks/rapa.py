@@ -24,8 +24,11 @@ from benchmarks.oracles.linear_cost import line_of_seconds
 from gnnplan.planner.cluster import resolve
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.techniques.pruning.adjust_halos import Cost
 from gnnplan.planner.techniques.pruning.prune import cost_of, pruned_by

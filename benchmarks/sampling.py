@@ -17,7 +17,7 @@ from rich.table import Table
 from scipy.stats import chi2
 
 from gnnplan.planner.generate import generate_rmat
-from gnnplan.planner.job import RmatGraph
+from gnnplan.planner.graph_spec import RmatGraph
 from gnnplan.profiles.kernels.csc import Csc, csc_from_edges
 from gnnplan.profiles.kernels.sampling import NeighbourSampler, hop_key
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT
-from gnnplan.planner.job import NpzGraph, RmatGraph
+from gnnplan.planner.graph_spec import NpzGraph, RmatGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.profiles.contract import replacing

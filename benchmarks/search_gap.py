@@ -10,7 +10,9 @@ import numpy as np
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, Placement, resolve
 from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, RmatGraph
+from gnnplan.planner.graph_spec import RmatGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.profiles.machine import Link
 

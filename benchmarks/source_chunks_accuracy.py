@@ -25,7 +25,9 @@ from benchmarks._results import about, keep, kept_parts, record_of
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.technique import Choice, Situation
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphSpec, Job, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.models.module_state import matrices_of
 from gnnplan.planner.program.cycle import Cycle
@@ -33,6 +35,7 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.project import project
 from gnnplan.planner.search.decide import forward_of
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.execution.sparse_rows import SparseRows

@@ -19,8 +19,10 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, NpzGraph
+from gnnplan.planner.graph_spec import NpzGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.partitioning.partition import Partitioning
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks._common import DATASETS, why_absent
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.graph_spec import NpzGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.sparse import is_looped, spmm

@@ -18,14 +18,18 @@ from rich.table import Table
 
 from benchmarks._common import OUT, dataset, this_machine
 from gnnplan.planner import api
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.pilot.best import Piloted, plan_to_accuracy
 from gnnplan.planner.pilot.contract import family_of
 from gnnplan.planner.pilot.reach import Way
 from gnnplan.planner.plan import Plan, load_partition, save_plan
 from gnnplan.planner.search import named
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.profiler import num_usable_cores

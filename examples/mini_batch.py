@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.minibatch.dispatch import dispatch
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.runtime.mini_batch.executor import run_epoch

@@ -10,8 +10,11 @@ import json
 from pathlib import Path
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, RmatGraph, TrainingSpec
+from gnnplan.planner.graph_spec import RmatGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.what_if import Variant, one_host, plan_variants
 from gnnplan.profiles.machine import Link
 

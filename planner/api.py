@@ -52,7 +52,8 @@ from gnnplan.planner.given import (
     trace_of,
 )
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, Partitioner
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import Partitioner
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.money import Choice
 from gnnplan.planner.pilot.best import Piloted, plan_to_accuracy

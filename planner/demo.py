@@ -10,9 +10,13 @@ from rich.console import RenderableType
 
 from gnnplan.planner import api
 from gnnplan.planner.compare import Comparison
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.here import cluster_of_profile
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.report.tables import plan_table, profile_table
+from gnnplan.planner.training_spec import TrainingSpec
 
 EPOCHS = 60
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from gnnplan.planner.edges import edges_from_keys, symmetric_keys
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphOptions
+from gnnplan.planner.graph_spec import GraphOptions
 from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.profiles.errors import UserError

@@ -9,7 +9,7 @@ import numpy as np
 from gnnplan.planner.edges import distinct, edge_keys, edges_from_keys, symmetric_keys
 from gnnplan.planner.finish import Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.memory import check_fits
 

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.graph_spec import MemoryGraph
 from gnnplan.planner.here import cluster_of_profile, read_cluster, this_machine
-from gnnplan.planner.job import Job, MemoryGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Plan

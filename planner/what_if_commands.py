@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from gnnplan.planner import api
-from gnnplan.planner.job import Job, StatisticsGraph
+from gnnplan.planner.graph_spec import StatisticsGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.report.progress import bar, steps
 from gnnplan.planner.report.statistics import statistics_table
 from gnnplan.planner.report.sweep import sweep_tables

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import TrainingSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.runtime.reference import build_optimizer, build_schedule, clip, dense_features, training_loss
 

@@ -12,11 +12,12 @@ from torch import Tensor
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import ModelSpec, TrainingSpec
 from gnnplan.planner.losses import is_own, usual_loss
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.own_code.own_loss import own_loss
 from gnnplan.planner.pairs import Pairs
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.kernels.optimizer_step import OPTIMIZERS
 
 INPUT_LAYER = 2**32 - 1  # the dropout stream of the input features, apart from every layer's

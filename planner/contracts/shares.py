@@ -8,7 +8,7 @@ import numpy as np
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
-from gnnplan.planner.job import Balance
+from gnnplan.planner.job_pins import Balance
 
 BALANCED_WITHIN = 0.02  # of the mean; the paper's epsilon is 1% of it, less than a profile knows
 _STEP = 0.7  # a share's seconds grow more slowly than the share: a full step would overshoot

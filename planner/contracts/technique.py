@@ -15,7 +15,8 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Memo, Setting
 from gnnplan.planner.fidelity import EXACT, Fidelity
-from gnnplan.planner.job import Job, ModelSpec
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Labels
 from gnnplan.profiles.contract import Contract

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 
 
 def work_of(graph_fingerprint: str, model: ModelSpec) -> str:

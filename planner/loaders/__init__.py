@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import (
+from gnnplan.planner.graph_spec import (
     EdgeListGraph,
     GraphSpec,
     MemoryGraph,

@@ -6,7 +6,7 @@ import numpy as np
 
 from gnnplan.planner.finish import Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import EdgeListGraph
+from gnnplan.planner.graph_spec import EdgeListGraph
 from gnnplan.planner.loaders.read import read_npy, read_table
 
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from gnnplan.planner.finish import EDGE_VALUES, MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.graph_spec import NpzGraph
 from gnnplan.planner.loaders.read import read_npz
 from gnnplan.profiles.errors import UserError
 

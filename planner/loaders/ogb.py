@@ -8,7 +8,7 @@ import numpy as np
 
 from gnnplan.planner.finish import MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import OgbGraph
+from gnnplan.planner.graph_spec import OgbGraph
 from gnnplan.planner.loaders.read import read_npz, read_table
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.memory import check_fits

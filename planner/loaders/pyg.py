@@ -16,7 +16,7 @@ import torch
 
 from gnnplan.planner.finish import EDGE_VALUES, MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphOptions, PygGraph
+from gnnplan.planner.graph_spec import GraphOptions, PygGraph
 from gnnplan.planner.loaders.hetero import parts_of_hetero
 from gnnplan.planner.loaders.read import check_archive, reading, require_file
 from gnnplan.profiles.errors import UserError

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.losses import counts_elements, is_own, usual_loss
 from gnnplan.planner.metrics import num_sums, usual_metric
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models import layers
 from gnnplan.planner.models.pair_end import add_pairs, end_with_pairs
 from gnnplan.planner.pairs import Pairs

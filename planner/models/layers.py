@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gnnplan.planner.job import ModelSpec
-from gnnplan.planner.model_spec import ModelKind
+from gnnplan.planner.model_spec import ModelKind, ModelSpec
 from gnnplan.planner.program.emitter import Emitter
 
 

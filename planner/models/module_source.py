@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gnnplan.planner.job import Job, ModelSpec
+from gnnplan.planner.job import Job
 from gnnplan.planner.losses import is_own
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.own_code.own_loss import digest_of_loss
 from gnnplan.planner.own_code.source_file import digest_of, function_of, line_in
 from gnnplan.profiles.errors import UserError

@@ -11,7 +11,7 @@ from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.utils import add_self_loops, remove_self_loops, softmax
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 
 
 class TAGCN(BasicGNN):

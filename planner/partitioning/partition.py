@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gnnplan.planner.job import Partitioner
+from gnnplan.planner.job_pins import Partitioner
 from gnnplan.planner.partitioning.kaminpar import KaMinPar
 from gnnplan.planner.partitioning.metis import metis_parts
 from gnnplan.planner.partitioning.undirected import Undirected, vertex_weights

@@ -7,8 +7,9 @@ from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.fidelity import DECOUPLED
-from gnnplan.planner.job import Job, MiniBatchSpec
+from gnnplan.planner.job import Job
 from gnnplan.planner.pilot.contract import Pilots
 from gnnplan.planner.pilot.variants import variants_of
 from gnnplan.profiles.agents import HostGroup

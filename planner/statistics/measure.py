@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Partitioner
+from gnnplan.planner.job_pins import Partitioner
 from gnnplan.planner.partitioning.partition import Partitioning
 from gnnplan.planner.statistics.contract import Cut, Statistics
 from gnnplan.planner.statistics.degrees import binned

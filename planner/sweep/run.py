@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, StatisticsGraph
+from gnnplan.planner.graph_spec import StatisticsGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.measure import measure

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch_geometric.data import Data
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import GraphSpec
+from gnnplan.planner.graph_spec import GraphSpec
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import GraphFacts
 from gnnplan.profiles.kernels.csc import Csc, csc_from_edges

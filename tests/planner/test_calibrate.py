@@ -11,10 +11,10 @@ from rich.console import Console
 
 from gnnplan.planner.calibrate import HOST_OVERHEAD, calibrate, load_run
 from gnnplan.planner.costs import STEP_OVERHEAD
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.report.tables import calibration_table
 from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError

@@ -6,7 +6,9 @@ import pytest
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.crowd import Crowd, HostKind
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.network import Network
 from gnnplan.planner.readers.cost import COLLECTIVES, is_exchange
 from gnnplan.planner.search.decide import setting_of

@@ -7,9 +7,12 @@ import pytest
 from gnnplan.planner import api, demo, train
 from gnnplan.planner.cluster import Cluster, resolve
 from gnnplan.planner.compare import Comparison
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import RunFailedError
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnplan.planner.finish import Parts, finish, random_split
-from gnnplan.planner.job import GraphOptions
+from gnnplan.planner.graph_spec import GraphOptions
 from gnnplan.profiles.errors import UserError
 
 

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gnnplan.planner.job import EdgeListGraph, Job, ModelSpec, NpzGraph, PygGraph, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import EdgeListGraph, NpzGraph, PygGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -7,8 +7,9 @@ from pydantic import ValidationError
 
 from gnnplan.planner import api
 from gnnplan.planner.finish import Parts, finish
-from gnnplan.planner.job import SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.losses import loss_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.module_reference import train_module
 from tests.planner.models.test_planned_modules import Dropped

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from gnnplan.planner import measure_batches as module
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, MiniBatchSpec, NpzGraph, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.measure_batches import measure_batches
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import UserError

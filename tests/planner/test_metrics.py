@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.metrics import METRICS, metric_of, values_of
 from gnnplan.planner.models.forward import measured_metric
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.reference import dense_features
 from tests.planner.models.test_planned_modules import Dropped

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnplan.planner.generate import generate_rmat, generate_sbm
-from gnnplan.planner.job import RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
 from gnnplan.planner.partitioning import kaminpar, metis
 from gnnplan.planner.partitioning.partition import Partitioning, partition
 from gnnplan.planner.partitioning.undirected import Undirected, vertex_weights

@@ -8,7 +8,10 @@ import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import GraphFacts, Plan, load_partition, save_plan
 from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.profiles.errors import UserError

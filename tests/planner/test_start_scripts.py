@@ -10,9 +10,13 @@ from pydantic import ValidationError
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.run import prepare_run
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile
 
 # Two names of this machine.

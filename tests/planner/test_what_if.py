@@ -4,7 +4,10 @@ import pytest
 
 from gnnplan.planner.cluster import resolve
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.what_if import one_host, plan_variants, staged_link
 from gnnplan.profiles.catalog.devices import rates
 

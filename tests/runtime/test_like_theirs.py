@@ -8,9 +8,12 @@ import gnnplan
 from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
 from gnnplan.planner.finish import Parts, finish
-from gnnplan.planner.job import Job, MemoryGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import MemoryGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.models.module_source import module_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.reference import dense_features
 from tests import warm

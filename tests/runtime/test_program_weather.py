@@ -7,12 +7,16 @@ import torch
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.forecast.sleeps import planned_sleeps_s
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.planner.run import write_shards
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link

@@ -13,8 +13,11 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import num_levels
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import load_partition
@@ -23,6 +26,7 @@ from gnnplan.planner.run import write_shards
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.techniques.registry import technique, techniques
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link

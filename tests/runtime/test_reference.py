@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.reference import INPUT_LAYER, build_optimizer, graph_tensors, loss_of, pyg_forward, train_reference
 
 KINDS = ("gcn", "sage", "gat", "gin", "tagcn")

@@ -7,12 +7,16 @@ from emulating import needs_emulation
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation.emulate import emulated
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import cycle_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
 from gnnplan.runtime.reference import train_reference

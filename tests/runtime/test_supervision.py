@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.metrics import METRICS
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.supervision import Plateau, Supervision
 
 RATE = 0.1

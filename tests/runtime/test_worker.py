@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.planner.job import TrainingSpec
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime import evaluations, worker
 from gnnplan.runtime.device import pick_device

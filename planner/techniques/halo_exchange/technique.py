@@ -12,7 +12,7 @@ from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.shares import better_shares, first_shares
 from gnnplan.planner.contracts.technique import LAYOUT, Choice, Hook, Situation, Stage, Technique
-from gnnplan.planner.job import Balance, Partitioner
+from gnnplan.planner.job_pins import Balance, Partitioner
 from gnnplan.planner.partitioning.partition import Partitioning
 from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.cycle import Cycle

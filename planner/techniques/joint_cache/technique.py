@@ -10,7 +10,7 @@ from gnnplan.planner.contracts.rows import NO_ROWS, mark_rows, rows_fault
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.fidelity import EXACT, Fidelity
-from gnnplan.planner.job import RefreshInterval
+from gnnplan.planner.job_pins import RefreshInterval
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every

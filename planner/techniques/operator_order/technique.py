@@ -9,7 +9,7 @@ from pydantic import Field
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
-from gnnplan.planner.job import OpOrder
+from gnnplan.planner.job_pins import OpOrder
 from gnnplan.planner.program.constant import constant_values
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.operator_order.expand import expand_filters

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 
 
 def contributing_vertices(

@@ -11,7 +11,7 @@ from benchmarks.oracles.halo import build_halo
 from benchmarks.oracles.hits import Displacing, play
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.partitioning.partition import partition
 
 POLICIES = ["overlap", "fifo", "lru"]

@@ -7,8 +7,10 @@ import numpy as np
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search import make_plan
 from gnnplan.planner.trace import Span, Trace
 from gnnplan.profiles.catalog import catalog_profile

@@ -6,7 +6,7 @@ import pytest
 from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.technique import Choice
 from gnnplan.planner.fidelity import ANY, EXACT, Fidelity, allows_decoupled, of_training, up_to
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.techniques.registry import alone, technique, techniques
 from gnnplan.profiles.errors import UserError
 from tests.planner.composition.chosen import Chosen, composed

@@ -2,8 +2,9 @@
 
 import pytest
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.elastic import replan
-from gnnplan.planner.job import MiniBatchSpec, PinnedDecisions
+from gnnplan.planner.job_pins import PinnedDecisions
 from tests.planner.search.searched import job_of, placement_of
 
 

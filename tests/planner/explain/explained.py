@@ -3,7 +3,7 @@
 from functools import cache
 
 from gnnplan.planner.cluster import Placement
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Partition, Plan
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of

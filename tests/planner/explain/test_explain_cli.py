@@ -7,7 +7,10 @@ import pytest
 from gnnplan.planner import api
 from gnnplan.planner.cli import main
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link

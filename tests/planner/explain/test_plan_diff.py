@@ -6,7 +6,7 @@ import pytest
 
 from gnnplan.planner import api
 from gnnplan.planner.cli import main
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan, save_plan
 from gnnplan.planner.search import named, simulate_plan
 from gnnplan.planner.search.decide import decide

@@ -12,11 +12,15 @@ from gnnplan.planner.emulation.weather import Spell, Weather
 from gnnplan.planner.forecast.simulate import simulate_weather
 from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search import make_plan, simulate_plan
 from gnnplan.planner.techniques.partial_reduce.decide import ALPHAS, STALENESSES, choose_partial_reduce
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.planner.weather.partial_epochs import PartialEpochs, Waiting
 from gnnplan.planner.weather.play import figures, replicas_of

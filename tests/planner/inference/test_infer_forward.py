@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from gnnplan.planner.inference.forward import INFER, forward_of, predict_forward
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.reference import dense_features
 from tests.planner.models.test_planned_modules import Dropped, NormFirst

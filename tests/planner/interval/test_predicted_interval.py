@@ -4,10 +4,12 @@ import pytest
 
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.interval.predict import interval_of
 from gnnplan.planner.interval.work import work_of
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.profiles.errors import UserError

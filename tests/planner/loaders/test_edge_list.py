@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.planner.job import EdgeListGraph
+from gnnplan.planner.graph_spec import EdgeListGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.errors import UserError
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import HeteroData
 
-from gnnplan.planner.job import MemoryGraph
+from gnnplan.planner.graph_spec import MemoryGraph
 from gnnplan.planner.loaders.pyg import graph_of_data
 from gnnplan.profiles.errors import UserError
 

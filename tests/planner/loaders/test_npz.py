@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.graph_spec import NpzGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.errors import UserError
 

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from gnnplan.planner.job import OgbGraph
+from gnnplan.planner.graph_spec import OgbGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.errors import UserError
 

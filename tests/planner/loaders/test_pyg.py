@@ -9,7 +9,7 @@ import torch
 from torch_geometric import datasets
 from torch_geometric.data import Data
 
-from gnnplan.planner.job import PygGraph
+from gnnplan.planner.graph_spec import PygGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.profiles.errors import UserError
 

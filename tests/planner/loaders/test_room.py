@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.job import EdgeListGraph, NpzGraph, PygGraph, SbmGraph
+from gnnplan.planner.graph_spec import EdgeListGraph, NpzGraph, PygGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph, read
 from gnnplan.profiles import memory
 from gnnplan.profiles.errors import UserError

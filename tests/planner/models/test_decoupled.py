@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch_geometric import nn as pyg
 
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, SbmGraph
+from gnnplan.planner.batch_spec import MiniBatchSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.program.cycle import EVALUATE
 from gnnplan.runtime.reference import dense_features, pyg_forward

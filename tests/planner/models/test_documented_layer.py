@@ -1,6 +1,6 @@
 """The layer that the tutorial shows is one operator, and trains as it stands."""
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.module_source import module_of
 from tests.docs.pages import ROOT, blocks
 from tests.planner.models.trained_modules import by_program, by_pyg, forward_of

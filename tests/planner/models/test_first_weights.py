@@ -7,9 +7,12 @@ import sys
 import pytest
 import torch
 
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.first_weights import first_weights
 from gnnplan.planner.models.pyg_models import build_pyg_model
+from gnnplan.planner.training_spec import TrainingSpec
 
 SOURCE = (
     "from torch import nn\n\ndef build(num_features, num_classes):\n    return nn.Linear(num_features, num_classes)\n"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, layer_widths, num_levels
 from gnnplan.planner.models.layers import LAYERS
 from gnnplan.planner.models.pyg_models import build_pyg_model

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.models.forward import Task
 from gnnplan.planner.models.module_forward import module_cycle
 from gnnplan.planner.models.module_state import matrices_of, store
@@ -36,6 +35,7 @@ from gnnplan.planner.techniques.halo_exchange.layout import share_rows
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.module_reference import on_edges, train_module
 from gnnplan.runtime.reference import dense_features
 from tests.planner.program.cases import partition, small_graph, worst

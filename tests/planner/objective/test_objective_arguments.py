@@ -4,8 +4,10 @@ import argparse
 
 import pytest
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cli import main
-from gnnplan.planner.job import Job, MiniBatchSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.objective.arguments import add_objective, with_objective
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.profiles.errors import UserError

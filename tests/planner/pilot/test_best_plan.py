@@ -5,10 +5,15 @@ import json
 import pytest
 
 from gnnplan.planner import api
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cli import main
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, ObjectiveSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.pilot import kept
 from gnnplan.planner.pilot.best import plan_to_accuracy
 from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cli import main
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.pilot import kept as module
 from gnnplan.planner.pilot.contract import Pilots
 

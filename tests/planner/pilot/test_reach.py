@@ -4,10 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from gnnplan.planner.job import Job, MiniBatchSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.batch_spec import MiniBatchSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint
 from gnnplan.planner.pilot.reach import to_accuracy
 from gnnplan.planner.pilot.run import families_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 
 GRAPH = "0123456789abcdef"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle, num_levels
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.program.constant import hoist_constants
@@ -35,6 +35,7 @@ from gnnplan.planner.techniques.host_region.share import share_in_regions
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.runtime.reference import dense_features, train_reference
 from tests.planner.program.oracle import Epoch, Oracle, World

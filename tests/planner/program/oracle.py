@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.labels import Label
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.runtime.reference import INPUT_LAYER, build_optimizer
 

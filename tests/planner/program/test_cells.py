@@ -2,13 +2,13 @@
 
 import pytest
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.cells import starting_cells, written_over
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.derive import Derivation
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.parts import Space, Value
+from gnnplan.planner.training_spec import TrainingSpec
 from tests.planner.program.cases import MODELS, ORDERS, SEED, Case, codes, subset
 
 

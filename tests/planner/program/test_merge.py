@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.derive import differentiate
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.merge import merge_equal

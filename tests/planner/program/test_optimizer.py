@@ -4,12 +4,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.optimizer import Optimizer, add_step
 from gnnplan.planner.program.parts import Value
 from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.reference import build_optimizer, build_schedule, clip
 from tests.planner.program.cases import MODELS, PASSES, SEED, Case, worst
 

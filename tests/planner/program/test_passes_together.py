@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.labels import Label
+from gnnplan.planner.training_spec import TrainingSpec
 from tests.planner.program.cases import (
     EXACT,
     MODELS,

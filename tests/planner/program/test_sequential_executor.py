@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.sequential import SequentialExecutor
+from gnnplan.planner.training_spec import TrainingSpec
 from tests.planner.program.cases import MODELS, ORDERS, PASSES, SEED, Case, codes, initial, matrix_of, subset
 
 

@@ -9,7 +9,8 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.constant import hoist_constants
 from gnnplan.planner.program.cutter import Cutter

@@ -10,7 +10,7 @@ from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.technique import Choice, Situation
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.optimizer import Optimizer

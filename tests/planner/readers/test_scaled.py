@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.parts import parameter_space
 from gnnplan.planner.readers.scaled import on_columns, on_share
 from gnnplan.planner.readers.schedule import schedule_of

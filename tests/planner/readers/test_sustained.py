@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gnnplan.planner.job import Job, ModelSpec
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.network import Network
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.sustained import mean_epoch_s, sustained_bound, sustained_s

@@ -7,9 +7,11 @@ from rich.console import Console
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.interval.interval import Interval
 from gnnplan.planner.interval.ranking import are_apart
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.money import Choice
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.report.choices import choices_table

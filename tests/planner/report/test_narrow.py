@@ -11,7 +11,8 @@ from rich.console import Console
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.compare import compare
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.money import Choice
 from gnnplan.planner.report.choices import choice_facts, choices_table
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed

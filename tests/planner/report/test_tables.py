@@ -11,10 +11,14 @@ from gnnplan.planner.causes import Cause
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.compare import TaskFigure, compare
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.report.tables import comparison_table, plan_table, profile_table, trace_table
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.search import make_plan, simulate_plan
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import CollectiveTable, Link, MeasuredHost, OperatorTable, Point

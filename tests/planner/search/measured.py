@@ -1,6 +1,8 @@
 """Measured stages of mini-batches, made up."""
 
-from gnnplan.planner.job import Job, MiniBatchSpec, SbmGraph
+from gnnplan.planner.batch_spec import MiniBatchSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.measured_batches import MeasuredBatches, MeasuredWorker, ThreadSplit
 from gnnplan.planner.minibatch.stages import StageTimes
 from gnnplan.planner.plan import GraphFacts

@@ -7,7 +7,10 @@ import scipy.sparse as sp
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.generate import generate_rmat, generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.profiles.machine import Link
 

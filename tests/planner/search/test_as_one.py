@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.generate import generate_rmat
-from gnnplan.planner.job import RmatGraph
+from gnnplan.planner.graph_spec import RmatGraph
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.machine import Link
 from tests.planner.search.searched import found

@@ -7,7 +7,7 @@ import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import Link

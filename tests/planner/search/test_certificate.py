@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from gnnplan.planner.contracts.technique import LAYOUT
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.schedule import Schedule, Task
 from gnnplan.planner.search import certificate

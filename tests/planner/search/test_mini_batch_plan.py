@@ -5,7 +5,7 @@ from rich.console import Console
 
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import PinnedDecisions
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.minibatch.bound import epoch_bound
 from gnnplan.planner.minibatch.dispatch import dispatch
 from gnnplan.planner.plan import Plan, load_partition, save_plan

@@ -6,7 +6,9 @@ from functools import cache
 import pytest
 from rich.console import Console
 
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec
+from gnnplan.planner.batch_spec import MiniBatchSpec
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.tables import plan_table
 from gnnplan.planner.search.make import plan_among

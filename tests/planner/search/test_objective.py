@@ -3,10 +3,12 @@
 import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from gnnplan.planner.job import Job, ModelSpec, TrainingSpec
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.objective import Judge, epoch_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import Link

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.model_spec import ModelSpec
 from tests.planner.search.searched import found, sparse_graph
 
 LEFT_OUT = ["first_aggregation", "replicas"]

@@ -6,7 +6,8 @@ import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_rmat
-from gnnplan.planner.job import ModelSpec, RmatGraph
+from gnnplan.planner.graph_spec import RmatGraph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.make import make_plan
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from tests.planner.search.searched import GRAPHS, found, job_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of
 from gnnplan.planner.search.rejected import rejected

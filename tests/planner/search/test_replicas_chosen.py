@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.contracts.received import received_rows
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.techniques.replicas.proposals import everything, paying_rows, proposals
 from tests.planner.search.searched import found
 

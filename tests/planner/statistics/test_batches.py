@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.generate import generate_rmat, generate_sbm
-from gnnplan.planner.job import RmatGraph, SbmGraph
+from gnnplan.planner.graph_spec import RmatGraph, SbmGraph
 from gnnplan.planner.statistics.batches import batch_sizes
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.measure import measure, without_loops

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.statistics.contract import Cut, Statistics
 from gnnplan.planner.statistics.degrees import degrees_of
 from gnnplan.planner.statistics.halo import Halos

@@ -8,7 +8,10 @@ from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.readers.memory import estimate_memory
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.machine import machine_of
 from gnnplan.planner.statistics.price import Pricer

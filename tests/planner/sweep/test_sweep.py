@@ -6,7 +6,9 @@ import pytest
 
 from gnnplan.planner import cli
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.sweep.contract import Sweep
 from gnnplan.planner.sweep.machines import machines_of

@@ -11,8 +11,9 @@ from torch.nn import functional
 
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.contracts.technique import Choice
-from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.reference import dense_features
 from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import SEED, Case, initial, worst

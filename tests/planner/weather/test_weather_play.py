@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.lowering import lower_plan
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.search import make_plan
 from gnnplan.planner.simulator.engine import compile_schedule

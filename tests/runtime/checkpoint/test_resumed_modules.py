@@ -7,7 +7,9 @@ import torch
 
 from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
-from gnnplan.planner.job import Job, PinnedDecisions, TrainingSpec
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.training_spec import TrainingSpec
 from tests import warm
 from tests.runtime.checkpoint.jobs import GRAPH, same_bits, two_workers, weights
 

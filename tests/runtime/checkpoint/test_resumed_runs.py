@@ -12,7 +12,7 @@ import torch
 from benchmarks._fault_cells import hear_interrupts
 from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
-from gnnplan.planner.job import PartialReducePin
+from gnnplan.planner.job_pins import PartialReducePin
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.errors import RunFailedError, StoppedError, UserError
 from tests import warm

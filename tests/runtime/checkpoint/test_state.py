@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.job import TrainingSpec
 from gnnplan.planner.program.labels import Label
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.checkpoint.state import ProgramState, copied, is_carried, viewed
 from tests.planner.program.cases import MODELS, ORDERS, SEED, Case, Run, codes, subset
 from tests.planner.techniques.feature_slices.sliced import sliced

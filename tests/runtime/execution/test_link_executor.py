@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.link.spec import LinkSpec
 from gnnplan.planner.link.split import link_graph
 from gnnplan.planner.models.module_state import matrices_of

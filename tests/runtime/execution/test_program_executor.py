@@ -5,7 +5,7 @@ import scipy.sparse as sp
 import torch
 
 from gnnplan.planner.contracts.technique import Choice
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.labels import Label

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.models.module_state import matrices_of
 from gnnplan.planner.program.sequential import SequentialExecutor
 from tests.planner.models import relational_modules

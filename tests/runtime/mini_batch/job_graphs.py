@@ -4,7 +4,7 @@ import hashlib
 
 from torch_geometric.data import Data
 
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.runtime.reference import graph_tensors
 
 GRAPH = SbmGraph(source="sbm", num_nodes=400, average_degree=8, num_features=16, num_classes=4)

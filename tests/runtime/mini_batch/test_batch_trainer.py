@@ -12,14 +12,19 @@ import torch
 from emulating import cluster, host, needs_emulation, remains
 
 from gnnplan.planner import api
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.checkpoints import CheckpointOptions, checkpoints_in
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, NpzGraph, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import NpzGraph, SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.measured_batches import MeasuredBatches
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.plan import Plan, save_plan
 from gnnplan.planner.search import mini_batch, named
 from gnnplan.planner.search.mini_batch import plan_mini_batches
 from gnnplan.planner.trace import Trace
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.runtime.mini_batch import trainer
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.job import NpzGraph
+from gnnplan.planner.graph_spec import NpzGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.runtime.mini_batch.host_graph import load_host_graph
 from gnnplan.runtime.sampling.loader import NeighborLoader

@@ -15,10 +15,14 @@ from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation.emulate import emulated
 from gnnplan.planner.emulation.kernel import INTERFACE
-from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import LABELS
 from gnnplan.planner.plan import Plan, load_partition
 from gnnplan.planner.program_shard import ProgramShard
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile
 
 NUM_WORKERS, K = 3, 3

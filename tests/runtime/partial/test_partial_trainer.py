@@ -8,10 +8,14 @@ import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PartialReducePin, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search import make_plan
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.machine import Link
 from tests.warm import launch

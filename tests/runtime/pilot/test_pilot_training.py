@@ -3,10 +3,14 @@
 import pytest
 import torch
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, MiniBatchSpec, ModelSpec, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.pilot.contract import trained_fingerprint
 from gnnplan.planner.pilot.run import families_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import NotFiniteError, UserError
 from gnnplan.profiles.kernels.metrics import sums_of
 from gnnplan.runtime.pilot.train import curve_of

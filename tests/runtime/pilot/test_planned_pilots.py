@@ -4,12 +4,16 @@ import pytest
 import torch
 
 from gnnplan.planner import api
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.pilot.contract import Pilots
 from gnnplan.planner.pilot.reach import to_accuracy
 from gnnplan.planner.pilot.run import families_of
 from gnnplan.planner.pilot.variants import variant_of
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import NotFiniteError
 from gnnplan.runtime.pilot.train import curve_of
 from tests.runtime.test_pruned_plan import cluster_of

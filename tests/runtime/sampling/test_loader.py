@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models import GraphSAGE
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.runtime.sampling import NeighborLoader
 from gnnplan.runtime.sampling.batch import BatchMaker

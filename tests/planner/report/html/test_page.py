@@ -8,12 +8,16 @@ import gnnplan
 from gnnplan.planner import api
 from gnnplan.planner.cli import main
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph, TrainingSpec
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.report.html.page import plan_page
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.report_file import write_report
 from gnnplan.planner.search import mini_batch, simulate_plan
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
 from tests.planner.report.html.parsed import parsed

@@ -6,7 +6,10 @@ import pytest
 
 from gnnplan.planner.cluster import resolve
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.pins import check_techniques
 from gnnplan.profiles.errors import UserError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.sharing import share_equal_arrays
 from gnnplan.planner.readers.cost import exchanges_bytes

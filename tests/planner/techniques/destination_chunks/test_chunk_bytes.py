@@ -9,7 +9,7 @@ import torch
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.technique import Choice, Situation
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import Task, forward_cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.readers.liveness import training_bytes

@@ -3,7 +3,7 @@
 import pytest
 
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.simulator.steady import play_epochs

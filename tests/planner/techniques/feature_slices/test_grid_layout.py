@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.contracts.technique import Choice
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Partition
 from gnnplan.planner.program.consistency import fault_of
 from gnnplan.planner.program.cutter import Cutter

@@ -10,7 +10,9 @@ import pytest
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.contracts.received import received_rows
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search.decide import decide

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.technique import Situation
-from gnnplan.planner.job import ModelSpec
 from gnnplan.planner.minibatch import simulate as player
 from gnnplan.planner.minibatch import unroll
 from gnnplan.planner.minibatch.decision import MiniBatchDecision, WorkerBatches
@@ -15,6 +14,7 @@ from gnnplan.planner.minibatch.policy import Buffers, DualBufferPolicy
 from gnnplan.planner.minibatch.simulate import simulate
 from gnnplan.planner.minibatch.stages import StageTimes
 from gnnplan.planner.minibatch.unroll import unrolled
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.optimizer import Optimizer

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gnnplan.planner.adjacency import aggregation_matrix
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.partial.decision import PartialReduceDecision
 from gnnplan.planner.techniques.partial_reduce.contributing import contributing_vertices

@@ -7,7 +7,10 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.received import received_rows
 from gnnplan.planner.generate import generate_rmat
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, RmatGraph
+from gnnplan.planner.graph_spec import RmatGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.techniques.halo_exchange.technique import Sharing
 from gnnplan.planner.techniques.joint_cache.technique import Kept

@@ -7,7 +7,10 @@ from benchmarks._pruning import balance_rows, prune_plan
 from benchmarks.oracles.best_pruning import heuristic_gap
 from benchmarks.oracles.linear_cost import line_of_seconds
 from gnnplan.planner.generate import generate_sbm
-from gnnplan.planner.job import Job, ModelSpec, PinnedDecisions, SbmGraph
+from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PinnedDecisions
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.techniques.pruning.prune import cost_of, prune_halos
 from gnnplan.planner.what_if import one_host, plan_variants
 from tests.planner.techniques.pruning.problems import GRAPH, candidate_of, own_s, pruned

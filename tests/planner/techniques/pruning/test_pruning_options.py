@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.techniques.pruning.technique import Pruned, Pruning
 from gnnplan.profiles.errors import NoPlanFitsError

@@ -10,10 +10,11 @@ import torch
 from gnnplan.planner.adjacency import aggregation_matrix
 from gnnplan.planner.chunks.draw import chunk_of, edges_from
 from gnnplan.planner.contracts.technique import Choice
-from gnnplan.planner.job import ModelSpec, TrainingSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.reference import dense_features
 from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import NUM_NODES, SEED, Case, Run, initial, worst

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.profiles.kernels.activation import dropout_key, keep_mask
 from gnnplan.runtime.reference import INPUT_LAYER
 

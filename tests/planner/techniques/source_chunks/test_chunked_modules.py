@@ -13,7 +13,7 @@ from torch_geometric import nn as pyg
 from gnnplan.planner.chunks.draw import chunk_of
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.technique import Choice, Situation
-from gnnplan.planner.job import ModelSpec
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.module_state import matrices_of, store
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
