@@ -46,6 +46,7 @@ FAMILIES: dict[str, dict[str, bool]] = {  # by name: techniques that are in ever
 }
 ONE_HOST = "one host"
 NUM_ROUNDS = 2
+FAR = 1.3  # times as long as the fastest: not run again
 RUN_S = 3.0  # of training in a run
 MIN_EPOCHS, MAX_EPOCHS = 7, 60
 
@@ -79,7 +80,7 @@ class Setting:
     def fingerprint(self) -> str:
         """Of what its figures are of; where a graph lies is not part of it, which one is in the name."""
         job = self.job.model_dump(mode="json", exclude={"graph": {"path"}})
-        limits = [NUM_ROUNDS, RUN_S, MIN_EPOCHS, MAX_EPOCHS, LONG_PERIODS.get(self.cluster)]
+        limits = [NUM_ROUNDS, FAR, RUN_S, MIN_EPOCHS, MAX_EPOCHS, LONG_PERIODS.get(self.cluster)]
         return fingerprint_of([self.name, _CLUSTERS.get(self.cluster), job, FAMILIES, limits])
 
 

@@ -1,8 +1,9 @@
 """The chosen plan's epoch against the best of a grid: every subset of the hosts, in every family, all of them run.
 
 Regret is how many times longer the chosen plan's epoch is than the grid's best one, less 1. Ratios are taken round by
-round, and their median counts. A family is hit where the best plan is of the chosen one's, or none is faster than the
-chosen one by more than runs of the same plan differ.
+round, and their median counts. A plan that is far behind in the first round has that one alone. A family is
+hit where the best plan is of the chosen one's, or none is faster than the chosen one by more than runs of the same plan
+differ.
 
 A cluster's settings are kept when all its runs have ended; what is there under the same settings is not run again, and
 within a cluster every run that has ended is kept in `out`. The quick form plans on two devices of the catalog, and has
@@ -126,7 +127,8 @@ def _told(plan: Planned, rounds_s: Sequence[float]) -> dict:
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    return float(np.median(np.divide(ours, theirs)))
+    """Over the rounds that both have."""
+    return float(np.median([our_s / their_s for our_s, their_s in zip(ours, theirs, strict=False)]))
 
 
 def summary(results: Mapping[str, dict]) -> dict:

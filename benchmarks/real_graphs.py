@@ -103,7 +103,7 @@ class _Kept:
         if self.has(kind, name):
             return
         of = {"part": name, "settings": self._settings[kind][name], **about()}
-        self._parts[kind][name] = of | make()
+        self._parts[kind][name] = make() | of
         print(kind, json.dumps(self._parts[kind][name])[:300], flush=True)
         if not self._quick:
             keep(_FILE, record_of(_FILE, self.record()))

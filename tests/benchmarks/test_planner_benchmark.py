@@ -86,6 +86,22 @@ def test_equal_plans_are_run_once_and_what_ran_is_kept(tmp_path):
     assert len(ran) == 4
 
 
+def test_who_is_far_behind_has_one_round(tmp_path):
+    """Twice as long as the fastest cannot be the best; a tenth longer can, and the chosen one always has all rounds."""
+    seconds, ran = {CHOSEN: 3.0, "near": 1.1, "far": 2.0, "fastest": 1.0}, []
+    for name in seconds:
+        (tmp_path / name).mkdir()
+    plans = [Planned(name, ONE_HOST, tmp_path / name / "plan.json", 1.0) for name in seconds]
+
+    def run(_, path):
+        ran.append(path.parent.name)
+        return (seconds[path.parent.name],), 0.0
+
+    found = measured(None, plans, 2, run)
+    assert ran == [*seconds, CHOSEN, "near", "fastest"]
+    assert {name: len(rounds_s) for name, rounds_s in found.items()} == {CHOSEN: 2, "near": 2, "far": 1, "fastest": 2}
+
+
 def test_prices_are_within_what_is_asked_of_machines_that_are_described_anew(monkeypatch):
     """And a price of twice as much is found out."""
     plan = plan_on_three()
