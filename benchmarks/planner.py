@@ -1,13 +1,13 @@
 """The chosen plan's epoch against the best of a grid: every subset of the hosts, in every family, all of them run.
 
 Regret is how many times longer the chosen plan's epoch is than the grid's best one, less 1. Ratios are taken round by
-round, and their median counts. A plan that is far behind in the first round has that one alone. A family is
-hit where the best plan is of the chosen one's, or none is faster than the chosen one by more than runs of the same plan
+round, and their median counts. A plan that is far behind in the first round has that one alone. A family is hit
+where the best plan is of the chosen one's, or none is faster than the chosen one by more than runs of the same plan
 differ.
 
-A cluster's settings are kept when all its runs have ended; what is there under the same settings is not run again, and
-within a cluster every run that has ended is kept in `out`. The quick form plans on two devices of the catalog, and has
-epochs of the simulator in place of runs.
+A setting is kept when all its runs have ended, and is not run again while it is the same. Within a setting every run
+that has ended is kept in `out`, as is the profile of its cluster. `missing` names what is left. The quick form plans on
+two devices of the catalog, and has epochs of the simulator in place of runs.
 """
 
 from __future__ import annotations
@@ -36,29 +36,34 @@ _NOISE = 0.02  # runs of one plan differ by as much
 
 
 def main(quick: bool) -> dict:
-    """Runs the clusters that have not run; the quick form runs nothing, and keeps nothing."""
-    chosen = {name: _present(name, quick) for name in clusters(quick)}
-    settings = {name: "-".join(each.fingerprint() for each in of) for name, of in chosen.items()}
-    results = {} if quick else kept_parts(_FILE, "clusters", "cluster", settings)
-    for name, of in chosen.items():
-        if name not in results:
-            rows = _in_short(clusters(quick)[name], of) if quick else _on(clusters(quick)[name], of, OUT / _FILE / name)
-            results[name] = {"cluster": name, "settings": settings[name], **about(), "rows": rows}
+    """Runs the settings that have not run; the quick form runs nothing, and keeps nothing."""
+    of = {each.name: each for name in clusters(quick) for each in _present(name, quick)}
+    prints = {name: each.fingerprint() for name, each in of.items()}
+    rows = {} if quick else kept_parts(_FILE, "rows", "setting", prints)
+    for name, cluster in clusters(quick).items():
+        missing = [each for each in of.values() if each.cluster == name and each.name not in rows]
+        found = _in_short(cluster, missing) if quick else _on(cluster, missing, OUT / _FILE / name)
+        for row in found:
+            rows[row["setting"]] = row | {"cluster": name, "settings": prints[row["setting"]], **about()}
             if not quick:
-                keep(_FILE, record_of(_FILE, summary(results)))
-    return summary(results)
+                keep(_FILE, record_of(_FILE, summary(rows, list(of))))
+    return summary(rows, list(of))
 
 
 def _present(cluster: str, quick: bool) -> list[Setting]:
     return [each for each in settings_on(cluster, quick) if not why_absent(each.name, each.job.graph)]
 
 
-def _in_short(cluster: Cluster, settings: Sequence[Setting]) -> list[dict]:
+def _in_short(cluster: Cluster, settings: Sequence[Setting]) -> Iterator[dict]:
     with TemporaryDirectory(prefix="gnnplan-planner-") as folder:
-        return [_row(each, cluster, Path(folder), 1, simulated) for each in settings]
+        for each in settings:
+            yield _row(each, cluster, Path(folder), 1, simulated)
 
 
-def _on(cluster: Cluster, settings: Sequence[Setting], folder: Path) -> list[dict]:
+def _on(cluster: Cluster, settings: Sequence[Setting], folder: Path) -> Iterator[dict]:
+    """Rows as they come, on hosts that are brought up where any is missing."""
+    if not settings:
+        return
     profiled = folder / "profile"
     with _periods(cluster.name), inside(cluster) as emulation:
         if not (profiled / "cluster.json").exists():
@@ -66,7 +71,8 @@ def _on(cluster: Cluster, settings: Sequence[Setting], folder: Path) -> list[dic
             api.profile_cluster(cluster, profiled)
         measured_cluster = Cluster.load(profiled / "cluster.json")
         run = on_hosts(emulation, MAX_TRIES)
-        return [_row(each, measured_cluster, folder, NUM_ROUNDS, run) for each in settings]
+        for each in settings:
+            yield _row(each, measured_cluster, folder, NUM_ROUNDS, run)
 
 
 @contextmanager
@@ -131,16 +137,21 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(np.median([our_s / their_s for our_s, their_s in zip(ours, theirs, strict=False)]))
 
 
-def summary(results: Mapping[str, dict]) -> dict:
-    """The figures of all clusters."""
-    parts = list(results.values())
-    rows = [row for part in parts for row in part["rows"]]
+def summary(found: Mapping[str, dict], names: Sequence[str]) -> dict:
+    """The figures of all settings that there are.
+
+    Args:
+        found: rows by setting.
+        names: of all settings.
+    """
+    rows = [found[name] for name in names if name in found]
 
     def of(key: str, figure: Callable = np.mean) -> float:
         return float(figure([row[key] for row in rows]))
 
     return {
         "settings": len(rows),
+        "missing": [name for name in names if name not in found],
         "mean_regret": of("regret"),
         "worst_regret": of("regret", max),
         "family_hits": of("is_hit"),
@@ -152,6 +163,5 @@ def summary(results: Mapping[str, dict]) -> dict:
         "interval_coverage": of("is_in_interval"),
         "mean_error": float(np.mean([abs(row["error"]) for row in rows])),
         "worst_shadow_error": max((each for row in rows if (each := row["shadow_error"]) is not None), default=None),
-        "rows": [{key: value for key, value in row.items() if key != "plans"} for row in rows],
-        "clusters": parts,
+        "rows": rows,
     }

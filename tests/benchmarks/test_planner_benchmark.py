@@ -38,13 +38,14 @@ def test_a_family_is_missed_where_another_is_faster_by_more_than_noise():
     missed = row(chosen=[1.1], one=[1.0], rows=[1.1], columns=[3])
     assert not missed["is_hit"]
     assert row(chosen=[1.01], one=[1.0], rows=[1.01], columns=[3])["is_hit"]
-    found = summary({"a": {"cluster": "a", "rows": [missed, row(chosen=[1], one=[2], rows=[1], columns=[3])]}})
+    rows = {"a": missed, "b": row(chosen=[1], one=[2], rows=[1], columns=[3])}
+    found = summary(rows, ["a", "b", "c"])
     assert found["family_hits"] == 0.5
     assert found["mean_regret"] == pytest.approx(0.05)
     assert found["worst_regret"] == pytest.approx(0.1)
     assert not found["never_worse_than_one_device"]
     assert found["settings"] == 2
-    assert all("plans" not in each for each in found["rows"])
+    assert found["missing"] == ["c"]
 
 
 def test_there_are_enough_settings_and_none_twice():
@@ -121,4 +122,4 @@ def test_the_quick_form_plans_the_whole_grid():
     assert found["never_worse_than_one_device"]
     assert found["worst_bound_over_best"] <= 1
     assert 0 <= found["worst_search_gap"] <= found["median_any_plan_gap"] + 1e-9
-    assert len(found["clusters"][0]["rows"][0]["plans"]) == 6
+    assert len(found["rows"][0]["plans"]) == 6
