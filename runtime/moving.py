@@ -38,17 +38,21 @@ class SourceChunks:
     Args:
         num_chunks: B; 1 is full-batch training.
         seed, draws: of the division, as a plan's.
+        fade: what is left of a state counts so many times as much as the paper has it (1), beside the chunk's rows.
         number: the present step's.
     """
 
     num_chunks: int
     seed: int = 0
     draws: Draws = "balanced"
+    fade: float = 1.0
     number: int = 0
 
     def __post_init__(self) -> None:
         if self.num_chunks < 1:
             raise UserError(f"num_chunks is {self.num_chunks}; it must be 1 or more")
+        if not 0 < self.fade <= 1:
+            raise UserError(f"fade is {self.fade}; it must be above 0 and at most 1")
 
     def step(self) -> None:
         """The next chunk's turn. Call it after the optimizer's step."""
@@ -134,7 +138,7 @@ class _Parts:
     def of(cls, matrix: sp.csr_matrix, chunks: SourceChunks, device: torch.device) -> _Parts:
         """Cut on the host, once."""
         chunk = chunk_of(edges_from([matrix]), chunks.num_chunks, chunks.seed, draws=chunks.draws)
-        parts = take_apart(matrix, (chunk,), chunks.num_chunks)
+        parts = take_apart(matrix, (chunk,), chunks.num_chunks, chunks.fade)
         of_chunk = [
             (csr_tensor(pushed, device), csr_tensor(pushed.T.tocsr(), device), _column(left.data, device))
             for pushed, left in zip(parts.pushed[:-1], parts.left[:-1], strict=True)

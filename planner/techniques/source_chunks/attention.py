@@ -48,7 +48,7 @@ class Attention:
     def _weigh(self, op: Operator, renamed: Operator) -> None:
         emit, block, heads = self._emitter.emit, op.attributes["block"], op.attributes["heads"]
         key, x, ends = renamed.key, renamed.reads[1], self._ends[renamed.reads[0]]
-        pushed, left = self._divided.pushed(block, self._number), self._divided.left(block, self._number)
+        pushed, left = self._divided.entries(block, self._number), self._divided.mass(block, self._number)
         row, width = self._emitter.cycle.blocks[block].row, self._emitter.cycle.values[x].width
         mass = self._emitter.add_value(Value(f"mass:{op.key}", row, heads, role="cell"))
         mean = self._emitter.add_value(Value(f"moving:{op.key}", row, width, role="cell"))

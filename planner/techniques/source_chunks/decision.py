@@ -26,6 +26,8 @@ class Chunks(Contract):
         exact_every: passes from one whose first step pushes all sources, and so makes every state anew, to the next
             (0: never).
         follow_mean: what is left of a state moves as the mean of all rows has moved since the last step.
+        fade: what is left of a state counts so many times as much as the paper has it, and the chunk's rows have what
+            it lost. Less than 1 forgets faster; of attention the masses fade.
         correction: gradients that flow back to a chunk are multiplied by B, the inverse of what share it is.
     """
 
@@ -35,12 +37,15 @@ class Chunks(Contract):
     num_shuffles: Annotated[int, Field(ge=1, le=20)] = 1
     exact_every: Annotated[int, Field(ge=0, le=100)] = 0
     follow_mean: bool = True
+    fade: Annotated[float, Field(gt=0, le=1)] = 1.0
     correction: bool = False
 
     @model_validator(mode="after")
     def _is_a_cycle(self) -> Self:
         if self.num_chunks * self.num_passes > MAX_PROGRAMS:
             raise ValueError(f"num_chunks, num_shuffles and exact_every make a cycle of over {MAX_PROGRAMS} steps")
+        if self.correction and self.fade < 1:
+            raise ValueError("correction is for states that do not fade; leave correction or fade out")
         return self
 
     @property

@@ -52,8 +52,14 @@ class Divided:
         return _word(step, self.decision)
 
     def pushed(self, block: str, step: int) -> str:
-        """The entries from a step's sources."""
+        """The entries from a step's sources, as a sum takes them beside what is left of its states."""
         return self._block(f"{block}/{self.word(step)}", block, self._parts(block).pushed[step])
+
+    def entries(self, block: str, step: int) -> str:
+        """The entries from a step's sources as they stand."""
+        if self.decision.fade == 1:
+            return self.pushed(block, step)
+        return self._block(f"{block}/{self.word(step)}/entries", block, self._parts(block).entries[step])
 
     def loops(self, block: str) -> str | None:
         """The self loops (None: there are none)."""
@@ -62,9 +68,16 @@ class Divided:
 
     def left(self, block: str, step: int) -> str:
         """What is left of the states: from the rows that the block makes to themselves."""
-        return self._of_rows(
-            f"{block}/left{self.word(step).removeprefix('chunk')}", block, self._parts(block).left[step]
-        )
+        return self._of_rows(f"{block}/left{self._number(step)}", block, self._parts(block).left[step])
+
+    def mass(self, block: str, step: int) -> str:
+        """What is left of the masses of attention, likewise."""
+        if self.decision.fade == 1:
+            return self.left(block, step)
+        return self._of_rows(f"{block}/mass{self._number(step)}", block, self._parts(block).masses[step])
+
+    def _number(self, step: int) -> str:
+        return self.word(step).removeprefix("chunk")
 
     def _of_rows(self, name: str, of: str, matrix: sp.csr_matrix) -> str:
         return self._block(name, of, matrix, column=self.emitter.cycle.blocks[of].row)
@@ -94,7 +107,7 @@ class Divided:
         assert arrays
         (matrix,) = arrays.matrices[block]
         key = ("source chunks", id(matrix), decision.model_dump_json())
-        return self.memo.lasting(key, lambda: take_apart(matrix, self._divisions, decision.num_chunks))
+        return self.memo.lasting(key, lambda: take_apart(matrix, self._divisions, decision.num_chunks, decision.fade))
 
     @cached_property
     def _divisions(self) -> tuple[np.ndarray, ...]:

@@ -98,6 +98,7 @@ class Chunked:
             of.follow_mean,
             self.orders,
             [of.num_chunks if of.correction and not each.all() else 1.0 for each in sources],
+            of.fade,
         )
 
     def off(self, cycle: Cycle | None = None) -> float:

@@ -29,6 +29,7 @@ class ChunkOracle:
         sources: bool [N] of every step in turn: who pushes.
         factors: of every step in turn, what gradients that flow back to its sources are multiplied by.
         follows: what is left of a sum's state moves with the mean row.
+        fade: what is left of a state counts so many times as much, beside what is pushed.
         orders: `aggregate_first` by layer's number; all others multiply first.
     """
 
@@ -44,6 +45,7 @@ class ChunkOracle:
     follows: bool = True
     orders: Mapping[int, str] = field(default_factory=dict)
     factors: Sequence[float] = ()
+    fade: float = 1.0
 
     def __post_init__(self) -> None:
         self.params = {
@@ -135,7 +137,8 @@ class ChunkOracle:
             mean = z.detach().mean(0)
             old = old + self.edges.sum(1, keepdim=True) * (mean - self.means.get(name, torch.zeros(())))
             self.means[name] = mean
-        state = self.edges[:, pushes] @ sent + left * old
+        chunk = self.edges[:, pushes] @ sent
+        state = (chunk + self.fade * left * old) / (self.fade * left + 1 - left)
         self.states[name] = state.detach()
         return state + self.loops @ z
 
@@ -155,6 +158,7 @@ class ChunkOracle:
                 mean = p.detach().mean(0)
                 old = old + old_total[..., None] * (mean - self.means.get(f"{layer}", torch.zeros(())))
                 self.means[f"{layer}"] = mean
+            left = self.fade * left
             total, rows = total.sum(1) + left * old_total, rows + left[..., None] * old
             self.states[f"{layer}"] = total.detach(), rows.detach()
         else:
