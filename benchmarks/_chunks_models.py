@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric import nn as pyg
 
-HIDDEN, WIDE, DROPOUT = 64, 256, 0.3
+HIDDEN, WIDE, DROPOUT = 64, 128, 0.3
 LAYERS = {"gcn": pyg.GCNConv, "sage": pyg.SAGEConv, "gat": pyg.GATConv}
 
 

@@ -14,10 +14,9 @@ left.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
@@ -32,7 +31,7 @@ from benchmarks._common import OUT, ROOT, dataset, fingerprint_of, median_and_sp
 from benchmarks._emulated import inside, why_not_emulated
 from benchmarks._prediction_table import predict_and_run
 from benchmarks._pyg_modules import PygTraining, fastest_way
-from benchmarks._results import about, keep, kept_parts, record_of
+from benchmarks._results import Parts
 from benchmarks._tuned_modules import BASELINES, Baseline
 from gnnplan.planner import api
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster
@@ -57,80 +56,50 @@ def main(quick: bool) -> dict:
     folder = OUT / f"{_FILE}{'_quick' if quick else ''}"
     folder.mkdir(parents=True, exist_ok=True)
     baselines, seeds, epochs = (BASELINES[-1:], 1, 12) if quick else (BASELINES, 3, _TRAINED_EPOCHS)
-    kept = _Kept(baselines, range(seeds), epochs, quick)
+    parts = Parts(_FILE, _settings(baselines, seeds, epochs), _figures, is_kept=not quick)
     for baseline in baselines:
-        kept.add("times", baseline.build, partial(_time, baseline, folder))
+        parts.add("times", baseline.build, partial(_time, baseline, folder))
     skipped = "the quick form emulates no hosts" if quick else why_not_emulated()
     if not skipped:
-        kept.add("predicted", _ALL, partial(_predicted, baselines, folder))
-    for baseline in baselines:
-        for seed in range(seeds):
-            kept.add("ours", f"{baseline.build}-{seed}", partial(_ours_trained, baseline, seed, epochs, folder))
+        parts.add("predicted", _ALL, partial(_predicted, baselines, folder))
+    trainings = {f"{baseline.build}-{seed}": (baseline, seed) for baseline in baselines for seed in range(seeds)}
+    for name, (baseline, seed) in trainings.items():
+        parts.add("ours", name, partial(_ours_trained, baseline, seed, epochs, folder))
+    ways = {name: part["pyg_way"] for name, part in parts.found["times"].items()}
     with ProcessPoolExecutor(num_usable_cores(), multiprocessing.get_context("spawn")) as pool:
-        wanted = [(baseline, seed) for baseline in baselines for seed in range(seeds)]
         found = {
-            pool.submit(_pyg_trained, *each, epochs, kept.pyg_way(each[0])): f"{each[0].build}-{each[1]}"
-            for each in wanted
-            if not kept.has("pyg", f"{each[0].build}-{each[1]}")
+            pool.submit(_pyg_trained, baseline, seed, epochs, ways[baseline.build]): name
+            for name, (baseline, seed) in trainings.items()
+            if not parts.has("pyg", name)
         }
         for done in as_completed(found):
-            kept.add("pyg", found[done], done.result)
-    record = kept.record()
+            parts.add("pyg", found[done], done.result)
+    record = parts.record()
     _show(record["rows"])
     return record | {"skipped": skipped}
 
 
-class _Kept:
-    """The parts of the result by kind and name: those of an earlier, interrupted benchmark, and what is added."""
+def _settings(baselines: Sequence[Baseline], seeds: int, epochs: int) -> dict[str, dict[str, str]]:
+    prints = {baseline.build: fingerprint_of(asdict(baseline)) for baseline in baselines}
+    of_seeds = {f"{build}-{seed}": f"{each}-{epochs}" for build, each in prints.items() for seed in range(seeds)}
+    return {"times": prints, "predicted": {_ALL: "-".join(prints.values())}, "ours": of_seeds, "pyg": of_seeds}
 
-    def __init__(self, baselines: Sequence[Baseline], seeds: Sequence[int], epochs: int, quick: bool) -> None:
-        self._quick = quick
-        prints = {baseline.build: fingerprint_of(asdict(baseline)) for baseline in baselines}
-        of_seeds = {f"{build}-{seed}": f"{each}-{epochs}" for build, each in prints.items() for seed in seeds}
-        self._settings = {"times": prints, "predicted": {_ALL: "-".join(prints.values())}, "ours": of_seeds}
-        self._settings["pyg"] = of_seeds
-        self._parts = {
-            kind: {} if quick else kept_parts(_FILE, kind, "part", settings)
-            for kind, settings in self._settings.items()
-        }
 
-    def has(self, kind: str, name: str) -> bool:
-        """Whether it is there."""
-        return name in self._parts[kind]
-
-    def pyg_way(self, baseline: Baseline) -> str:
-        """The fastest of PyG's ways to train a setting, as it was timed."""
-        return self._parts["times"][baseline.build]["pyg_way"]
-
-    def add(self, kind: str, name: str, make: Callable[[], dict]) -> None:
-        """Makes a part that is not there, and keeps what there is by now."""
-        if self.has(kind, name):
-            return
-        of = {"part": name, "settings": self._settings[kind][name], **about()}
-        self._parts[kind][name] = make() | of
-        print(kind, json.dumps(self._parts[kind][name])[:300], flush=True)
-        if not self._quick:
-            keep(_FILE, record_of(_FILE, self.record()))
-
-    def record(self) -> dict:
-        """Figures over what is there."""
-        times, ours, pyg, predicted = (self._parts[kind] for kind in ("times", "ours", "pyg", "predicted"))
-        names = [(kind, name) for kind, of in self._settings.items() for name in of]
-        rows = [_row(each, ours, pyg) for each in times.values()]
-        gaps = [row["accuracy_gap_pct"] for row in rows if row["accuracy_gap_pct"] is not None]
-        both = [abs(ours[name]["accuracy_pct"] - pyg[name]["accuracy_pct"]) for name in ours if name in pyg]
-        return {
-            "split": "random 60/20/20 of the labelled vertices, seed 0",
-            "worst_accuracy_gap_pct": max(gaps, default=None),
-            "worst_single_seed_gap_pct": max(both, default=None),
-            "mean_epoch_speedup": _geometric_mean([row["epoch_speedup"] for row in rows]),
-            "mean_total_speedup": _geometric_mean([row["total_speedup"] for row in rows]),
-            "worst_epoch_speedup": min((row["epoch_speedup"] for row in rows), default=None),
-            "prediction_mape": predicted[_ALL]["mape"] if predicted else None,
-            "missing": [" ".join(each) for each in names if not self.has(*each)],
-            "rows": rows,
-            **{kind: list(parts.values()) for kind, parts in self._parts.items()},
-        }
+def _figures(parts: Mapping[str, Mapping[str, dict]]) -> dict:
+    times, ours, pyg, predicted = (parts[kind] for kind in ("times", "ours", "pyg", "predicted"))
+    rows = [_row(each, ours, pyg) for each in times.values()]
+    gaps = [row["accuracy_gap_pct"] for row in rows if row["accuracy_gap_pct"] is not None]
+    both = [abs(ours[name]["accuracy_pct"] - pyg[name]["accuracy_pct"]) for name in ours if name in pyg]
+    return {
+        "split": "random 60/20/20 of the labelled vertices, seed 0",
+        "worst_accuracy_gap_pct": max(gaps, default=None),
+        "worst_single_seed_gap_pct": max(both, default=None),
+        "mean_epoch_speedup": _geometric_mean([row["epoch_speedup"] for row in rows]),
+        "mean_total_speedup": _geometric_mean([row["total_speedup"] for row in rows]),
+        "worst_epoch_speedup": min((row["epoch_speedup"] for row in rows), default=None),
+        "prediction_mape": predicted[_ALL]["mape"] if predicted else None,
+        "rows": rows,
+    }
 
 
 def _geometric_mean(values: Sequence[float]) -> float | None:
@@ -206,7 +175,7 @@ def _predicted(baselines: Sequence[Baseline], folder: Path) -> dict:
         return predict_and_run(jobs, cluster, folder / "emulated", "tuned baselines on three emulated hosts")
 
 
-def _row(times: dict, *sides: dict[str, dict]) -> dict:
+def _row(times: dict, *sides: Mapping[str, dict]) -> dict:
     """Of a setting; without accuracies where no seed has been trained on both sides."""
     of_both = [name for name in sides[0] if name.rsplit("-", 1)[0] == times["part"] and name in sides[1]]
     ours, pyg = ([side[name]["accuracy_pct"] for name in of_both] for side in sides)

@@ -1,32 +1,38 @@
 """Source chunks: steps and passes a second, accuracy and memory with B chunks, beside two known ways to send less.
 
-Every row (graph, model, network) is trained exactly, in 2, 5, 10 and 20 chunks, with a tenth of the halo rows (BNS-GCN)
-and with rows of the epoch before (PipeGCN), in one engine and on one partition. All take as many steps as exact
-training has epochs. A pass is B steps; the paper's tables count steps as epochs. Time to accuracy is the steps until
-a variant's validation accuracy is within half a point of exact training's last one, times its median step.
+Every row (graph, model) is trained exactly, in 2, 5, 10 and 20 chunks, with a tenth of the halo rows (BNS-GCN) and with
+rows of the epoch before (PipeGCN), in one engine and on one partition of four workers. All take as many steps as exact
+training has epochs. A pass is B steps; the paper's tables count steps as epochs. An accuracy is that of the test
+vertices at the best validation.
 
-The full form runs on four emulated hosts, at 1 Gbit/s and at 200 Mbit/s; the quick form on two workers of this machine.
-`graphs_2x` counts rows in which some B comes to that accuracy in half the time of exact training, with a final accuracy
-within half a point; `graphs_better_than_baselines` those in which it is sooner than both baselines.
-`worst_share_error` is how far edges and halo rows of a step are from 1/B of an epoch's, `worst_prediction_error` how
-far predicted steps are from measured ones. A row is kept when its runs have ended; what is there under the same
-settings is not run again.
+A row's trainings are the same on every network, so they run once, with all processor time that there is. Then some
+steps of each variant are timed on four emulated hosts, at 1 Gbit/s and at 200 Mbit/s. Time to accuracy is the steps
+until validation is within half a point of exact training's best, times the median step there. The quick form has two
+workers of this machine.
+
+`graphs_2x` counts rows, network by network, in which some B comes to that accuracy in half the time of exact training
+and to within half a point of its test accuracy; `graphs_better_than_baselines` those in which it is sooner than both
+baselines. `worst_share_error` is how far edges and halo rows of a step are from 1/B of an epoch's,
+`worst_prediction_error` how far predicted steps are from measured ones. Every part is kept when it has ended, and is
+not run again under the same settings; `missing` names what is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._chunks_settings import BASELINES, EXACT, PAPER_SPEEDUPS, Row, hosts_of, rows_of, variants
+from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, PAPER_SPEEDUPS, Row, hosts_of, rows_of, variants
 from benchmarks._common import OUT, chosen, fingerprint_of, on_all, this_machine, why_absent
-from benchmarks._emulated import inside, loaded, started_fast
-from benchmarks._results import about, keep, kept_parts, record_of
+from benchmarks._emulated import inside, loaded, started_fast, unhurried
+from benchmarks._results import Parts
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.plan import Plan
@@ -36,83 +42,105 @@ from gnnplan.planner.trace import Trace
 NUM_WORKERS = 2  # of the quick form
 _FILE = "source_chunks"
 _NEAR = 0.005  # of an accuracy: half a point
-_NUM_EVALUATIONS = 60
+_NUM_EVALUATIONS, _TIMED_STEPS = 50, 24
 OnEvent = Callable[[dict], None]
-Started = Callable[[], AbstractContextManager[OnEvent | None]]
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Where rows run.
+
+    Args:
+        timed: what starts a run that is timed; it gives the run's `on_event`.
+        unhurried: what is around a run that is not.
+    """
+
+    cluster: Cluster
+    timed: Callable[[], AbstractContextManager[OnEvent | None]]
+    unhurried: Callable[[], AbstractContextManager[None]]
 
 
 def main(quick: bool) -> dict:
     """Runs all rows whose graph is here."""
     rows, folder = rows_of(quick), OUT / ("source_chunks_quick" if quick else "source_chunks")
+    networks, names = (None,) if quick else NETWORKS, list(variants((1, 2, 5)) if quick else variants())
+    here = [row for row in rows if not why_absent(row.name, row.graph)]
     skipped = [reason for row in rows if (reason := why_absent(row.name, row.graph))]
-    prints = {row.name: fingerprint_of([row.name, row.job(EXACT, 0), variants()]) for row in rows}
-    results = {} if quick else kept_parts(_FILE, "rows", "row", prints)
-    for mbit in dict.fromkeys(row.mbit for row in rows):
-        here = [row for row in rows if row.mbit == mbit and not why_absent(row.name, row.graph)]
-        missing = [row for row in here if row.name not in results]
-        if not missing:
+    prints = {row.name: fingerprint_of([row.name, row.job(EXACT, row.steps), variants()]) for row in here}
+    timed = {_on(row, mbit): f"{prints[row.name]}-{_TIMED_STEPS}" for mbit in networks for row in here}
+    parts = Parts(_FILE, {"trained": prints, "timed": timed}, _summary, is_kept=not quick)
+    for mbit in networks:
+        if all(parts.has("trained", row.name) and parts.has("timed", _on(row, mbit)) for row in here):
             continue
-        with _cluster(mbit, folder, quick) as (cluster, started):
-            for row in missing:
-                found = _row(row, cluster, folder, started, quick)
-                results[row.name] = {**found, "settings": prints[row.name], **about()}
-                if not quick:
-                    keep(_FILE, record_of(_FILE, _result(results, skipped)))
-    _show([*results.values()])
-    return _result(results, skipped)
+        with _hosts(mbit, folder, quick) as hosts:
+            for row in here:
+                at = folder / _on(row, mbit).replace(" ", "_").replace("/", "_")
+                parts.add("trained", row.name, partial(_trained, row, names, hosts, at / "trained"))
+                parts.add("timed", _on(row, mbit), partial(_timed, row, names, hosts, at / "timed"))
+    record = parts.record()
+    _show(record["rows"])
+    return record | {"skipped": skipped}
 
 
-def _result(results: dict[str, dict], skipped: list[str]) -> dict:
-    rows = list(results.values())
-    return {**_summary(rows), "skipped": skipped, "paper_speedups": PAPER_SPEEDUPS, "rows": rows}
+def _on(row: Row, mbit: int | None) -> str:
+    return f"{row.name}, {mbit} Mbit/s" if mbit else row.name
 
 
 @contextmanager
-def _cluster(mbit: int | None, folder: Path, quick: bool) -> Iterator[tuple[Cluster, Started]]:
-    """The hosts that a row runs on, and what starts its runs."""
+def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Hosts]:
     if mbit is None:
-        yield this_machine(NUM_WORKERS, quick=quick, folder=folder), nullcontext
+        yield Hosts(this_machine(NUM_WORKERS, quick=quick, folder=folder), nullcontext, nullcontext)
         return
     path, cluster = folder / f"profile_{mbit}" / "cluster.json", hosts_of(mbit)
     with inside(cluster) as emulation:
         if not path.exists():
             api.profile_cluster(cluster, path.parent, quick=quick)
-        yield Cluster.load(path), lambda: started_fast(*emulation)
+        yield Hosts(Cluster.load(path), lambda: started_fast(*emulation), lambda: unhurried(*emulation))
 
 
-def _row(row: Row, cluster: Cluster, folder: Path, started: Started, quick: bool) -> dict:
-    names = list(variants((1, 2, 5)) if quick else variants())
+def _trained(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
+    """Validation accuracies on the way, and the test accuracy at the best of them, by variant."""
     found = {}
     for name in names:
-        place = folder / row.name.replace(" ", "_").replace("/", "_") / name.replace(" ", "_").replace("%", "_pct")
-        found[name] = _variant(row, name, cluster, place, started)
-    exact, cycles = found[EXACT], {name: each.pop("cycle") for name, each in found.items()}
-    needed = exact["val"] - _NEAR
+        curve: list[tuple[int, float, float]] = []
+
+        def on_event(event: dict, curve: list[tuple[int, float, float]] = curve) -> None:
+            accuracy = event["accuracy"]
+            if accuracy and (not curve or curve[-1][1:] != (accuracy["val"], accuracy["test"])):
+                curve.append((event["epoch"] + 1, accuracy["val"], accuracy["test"]))
+
+        plan, at = _plan(row, name, row.steps, hosts.cluster, place)
+        with hosts.unhurried():
+            api.run(at, at.parent, graph=loaded(row.graph), num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
+        best = max(curve, key=lambda each: each[1])
+        found[name] = {"num_chunks": _num_chunks(plan), "val": best[1], "test": best[2], "curve": curve}
+    return {"variants": found}
+
+
+def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
+    """Seconds of a step, memory, and what was predicted, by variant."""
+    found, cycles = {}, {}
+    for name in names:
+        plan, at = _plan(row, name, _TIMED_STEPS, hosts.cluster, place)
+        with hosts.timed() as on_event:
+            measured = api.run(at, at.parent, graph=loaded(row.graph), on_event=on_event)
+        found[name], cycles[name] = _figures(plan, measured), plan.cycle.cycle()
     for name, each in found.items():
-        each["to_accuracy_s"] = _to_accuracy_s(each, needed)
-        each["gap_pct"] = 100 * (exact["test"] - each["test"])
         each["share_error"] = _share_error(cycles[name], cycles[EXACT], each["num_chunks"])
-        each.pop("curve")
-    return {"row": row.name, "needed_val": needed, "variants": found}
+    return {"row": row.name, "variants": found}
 
 
-def _variant(row: Row, name: str, cluster: Cluster, place: Path, started: Started) -> dict:
-    graph, curve = loaded(row.graph), []
-    plan = api.plan(on_all(row.job(name, seed=0), cluster), cluster, place / "plan.json", graph=graph)
-    with started() as on_epoch:
+def _plan(row: Row, name: str, steps: int, cluster: Cluster, place: Path) -> tuple[Plan, Path]:
+    at = place / name.replace(" ", "_").replace("%", "_pct") / "plan.json"
+    return api.plan(on_all(row.job(name, steps), cluster), cluster, at, graph=loaded(row.graph)), at
 
-        def on_event(event: dict) -> None:
-            curve.append((event["epoch"], event["accuracy"].get("val", 0.0)))
-            if on_epoch:
-                on_epoch(event)
 
-        measured = api.run(place / "plan.json", place, graph=graph, num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
-    return {**_figures(plan, measured), "curve": curve, "cycle": plan.cycle.cycle()}
+def _num_chunks(plan: Plan) -> int:
+    return (chosen(plan, "source_chunks") or {"num_chunks": 1})["num_chunks"]
 
 
 def _figures(plan: Plan, measured: Trace) -> dict:
-    num_chunks = (chosen(plan, "source_chunks") or {"num_chunks": 1})["num_chunks"]
-    step_s = measured.median_epoch_s
+    num_chunks, step_s = _num_chunks(plan), measured.median_epoch_s
     return {
         "num_chunks": num_chunks,
         "steps_per_s": 1 / step_s,
@@ -124,17 +152,35 @@ def _figures(plan: Plan, measured: Trace) -> dict:
             for load, peak in zip(plan.prediction.workers, measured.peak_bytes, strict=True)
         ),
         "peak_bytes": max(measured.peak_bytes),
-        "val": measured.accuracy["val"],
-        "test": measured.accuracy["test"],
     }
 
 
-def _to_accuracy_s(of: dict, needed: float) -> float | None:
-    """Seconds of training until an accuracy is first told that is near enough; None where it never is."""
-    reached = [epoch for epoch, accuracy in of["curve"] if accuracy >= needed]
-    if not reached and of["val"] >= needed:
-        reached = [of["curve"][-1][0]]
-    return (reached[0] + 1) * of["step_s"] if reached else None
+def _rows(parts: Mapping[str, Mapping[str, dict]]) -> list[dict]:
+    """Of every row and network that is trained and timed, each variant's figures."""
+    return [
+        _row(each, parts["trained"][each["row"]]) for each in parts["timed"].values() if each["row"] in parts["trained"]
+    ]
+
+
+def _row(timed: dict, trained: dict) -> dict:
+    exact = trained["variants"][EXACT]
+    needed, found = exact["val"] - _NEAR, {}
+    for name, each in timed["variants"].items():
+        of = trained["variants"][name]
+        found[name] = {
+            **each,
+            "val": of["val"],
+            "test": of["test"],
+            "gap_pct": 100 * (exact["test"] - of["test"]),
+            "to_accuracy_s": _to_accuracy_s(of["curve"], needed, each["step_s"]),
+        }
+    return {"row": timed["part"], "needed_val": needed, "variants": found}
+
+
+def _to_accuracy_s(curve: Sequence[Sequence[float]], needed: float, step_s: float) -> float | None:
+    """Seconds of training until a validation accuracy is first told that is near enough; None where it never is."""
+    reached = [steps for steps, accuracy, _ in curve if accuracy >= needed]
+    return reached[0] * step_s if reached else None
 
 
 def _share_error(cycle: Cycle, exact: Cycle, num_chunks: int) -> float:
@@ -151,7 +197,12 @@ def _rows_sent(cycle: Cycle, name: str) -> int:
     return sum(int(cycle.routes[op.attributes["route"]].counts.sum()) for op in ops)
 
 
-def _summary(results: Sequence[dict]) -> dict:
+def _summary(parts: Mapping[str, Mapping[str, dict]]) -> dict:
+    results = _rows(parts)
+    return {**_counted(results), "paper_speedups": PAPER_SPEEDUPS, "rows": results}
+
+
+def _counted(results: Sequence[dict]) -> dict:
     chunked = {result["row"]: _best(result) for result in results}
     of_all = [each for result in results for each in result["variants"].values()]
     return {

@@ -44,6 +44,7 @@ from gnnplan.runtime.recorder import Recorder
 _FILE, _SEED, NUM_EVALUATIONS = "source_chunks_accuracy", 0, 15
 _CPU = torch.device("cpu")
 _PUBLISHED = "as published"
+_FADE = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Setting:
     steps: int
     rate: float
     aggregate_first: bool
-    variants: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    variants: tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 
     @property
     def name(self) -> str:
@@ -84,13 +85,14 @@ class Setting:
         return Job(name=self.name, graph=self.graph, model=ModelSpec(kind="module", build=build), training=training)
 
 
-def _variants(*counts: int) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+def _variants(*counts: int) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
     plain = tuple((f"B = {count}", (("num_chunks", count),)) for count in counts)
     anew = tuple((f"B = {n}, anew every B passes", (("num_chunks", n), ("exact_every", n))) for n in counts if n == 10)
     resting = tuple(
         (f"B = {n}, {_PUBLISHED}", (("num_chunks", n), ("follow_mean", False))) for n in counts if n in (2, 5, 10)
     )
-    return (*plain, *anew, *resting)
+    fading = tuple((f"B = {n}, states fade", (("num_chunks", n), ("fade", _FADE))) for n in counts if n in (5, 10, 20))
+    return (*plain, *fading, *anew, *resting)
 
 
 _ROWS = (

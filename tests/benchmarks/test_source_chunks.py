@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks import source_chunks
-from benchmarks._chunks_settings import BASELINES, EXACT, rows_of, variants
+from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, rows_of, variants
 from gnnplan.planner.models.module_source import module_of
 
 
@@ -24,11 +24,23 @@ def row(**variants_of):
 
 
 def test_time_to_accuracy_is_of_steps_until_it_is_told():
-    """The first evaluation that is near enough counts, or the last one; None where none is."""
-    curve = [(9, 0.2), (19, 0.8), (29, 0.7)]
-    assert source_chunks._to_accuracy_s({"curve": curve, "step_s": 0.5, "val": 0.7}, 0.75) == 10.0
-    assert source_chunks._to_accuracy_s({"curve": curve, "step_s": 0.5, "val": 0.9}, 0.85) == 15.0
-    assert source_chunks._to_accuracy_s({"curve": curve, "step_s": 0.5, "val": 0.7}, 0.85) is None
+    """The first evaluation that is near enough counts; None where none is."""
+    curve = [(10, 0.2, 0.1), (20, 0.8, 0.7), (30, 0.7, 0.9)]
+    assert source_chunks._to_accuracy_s(curve, 0.75, 0.5) == 10.0
+    assert source_chunks._to_accuracy_s(curve, 0.85, 0.5) is None
+
+
+def test_accuracy_is_that_of_the_training_and_seconds_those_of_the_network():
+    """One training serves every network; a row that is not trained yet is none."""
+    curve = [(10, 0.5, 0.4), (20, 0.9, 0.8)]
+    trained = {"variants": {EXACT: {"val": 0.9, "test": 0.8, "curve": curve}, "B = 2": {"val": 0.92, "test": 0.81}}}
+    trained["variants"]["B = 2"]["curve"] = [(30, 0.92, 0.81)]
+    of = {EXACT: figures(None, step_s=2.0), "B = 2": figures(None, step_s=0.5)}
+    timed = {"a row, 200 Mbit/s": {"part": "a row, 200 Mbit/s", "row": "a row", "variants": of}}
+    (row,) = source_chunks._rows({"trained": {"a row": trained}, "timed": timed})
+    assert [each["to_accuracy_s"] for each in row["variants"].values()] == [40.0, 15.0]
+    assert row["variants"]["B = 2"]["gap_pct"] == pytest.approx(-1)
+    assert not source_chunks._rows({"trained": {}, "timed": timed})
 
 
 @pytest.mark.parametrize(
@@ -45,7 +57,7 @@ def test_rows_are_counted_by_time_and_final_accuracy(chunked, twice, better):
     """Half the time of exact training; sooner than baselines that come to it; within half a point at the end."""
     late, drawn = BASELINES
     of_all = {EXACT: figures(4.0), "B = 5": chunked, late: figures(3.0), drawn: figures(None)}
-    found = source_chunks._summary([row(**of_all)])
+    found = source_chunks._counted([row(**of_all)])
     assert (found["graphs"], found["graphs_2x"], found["graphs_better_than_baselines"]) == (1, twice, better)
     assert found["worst_prediction_error"] == 0.1
 
@@ -54,10 +66,10 @@ def test_every_variant_is_a_job():
     """Each asks for what it is, and nothing else may be stale or left out."""
     for each in (rows_of(True)[0], rows_of(False)[-1]):
         for name in variants():
-            job = each.job(name, seed=1)
+            job = each.job(name, each.steps)
             assert job.pin.refresh_interval == 1
             assert bool(job.pin.asked) == (name != EXACT)
-    assert len(rows_of(False)) == 24
+    assert len(rows_of(False)) * len(NETWORKS) == 24
 
 
 def test_rows_of_the_full_form_have_norms():
