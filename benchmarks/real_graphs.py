@@ -7,17 +7,17 @@ which are timed first: `edge_index` or `torch.sparse`, features dense or sparse.
 
 Time is taken first and apart from accuracy, both sides in one run with nothing beside it: set-up, then the median of
 some epochs; a total is set-up plus 200 times that median. Where hosts can be emulated here, the same settings are
-predicted and run on three uneven ones. Accuracy comes last and is not timed: PyG trains in as many processes as there
-are cores, one thread each. Every part is kept as it comes, so an interrupted benchmark goes on; `missing` names what is
-left.
+predicted and run on three uneven ones. Accuracy comes last and is not timed. PyG trains in a process of its own each
+time, for it may need most of the memory, and what is soon done comes first. Every part is kept as it comes, so an
+interrupted benchmark goes on; `missing` names what is left.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -65,18 +65,19 @@ def main(quick: bool) -> dict:
     trainings = {f"{baseline.build}-{seed}": (baseline, seed) for baseline in baselines for seed in range(seeds)}
     for name, (baseline, seed) in trainings.items():
         parts.add("ours", name, partial(_ours_trained, baseline, seed, epochs, folder))
-    ways = {name: part["pyg_way"] for name, part in parts.found["times"].items()}
-    with ProcessPoolExecutor(num_usable_cores(), multiprocessing.get_context("spawn")) as pool:
-        found = {
-            pool.submit(_pyg_trained, baseline, seed, epochs, ways[baseline.build]): name
-            for name, (baseline, seed) in trainings.items()
-            if not parts.has("pyg", name)
-        }
-        for done in as_completed(found):
-            parts.add("pyg", found[done], done.result)
+    times = parts.found["times"]
+    for name, (baseline, seed) in sorted(trainings.items(), key=lambda each: times[each[1][0].build]["pyg_epoch_s"]):
+        way = times[baseline.build]["pyg_way"]
+        parts.add("pyg", name, partial(_alone, partial(_pyg_trained, baseline, seed, epochs, way)))
     record = parts.record()
     _show(record["rows"])
     return record | {"skipped": skipped}
+
+
+def _alone(make: Callable[[], dict]) -> dict:
+    """What is made in a process of its own, whose memory goes with it."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(make).result()
 
 
 def _settings(baselines: Sequence[Baseline], seeds: int, epochs: int) -> dict[str, dict[str, str]]:
@@ -122,8 +123,7 @@ def _ours_trained(baseline: Baseline, seed: int, epochs: int, folder: Path) -> d
 
 
 def _pyg_trained(baseline: Baseline, seed: int, epochs: int, way: str) -> dict:
-    """In a process of its own."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(num_usable_cores())
     graph, job = _graph_and_job(baseline, seed, epochs)
     training = PygTraining(graph, job, way)
     torch.manual_seed(seed)
