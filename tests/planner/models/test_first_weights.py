@@ -52,7 +52,9 @@ def test_nothing_of_it_stays_among_temporary_files(tmp_path):
     """Neither code that PyG generates, nor a cache of torch's compiler."""
     (tmp_path / "torchinductor_somebody").mkdir()
     code = (
-        "from gnnplan.planner.job import Job, ModelSpec, SbmGraph\n"
+        "from gnnplan.planner.graph_spec import SbmGraph\n"
+        "from gnnplan.planner.job import Job\n"
+        "from gnnplan.planner.model_spec import ModelSpec\n"
         "from gnnplan.planner.models.first_weights import first_weights\n"
         "first_weights(Job(graph=SbmGraph(source='sbm'), model=ModelSpec(kind='gat')), 6, 3)"
     )
