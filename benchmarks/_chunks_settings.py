@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import _chunks_models
-from benchmarks._common import DATASETS
+from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import unprofiled
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
@@ -84,6 +84,11 @@ class Row:
             fidelity=fidelity,
             pin=PinnedDecisions(**_PLAIN, **order, decisions=decisions, techniques=techniques),
         )
+
+    def fingerprint(self) -> str:
+        """Of what its figures are of; where a graph and its module lie is not part of it."""
+        job = self.job(EXACT, self.steps).model_dump(mode="json", exclude={"graph": {"path"}, "model": {"build"}})
+        return fingerprint_of([asdict(self), _chunks_models.WIDE, job, variants()])
 
 
 def variants(counts: tuple[int, ...] = COUNTS) -> dict[str, tuple[dict, dict, str]]:

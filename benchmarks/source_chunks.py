@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, PAPER_SPEEDUPS, Row, hosts_of, rows_of, variants
-from benchmarks._common import OUT, chosen, fingerprint_of, on_all, this_machine, why_absent
+from benchmarks._common import OUT, chosen, on_all, this_machine, why_absent
 from benchmarks._emulated import inside, loaded, started_fast, unhurried
 from benchmarks._results import Parts
 from gnnplan.planner import api
@@ -66,7 +66,7 @@ def main(quick: bool) -> dict:
     networks, names = (None,) if quick else NETWORKS, list(variants((1, 2, 5)) if quick else variants())
     here = [row for row in rows if not why_absent(row.name, row.graph)]
     skipped = [reason for row in rows if (reason := why_absent(row.name, row.graph))]
-    prints = {row.name: fingerprint_of([row.name, row.job(EXACT, row.steps), variants()]) for row in here}
+    prints = {row.name: row.fingerprint() for row in here}
     timed = {_on(row, mbit): f"{prints[row.name]}-{_TIMED_STEPS}" for mbit in networks for row in here}
     parts = Parts(_FILE, {"trained": prints, "timed": timed}, _summary, is_kept=not quick)
     for mbit in networks:

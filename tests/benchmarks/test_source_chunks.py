@@ -1,9 +1,11 @@
 """The benchmark of source chunks: what counts as sooner, and what a row comes to."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from benchmarks import source_chunks
+from benchmarks import _chunks_models, _chunks_settings, source_chunks
 from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, rows_of, variants
 from gnnplan.planner.models.module_source import module_of
 
@@ -70,6 +72,16 @@ def test_every_variant_is_a_job():
             assert job.pin.refresh_interval == 1
             assert bool(job.pin.asked) == (name != EXACT)
     assert len(rows_of(False)) * len(NETWORKS) == 24
+
+
+def test_a_row_is_the_same_wherever_its_files_lie(monkeypatch, tmp_path):
+    """So that another checkout goes on; other steps are another row."""
+    row = rows_of(quick=False)[0]
+    before = row.fingerprint()
+    monkeypatch.setattr(_chunks_settings, "DATASETS", tmp_path)
+    monkeypatch.setattr(_chunks_models, "__file__", str(tmp_path / "models.py"))
+    assert row.fingerprint() == before
+    assert replace(row, steps=7).fingerprint() != before
 
 
 def test_rows_of_the_full_form_have_norms():
