@@ -9,12 +9,12 @@ from typing import Any
 
 from benchmarks._common import on_all
 from benchmarks._emulated import MBIT, inside
-from benchmarks._fault_cells import workers_of
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
+from gnnplan.profiles.agents import workers_of
 from gnnplan.profiles.machine import Link
 
 AT_EPOCH = 50
@@ -68,4 +68,4 @@ class _Loss:
             self.restarts.append(event)
         if event["event"] == "epoch" and event["epoch"] >= AT_EPOCH and not self.killed_at:
             self.killed_at = event["epoch"]
-            os.kill(workers_of(self.run)[-1], signal.SIGKILL)
+            os.kill(max(workers_of(self.run).values()), signal.SIGKILL)

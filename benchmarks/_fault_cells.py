@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from gnnplan.profiles.agents import workers_of
+
 TIMEOUT_S = 12.0
 MARGIN_S = 15.0
 """Beside the timeout, from the fault to the end of the run."""
@@ -216,7 +218,7 @@ def _may_stay(left: str, fault: Fault) -> bool:
 @contextmanager
 def _meeting_in_vain(folder: Path, moment: str) -> Iterator[None]:
     """For the moment of an exchange the first worker is stopped for a while, so that all others wait for it in one."""
-    stopped = workers_of(folder)[:1] if moment == "exchange" else []
+    stopped = list(workers_of(folder).values())[:1] if moment == "exchange" else []
     for pid in stopped:
         send(pid, signal.SIGSTOP)
         time.sleep(_WAIT_S)
@@ -265,13 +267,15 @@ def _left(folder: Path, scratch: Path) -> list[str]:
     return [*(f"process {path.parent.name}" for path in pids), *hidden, *halves, *map(str, scratch.iterdir())]
 
 
-def workers_of(folder: Path, *, agents: bool = False) -> list[int]:
-    """Processes that train in a folder (or the agents that started them), by their ids."""
+def agents_of(folder: Path) -> list[int]:
+    """Processes that have started, or are to start, those that train in a folder."""
     plan, found = str(folder / "plan.json").encode(), []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        if _has(path, plan) and (b"torch.distributed.run" in _words(path)) == agents:
-            found.append(int(path.parent.name))
-    return sorted(found)
+        with suppress(OSError):  # it has ended
+            is_worker = (path.parent / "comm").read_text().startswith("gnnplan:")
+            if _has(path, plan) and b"gnnplan.profiles.agent" in _words(path) and not is_worker:
+                found.append(int(path.parent.name))
+    return found
 
 
 def send(pid: int, number: signal.Signals) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
 
-from benchmarks._fault_cells import NAN, Fault, Run, send, workers_of
+from benchmarks._fault_cells import NAN, Fault, Run, agents_of, send
 from gnnplan.planner.emulation import kernel
+from gnnplan.profiles.agents import workers_of
 from gnnplan.profiles.folder import LOCK_FILE
 
 EMULATED = "emulated cluster"
@@ -27,7 +28,7 @@ def _pid(run: Run, *, agents: bool = False) -> int | None:
     """The last worker, or agent, that has begun; before there is one, the run itself waits for it."""
     until_s = time.monotonic() + _BEGINS_S
     while time.monotonic() < until_s and run.process.poll() is None:
-        if found := workers_of(run.folder, agents=agents):
+        if found := agents_of(run.folder) if agents else list(workers_of(run.folder).values()):
             return found[-1]
         time.sleep(0.05)
     return None

@@ -60,7 +60,7 @@ def kept_parts(file: str, parts: str, key: str, settings: Mapping[str, str]) -> 
         settings: fingerprints, by name.
     """
     found = kept(file).get(parts, [])
-    return {part[key]: part for part in found if settings.get(part[key], "") == part.get("settings")}
+    return {part[key]: part for part in found if settings.get(part.get(key), "") == part.get("settings")}
 
 
 class Parts:

@@ -2,21 +2,24 @@
 
 GCN and GAT of 3 layers, 200 epochs, a random split of 60/20/20, and three seeds of the first weights. Both forms have
 one job but for the model, and run in turn, so that a slow spell of the machine hits both. What the planner takes where
-both are allowed is said beside what was measured to be faster. Finished trainings are kept under `out/`, and an
-interrupted benchmark goes on.
+both are allowed is said beside what was measured to be faster. A model on a graph is kept as it ends, so an
+interrupted benchmark goes on; `missing` names what is left.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import OUT, dataset, on_all, this_machine
+from benchmarks._common import OUT, dataset, fingerprint_of, on_all, this_machine
+from benchmarks._results import Parts
 from gnnplan.planner import api
+from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.fidelity import DECOUPLED
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.graph_spec import NpzGraph
@@ -24,52 +27,56 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.model_spec import ModelKind, ModelSpec
 from gnnplan.planner.training_spec import TrainingSpec
-from gnnplan.profiles.contract import replacing
 
 GRAPHS = ("amazon_photo", "coauthor_cs", "fb100_cornell5")
 KINDS: tuple[ModelKind, ...] = ("gcn", "gat")
 NUM_WORKERS, NUM_LAYERS, NUM_SEEDS, NUM_EPOCHS = 2, 3, 3, 200
+_FILE, _FORMS = "decoupled", {"coupled": 0, "decoupled": 1}
 
 
 def main(quick: bool) -> dict:
     """Trains both forms of every model on every graph with each seed; quick: one graph, model and seed, few epochs."""
     folder = OUT / f"decoupled{'_quick' if quick else ''}"
     graphs, kinds, seeds, epochs = (GRAPHS[:1], KINDS[:1], 1, 20) if quick else (GRAPHS, KINDS, NUM_SEEDS, NUM_EPOCHS)
-    rows = []
-    for name in graphs:
-        spec = NpzGraph(source="npz", path=dataset(name), split="random", split_seed=0)
-        graph = load_graph(spec)
-        for kind in kinds:
-            jobs = [_job(name, spec, kind, seed, epochs) for seed in range(seeds)]
-            rows.append(_row(graph, jobs, folder))
-            print(json.dumps(rows[-1]), flush=True)
-    _show(rows)
+    jobs = {
+        f"{name} {kind}": [_job(name, kind, seed, epochs) for seed in range(seeds)] for name in graphs for kind in kinds
+    }
+    settings = {name: fingerprint_of([[job.model, job.training] for job in each]) for name, each in jobs.items()}
+    parts = Parts(_FILE, {"rows": settings}, partial(_figures, epochs), is_kept=not quick)
+    for name, each in jobs.items():
+        parts.add("rows", name, partial(_row, each, folder))
+    record = parts.record()
+    _show(record["rows"])
+    return record
+
+
+def _figures(epochs: int, parts: Mapping[str, Mapping[str, dict]]) -> dict:
+    rows = list(parts["rows"].values())
     return {
         "layers": NUM_LAYERS,
         "epochs": epochs,
         "worst_accuracy_gap_pct": min(row["decoupled_accuracy_pct"] - row["coupled_accuracy_pct"] for row in rows),
         "epoch_speedup": float(np.exp(np.mean([np.log(row["epoch_speedup"]) for row in rows]))),
         "faster_form_taken": sum(row["taken"] == row["faster"] for row in rows) / len(rows),
-        "rows": rows,
     }
 
 
-def _job(name: str, spec: NpzGraph, kind: ModelKind, seed: int, epochs: int) -> Job:
+def _job(name: str, kind: ModelKind, seed: int, epochs: int) -> Job:
+    spec = NpzGraph(source="npz", path=dataset(name), split="random", split_seed=0)
     model = ModelSpec(kind=kind, num_layers=NUM_LAYERS, hidden_channels=64, heads=4, dropout=0.5)
     training = TrainingSpec(epochs=epochs, learning_rate=0.01, seed=seed)
     return Job(name=f"{name}-{kind}-{seed}", graph=spec, model=model, training=training, fidelity=DECOUPLED)
 
 
-def _row(graph: Graph, jobs: list[Job], folder: Path) -> dict:
-    forms = {"coupled": 0, "decoupled": 1}
-    cluster = this_machine(NUM_WORKERS, quick=True, folder=OUT)
-    runs: dict[str, list[dict]] = {form: [] for form in forms}
+def _row(jobs: list[Job], folder: Path) -> dict:
+    graph, cluster = load_graph(jobs[0].graph), this_machine(NUM_WORKERS, quick=True, folder=OUT)
+    runs: dict[str, list[dict]] = {form: [] for form in _FORMS}
     for job in jobs:
-        for form, index in forms.items():
-            runs[form].append(_kept(graph, job.forms[index].model_copy(update={"fidelity": "exact"}), folder))
+        for form, index in _FORMS.items():
+            runs[form].append(_run(graph, job.forms[index].model_copy(update={"fidelity": "exact"}), cluster, folder))
     taken = api.plan(on_all(jobs[0], cluster), cluster, folder / jobs[0].name / "both.json", graph=graph).job
-    accuracy = {form: [run["accuracy_pct"] for run in runs[form]] for form in forms}
-    epoch_s = {form: float(np.median([run["epoch_s"] for run in runs[form]])) for form in forms}
+    accuracy = {form: [run["accuracy_pct"] for run in runs[form]] for form in _FORMS}
+    epoch_s = {form: float(np.median([run["epoch_s"] for run in runs[form]])) for form in _FORMS}
     speedups = [
         one["epoch_s"] / other["epoch_s"] for one, other in zip(runs["coupled"], runs["decoupled"], strict=True)
     ]
@@ -77,10 +84,10 @@ def _row(graph: Graph, jobs: list[Job], folder: Path) -> dict:
         "graph": graph.name,
         "model": jobs[0].model.kind,
         "seeds": len(jobs),
-        **{f"{form}_accuracy_pct": float(np.mean(accuracy[form])) for form in forms},
-        **{f"{form}_accuracy_spread_pct": max(accuracy[form]) - min(accuracy[form]) for form in forms},
-        **{f"{form}_epoch_s": epoch_s[form] for form in forms},
-        **{f"{form}_predicted_s": runs[form][0]["predicted_s"] for form in forms},
+        **{f"{form}_accuracy_pct": float(np.mean(accuracy[form])) for form in _FORMS},
+        **{f"{form}_accuracy_spread_pct": max(accuracy[form]) - min(accuracy[form]) for form in _FORMS},
+        **{f"{form}_epoch_s": epoch_s[form] for form in _FORMS},
+        **{f"{form}_predicted_s": runs[form][0]["predicted_s"] for form in _FORMS},
         "epoch_speedup": float(np.median(speedups)),
         "epoch_speedups": speedups,
         "taken": "decoupled" if taken.is_decoupled else "coupled",
@@ -88,22 +95,15 @@ def _row(graph: Graph, jobs: list[Job], folder: Path) -> dict:
     }
 
 
-def _kept(graph: Graph, job: Job, folder: Path) -> dict:
-    """One training, or what is there of it from an interrupted benchmark."""
+def _run(graph: Graph, job: Job, cluster: Cluster, folder: Path) -> dict:
     at = folder / job.name / job.model.kind
-    path = at / "figures.json"
-    if not path.exists():
-        cluster = this_machine(NUM_WORKERS, quick=True, folder=OUT)
-        plan = api.plan(on_all(job, cluster), cluster, at / "plan.json", graph=graph)
-        trace = api.run(at / "plan.json", at, graph=graph)
-        figures = {
-            "accuracy_pct": 100 * trace.accuracy["test"],
-            "epoch_s": trace.median_epoch_s,
-            "predicted_s": plan.prediction.expected_epoch_s,
-        }
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(figures))
-    return json.loads(path.read_text())
+    plan = api.plan(on_all(job, cluster), cluster, at / "plan.json", graph=graph)
+    trace = api.run(at / "plan.json", at, graph=graph)
+    return {
+        "accuracy_pct": 100 * trace.accuracy["test"],
+        "epoch_s": trace.median_epoch_s,
+        "predicted_s": plan.prediction.expected_epoch_s,
+    }
 
 
 def _show(rows: list[dict]) -> None:

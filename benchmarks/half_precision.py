@@ -2,14 +2,13 @@
 
 Both sides have one job and are planned by the search; the one in halves may take no other approximation. They run in
 turn, three times each, so that a slow spell of the machine hits both. Accuracy is that of real graphs with a random
-split of 60/20/20 and three seeds of the first weights. What has ended is kept under `out/`, and an interrupted
-benchmark goes on.
+split of 60/20/20 and three seeds of the first weights. Every setting is kept as it ends, so an interrupted benchmark
+goes on; `missing` names what is left.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._common import OUT, dataset, on_all, this_machine
+from benchmarks._common import OUT, dataset, fingerprint_of, on_all, this_machine
+from benchmarks._results import Parts
 from gnnplan.planner import api
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.graph_spec import NpzGraph, RmatGraph
@@ -28,7 +28,6 @@ from gnnplan.planner.model_spec import ModelKind, ModelSpec
 from gnnplan.planner.readers.liveness import training_bytes
 from gnnplan.planner.techniques.registry import ours
 from gnnplan.planner.training_spec import TrainingSpec
-from gnnplan.profiles.contract import replacing
 
 GRAPHS = ("amazon_photo", "coauthor_cs", "fb100_cornell5")
 KINDS: tuple[ModelKind, ...] = ("gcn", "sage")
@@ -46,11 +45,29 @@ def main(quick: bool) -> dict:
     timed = _TIMED[:1] if quick else _TIMED
     large = _LARGE.model_copy(update={"num_nodes": 4000, "num_edges": 40_000}) if quick else _LARGE
     graph = load_graph(large)
-    jobs = [_job(large, kind, width, layers) for kind, width, layers in timed]
-    rows = [_kept(folder / f"{job.name}.json", partial(_timed, graph), job) for job in jobs]
-    trained = [_kept(folder / f"{job.name}.json", _trained, job) for job in _accuracy_jobs(quick)]
-    _show(rows)
-    gaps = _gaps(trained)
+    jobs = {"rows": [_job(large, kind, width, layers) for kind, width, layers in timed]}
+    jobs["trained"] = list(_accuracy_jobs(quick))
+    settings = {kind: {job.name: _settings(job) for job in each} for kind, each in jobs.items()}
+    parts = Parts(_NAME, settings, _figures, is_kept=not quick)
+    for kind, make in (("rows", partial(_timed, graph)), ("trained", _trained)):
+        for job in jobs[kind]:
+            parts.add(kind, job.name, partial(make, job, folder / job.name))
+    record = parts.record()
+    _show(record["rows"])
+    return record
+
+
+def _settings(job: Job) -> str:
+    """Of the job, wherever its graph's file lies."""
+    of_graph = {**job.graph.model_dump(mode="json"), "path": getattr(job.graph, "path", Path()).name}
+    return fingerprint_of([of_graph, job.model, job.training])
+
+
+def _figures(parts: Mapping[str, Mapping[str, dict]]) -> dict:
+    """Over settings and trainings that have ended; none before there are both."""
+    rows, gaps = list(parts["rows"].values()), _gaps(parts["trained"].values())
+    if not rows or not gaps:
+        return {"workers": NUM_WORKERS}
     return {
         "workers": NUM_WORKERS,
         "mean_epoch_speedup": float(np.exp(np.mean([np.log(row["epoch_speedup"]) for row in rows]))),
@@ -60,8 +77,6 @@ def main(quick: bool) -> dict:
         "worst_memory_error": max((row["memory_errors"][side] for row in rows for side in SIDES), key=abs),
         "worst_accuracy_gap_pct": max(map(abs, gaps.values())),
         "accuracy_gaps_pct": gaps,
-        "rows": rows,
-        "trained": trained,
     }
 
 
@@ -87,15 +102,6 @@ def _sided(job: Job, side: str) -> Job:
     others = [name for name, each in ours().items() if each.costs == _FIDELITY and name != _NAME]
     pin = job.pin.model_copy(update={"techniques": {_NAME: True, **dict.fromkeys(others, False)}})
     return job.model_copy(update={"pin": pin, "fidelity": _FIDELITY})
-
-
-def _kept(path: Path, make: Callable[[Job, Path], dict], job: Job) -> dict:
-    if not path.exists():
-        row = make(job, path.with_suffix(""))
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(row))
-        print(json.dumps(row), flush=True)
-    return json.loads(path.read_text())
 
 
 def _planned(graph: Graph, job: Job, side: str, folder: Path) -> tuple[Path, Any]:
@@ -137,7 +143,7 @@ def _trained(job: Job, folder: Path) -> dict:
     return {"graph": graph.name, "model": job.model.kind, "seed": job.training.seed, **found}
 
 
-def _gaps(trained: list[dict]) -> dict[str, float]:
+def _gaps(trained: Iterable[dict]) -> dict[str, float]:
     """By graph and model, accuracy in halves less the exact one, in the mean of the seeds."""
     found: dict[str, list[float]] = {}
     for row in trained:

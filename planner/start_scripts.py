@@ -1,4 +1,4 @@
-"""What starts a plan's workers on machines that this one does not reach: a script for each host, for torchrun."""
+"""What starts a plan's workers on machines that this one does not reach: a script for each host, its torchrun agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCRIPT = """\
 cd "$(dirname "$0")" || exit 1
 export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME:-eth0}}" PYTHONSAFEPATH=1
 export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}
-exec "${{PYTHON:-python3}}" -m torch.distributed.run --max-restarts=0 \\
+exec "${{PYTHON:-python3}}" -m gnnplan.profiles.agent --max-restarts=0 \\
     --nnodes={num_hosts} --rdzv-conf=rank={rank} --nproc-per-node={num_workers} \\
     --rdzv-backend=gnnplan-loopback --rdzv-endpoint="${{MASTER_ADDR:-{first}}}:${{MASTER_PORT:-{port}}}" \\
     -m gnnplan.runtime plan.json . "$@"

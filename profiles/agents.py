@@ -30,6 +30,9 @@ _SOFT = (signal.SIGTERM, signal.SIGKILL)
 _HARD = (signal.SIGKILL,)  # for agents that have been waited for in vain
 _POLL_S = 0.2
 _SOCKETS = "[c10d]"  # torch's own lines, which say again and again that nobody answers
+WAITING = "gnnplan:waits"
+"""Name of a worker that its agent has forked and torchrun has not begun."""
+
 _PORT = 29431  # of the rendezvous between hosts; each emulation has its own network
 
 Line = tuple[int, str]
@@ -88,7 +91,7 @@ class Agents:
 
     def _start(self, rank: int) -> None:
         host = self._hosts[rank]
-        torchrun = [sys.executable, "-P", "-m", "torch.distributed.run", *_rendezvous(self._hosts, rank, self._run_id)]
+        torchrun = [sys.executable, "-P", "-m", "gnnplan.profiles.agent", *_rendezvous(self._hosts, rank, self._run_id)]
         child = subprocess.Popen(
             [*host.prefix, *torchrun, f"--nproc-per-node={host.num_workers}", "--max-restarts=0", *self._worker],
             env=_worker_environment(host, self._environment),
@@ -228,6 +231,28 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(number))
 
 
+def name_process(name: str) -> None:
+    """Has tools such as top and ps call this process so; Linux keeps 15 characters."""
+    pr_set_name = 15
+    ctypes.CDLL(None).prctl(pr_set_name, name.encode())
+
+
+def name_of_rank(rank: int) -> str:
+    """What a worker that is at work is called."""
+    return f"gnnplan:{rank}"
+
+
+def workers_of(path: Path) -> dict[int, int]:
+    """Process ids, by rank, of the workers at work whose command names a folder, or a file in it."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            mark, _, rank = _name(int(entry.name)).partition(":")
+            if mark == "gnnplan" and rank.isdigit() and str(path).encode() in (entry / "cmdline").read_bytes():
+                found[int(rank)] = int(entry.name)
+    return dict(sorted(found.items()))
+
+
 def _stop_group(child: subprocess.Popen[str], signals: Sequence[signal.Signals]) -> None:
     workers = _open_children(child.pid)
     for stop in signals:
@@ -254,7 +279,7 @@ def _is_stopped_alone(pid: int) -> bool:
 
 def _has_workers(pid: int) -> bool:
     with suppress(OSError, IndexError):
-        return any(_state(child) != "Z" for child in _children(pid))
+        return any(_state(child) != "Z" and _name(child) != WAITING for child in _children(pid))
     return True  # a kernel that lists no children says nothing against them
 
 
@@ -273,6 +298,10 @@ def _is_stopped(pid: int) -> bool:
 def _state(pid: int) -> str:
     """The letter by which Linux says what a process does: T where it is stopped, Z where it has ended."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
 
 
 def _children(pid: int) -> list[int]:

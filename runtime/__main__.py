@@ -8,6 +8,8 @@ from pathlib import Path
 from gnnplan.profiles.torchrun import importing, leave, start_worker, worker_parser
 from gnnplan.runtime.checkpoint.stopping import StopRequest
 
+IMPORTS = ("gnnplan.planner.checkpoints", "gnnplan.runtime.worker")  # for the agent
+
 
 def main() -> None:
     """Runs this process's worker; the folder holds `shards/`."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 LEAST_FACTOR, MOST_FACTOR = 0.25, 4.0
 _RIDGE = 1e-4  # at the least deviation of misses; it grows with their variance, so that noise moves factors little
@@ -62,6 +61,8 @@ def _solve(shares: np.ndarray, weights: np.ndarray, ridge: float) -> np.ndarray:
     root = np.sqrt(weights)
     matrix = np.vstack([shares * root[:, None], np.sqrt(ridge) * np.eye(num_operators)])
     wanted = np.concatenate([(1 - shares.sum(1)) * root, np.zeros(num_operators)])
+    from scipy.optimize import lsq_linear  # it takes a third of a second to import, and few commands come here
+
     bounds = (LEAST_FACTOR - 1, MOST_FACTOR - 1)
     found = lsq_linear(matrix, wanted, bounds=bounds, method="bvls").x
     return 1 + np.clip(found, *bounds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 
 from gnnplan.planner.graph import Graph
@@ -25,6 +24,8 @@ def write_partition_picture(path: Path, plan: Plan, partition: Partition, graph:
 
     Where the plan gives no vertex an owner, edges between workers are left out.
     """
+    import matplotlib
+
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
-
 from gnnplan.planner.report.epoch_spans import last_to_come_s, median_epoch, waiting_until_s
 from gnnplan.planner.trace import Span, Trace
 from gnnplan.profiles.contract import replacing
@@ -29,6 +27,8 @@ def write_picture(path: Path, predicted: Trace, measured: Trace) -> Path:
     A row has two lanes, for what computes and for what travels: where both are filled they overlap. Who waits in an
     exchange for the last one to come is drawn pale. Tasks have their names where these fit.
     """
+    import matplotlib
+
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
-
 from gnnplan.planner.sweep.result import Point, SweepResult
 from gnnplan.profiles.contract import replacing
 
@@ -17,6 +15,8 @@ _NAMED = 6  # points of a front that have their names beside them
 
 def write_sweep_picture(path: Path, result: SweepResult) -> Path:
     """A PNG with a panel for each model setting; points that do not fit are left out."""
+    import matplotlib
+
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.program.cycle import Cycle
@@ -84,6 +83,8 @@ class Sampled:
 
     def work(self, share: float) -> Work:
         """Prices that no sampled part costs less than, largest where a worker has this share of both."""
+        from scipy.optimize import linprog  # it takes a third of a second to import, and few commands come here
+
         rows, edges = self.shares.T
         unit_s = float(self.seconds.max())  # solvers have absolute tolerances
         found = linprog(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from gnnplan.profiles.torchrun import importing, leave, start_worker, worker_parser
 
+IMPORTS = ("gnnplan.runtime.inference.worker",)  # for the agent
+
 
 def main() -> None:
     """Runs this process's worker; the folder holds `shards/`."""

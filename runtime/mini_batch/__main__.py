@@ -7,6 +7,8 @@ from pathlib import Path
 
 from gnnplan.profiles.torchrun import importing, leave, start_worker, worker_parser
 
+IMPORTS = ("gnnplan.runtime.mini_batch.measure",)  # for the agent
+
 
 def main() -> None:
     """Runs this process's worker."""

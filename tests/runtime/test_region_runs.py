@@ -15,6 +15,7 @@ from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.training_spec import TrainingSpec
+from gnnplan.profiles.agents import workers_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.machine import Link
@@ -82,18 +83,6 @@ def test_it_runs_as_simulated(profile, tmp_path):
     assert no_region_is_left(tmp_path / "run")
 
 
-def worker_of(folder, rank):
-    """Process id of a worker of the run in a folder."""
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            command, variables = ((path / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
-        except OSError:
-            continue
-        if str(folder).encode() in command and b"RANK=%d" % rank in variables:
-            return int(path.name)
-    raise AssertionError(f"no worker {rank} of {folder} runs")
-
-
 def test_a_worker_that_dies_with_rows_in_the_region_is_named(profile, tmp_path):
     """The run ends with its name, no process waits for it, and no region is left."""
     plan_with_region(profile, tmp_path / "plan.json", epochs=100_000)
@@ -101,7 +90,7 @@ def test_a_worker_that_dies_with_rows_in_the_region_is_named(profile, tmp_path):
 
     def kill(event):
         if not killed:
-            victim = worker_of(tmp_path / "run", 1)
+            victim = workers_of(tmp_path / "run")[1]
             assert REGION_NAME in Path(f"/proc/{victim}/maps").read_text()
             os.kill(victim, signal.SIGKILL)
             killed.append(victim)

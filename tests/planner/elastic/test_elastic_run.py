@@ -9,9 +9,10 @@ import pytest
 from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
 from gnnplan.planner.plan import Plan
+from gnnplan.profiles.agents import workers_of
 from gnnplan.profiles.errors import LostWorkersError, UserError
 from tests import warm
-from tests.runtime.checkpoint.jobs import planned, same_bits, weights, workers_of
+from tests.runtime.checkpoint.jobs import planned, same_bits, weights
 
 pytestmark = pytest.mark.distributed
 EPOCHS = 700
@@ -24,7 +25,7 @@ def test_a_killed_worker_is_left_out(tmp_path):
     def kill(event):
         events.append(event)
         if event["event"] == "checkpoint" and not (tmp_path / "kept").exists():
-            os.kill(workers_of(run)[-1], signal.SIGKILL)
+            os.kill(max(workers_of(run).values()), signal.SIGKILL)
             (tmp_path / "kept").mkdir()
         if event.get("words", "").endswith("planning for who is left"):  # nobody writes in the folder
             shutil.copytree(run, tmp_path / "by_hand")

@@ -55,20 +55,3 @@ def same_bits(one: Path, other: Path) -> bool:
     """Whether two runs have left the same model."""
     first, second = weights(one), weights(other)
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def workers_of(folder: Path) -> list[int]:
-    """Processes that train in a folder."""
-    return [
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if _is_worker(path, str(folder / "plan.json"))
-    ]
-
-
-def _is_worker(path: Path, plan: str) -> bool:
-    try:
-        words = path.read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return plan.encode() in words and b"torch.distributed.run" not in words

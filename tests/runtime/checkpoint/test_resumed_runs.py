@@ -14,9 +14,10 @@ from gnnplan.planner import api
 from gnnplan.planner.checkpoints import checkpoints_in
 from gnnplan.planner.job_pins import PartialReducePin
 from gnnplan.planner.trace import Trace
+from gnnplan.profiles.agents import workers_of
 from gnnplan.profiles.errors import RunFailedError, StoppedError, UserError
 from tests import warm
-from tests.runtime.checkpoint.jobs import planned, same_bits, weights, workers_of
+from tests.runtime.checkpoint.jobs import planned, same_bits, weights
 
 pytestmark = pytest.mark.distributed
 
@@ -41,7 +42,7 @@ def test_killed_in_the_middle_it_goes_on_bit_for_bit(throughout, tmp_path):
 
     def kill(event):
         if event["event"] == "checkpoint" and event["epoch"] >= 40:
-            os.kill(workers_of(tmp_path)[-1], signal.SIGKILL)
+            os.kill(max(workers_of(tmp_path).values()), signal.SIGKILL)
 
     with pytest.raises(RunFailedError, match="worker"):
         api.run(path, tmp_path, timeout_s=20, checkpoint_every=20, on_event=kill)

@@ -23,6 +23,7 @@ from gnnplan.planner.models.forward import LABELS
 from gnnplan.planner.plan import Plan, load_partition
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.training_spec import TrainingSpec
+from gnnplan.profiles.agents import workers_of
 from gnnplan.profiles.catalog import catalog_profile
 
 NUM_WORKERS, K = 3, 3
@@ -115,8 +116,7 @@ def processes_of(folder: Path) -> dict[int, list[bytes]]:
 
 def send(folder: Path, rank: int, number: signal.Signals) -> None:
     """Signals a worker of the run in a folder."""
-    (pid,) = (pid for pid, variables in processes_of(folder).items() if f"RANK={rank}".encode() in variables)
-    os.kill(pid, number)
+    os.kill(workers_of(folder)[rank], number)
 
 
 def check_nothing_stays(folder: Path) -> None:
