@@ -89,7 +89,12 @@ def _alone(make: Callable[[], dict]) -> dict:
 def _settings(trainings: Mapping[str, tuple[Baseline, int]], epochs: int) -> dict[str, dict[str, str]]:
     prints = {baseline.build: fingerprint_of(asdict(baseline)) for baseline, _ in trainings.values()}
     of_seeds = {name: f"{prints[baseline.build]}-{epochs}" for name, (baseline, _) in trainings.items()}
-    return {"times": prints, "predicted": {_ALL: "-".join(prints.values())}, "ours": of_seeds, "pyg": of_seeds}
+    return {
+        "times": prints,
+        "predicted": {_ALL: fingerprint_of([*prints.values(), "full profile"])},
+        "ours": of_seeds,
+        "pyg": of_seeds,
+    }
 
 
 def _figures(parts: Mapping[str, Mapping[str, dict]]) -> dict:
@@ -173,10 +178,10 @@ def _ours(graph: Graph, job: Job, folder: Path) -> tuple[Trace, Plan]:
 
 
 def _predicted(baselines: Sequence[Baseline], folder: Path) -> dict:
-    """All settings on three uneven hosts, by profiles that are taken now."""
+    """All settings on three uneven hosts, by full profiles that are taken now."""
     jobs = {each.build: each.job(_spec(each), epochs=30, seed=0) for each in baselines}
     with inside(Cluster.load(_EMULATED)):
-        api.profile_cluster(Cluster.load(_EMULATED), folder / "profile", quick=True)
+        api.profile_cluster(Cluster.load(_EMULATED), folder / "profile")
         cluster = Cluster.load(folder / "profile" / CLUSTER_FILE)
         return predict_and_run(jobs, cluster, folder / "emulated", "tuned baselines on three emulated hosts")
 

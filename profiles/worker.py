@@ -9,7 +9,7 @@ from importlib import import_module
 from gnnplan.profiles.grids import GRIDS
 from gnnplan.profiles.torchrun import importing, leave, local_device, process_group, start_worker, worker_parser
 
-IMPORTS = ("gnnplan.runtime.worker", "gnnplan.profiles.profiler")  # for the agent
+IMPORTS = ("gnnplan.runtime.worker", "gnnplan.planner.preloaded", "gnnplan.profiles.profiler")  # for the agent
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from gnnplan.profiles.torchrun import importing, leave, start_worker, worker_parser
 from gnnplan.runtime.checkpoint.stopping import StopRequest
 
-IMPORTS = ("gnnplan.planner.checkpoints", "gnnplan.runtime.worker")  # for the agent
+IMPORTS = ("gnnplan.planner.checkpoints", "gnnplan.runtime.worker", "gnnplan.planner.preloaded")  # for the agent
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ import pytest
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.launch import _EVENT_MARK
 
-_PRELOADED = ["gnnplan.runtime.worker", "gnnplan.runtime.mini_batch.measure"]
+_PRELOADED = ["gnnplan.runtime.worker", "gnnplan.runtime.mini_batch.measure", "gnnplan.planner.preloaded"]
 _LONGEST_S, _LONGEST_END_S = 290.0, 90.0
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 

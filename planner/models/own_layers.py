@@ -9,6 +9,7 @@ from torch_geometric.nn import GCN2Conv, MessagePassing
 
 from gnnplan.planner.models.known_layers import LAYERS, NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, OnEdges, Rows
+from gnnplan.planner.models.relational_layers import RELATIONAL
 from gnnplan.planner.models.sample_layer import Shapes, sample_layer
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.planner.program.parts import ON_BLOCK, Value
@@ -52,7 +53,7 @@ def write_layer(
 
 def runs_code_for_sure(module: nn.Module) -> bool:
     """Whether some layer has no equations here, which needs no tracing; options of known ones may have none too."""
-    known = {*LAYERS, GCN2Conv}
+    known = {*LAYERS, *RELATIONAL, GCN2Conv}
     return any(isinstance(each, MessagePassing) and type(each) not in known for each in module.modules())
 
 

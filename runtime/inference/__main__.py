@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gnnplan.profiles.torchrun import importing, leave, start_worker, worker_parser
 
-IMPORTS = ("gnnplan.runtime.inference.worker",)  # for the agent
+IMPORTS = ("gnnplan.runtime.inference.worker", "gnnplan.planner.preloaded")  # for the agent
 
 
 def main() -> None:

@@ -4,8 +4,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from torch import nn
+from torch_geometric import nn as pyg
 
 from gnnplan.planner.models.module_state import matrices_of
+from gnnplan.planner.models.own_layers import runs_code_for_sure
 from gnnplan.planner.program.sequential import SequentialExecutor
 from tests.planner.models.own_layers import LAYERS
 from tests.planner.models.trained_modules import by_program, by_pyg, composed, forward_of, inputs_of, made
@@ -65,3 +68,18 @@ def test_workers_play_as_the_sequential_executor(name, technique):
         for each, end in ends.items():
             right = want.stored[each][0]
             assert float((end.double() - right).norm()) <= 1e-5 * max(float(right.norm()), 1e-2), each
+
+
+@pytest.mark.parametrize(
+    ("layer", "runs_code"),
+    [
+        (pyg.GCNConv(4, 4), False),
+        (pyg.GCN2Conv(4, 0.1), False),
+        (pyg.RGCNConv(4, 4, 3), False),
+        (pyg.FastRGCNConv(4, 4, 3, num_bases=2), False),
+        (pyg.GATv2Conv(4, 4), True),
+    ],
+)
+def test_only_layers_without_equations_need_their_code(layer, runs_code):
+    """A module in memory whose layers all have equations is trained by workers that have never seen it."""
+    assert runs_code_for_sure(nn.Sequential(nn.Linear(4, 4), layer)) == runs_code
