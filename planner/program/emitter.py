@@ -74,7 +74,7 @@ class Emitter:
             known = self._values.get(name)
             role: Role = known.role if known else "temporary"
             tier = known.tier if known and known.tier == "disk" else value.tier
-            self._values[name] = replace(value, name=name, role=role, tier=tier)
+            self._values[name] = value.called(name, role, tier)
         self.operators.append(operator if operator.writes == writes else replace(operator, writes=writes))
         return writes
 

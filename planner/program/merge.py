@@ -42,7 +42,7 @@ def _merged(cycle: Cycle, program: Program, same: _Same) -> Program:
     for op in program:
         if any(name in names for name in op.reads):
             op = replace(op, reads=tuple(names.get(name, name) for name in op.reads))
-        others = made[op.kind, op.reads] if _may_be_merged(cycle, op) else []
+        others = made[op.kind, op.reads, same.matrices(op)] if _may_be_merged(cycle, op) else []
         before = next((other for other in others if same.operators(other, op)), None)
         if before:
             names.update(zip(op.writes, before.writes, strict=True))
@@ -65,28 +65,31 @@ class _Same:
 
     cycle: Cycle
 
+    def matrices(self, op: Operator) -> tuple[int, ...]:
+        """Ids of those of its blocks: equal matrices are one object where they were cut."""
+        assert self.cycle.arrays
+        matrices, found = self.cycle.arrays.matrices, list[int]()
+        for name in _OF_BLOCKS:
+            named = op.attributes.get(name, ())
+            for block in (named,) if isinstance(named, str) else named:
+                found += map(id, matrices[block])
+        return tuple(found)
+
     def operators(self, a: Operator, b: Operator) -> bool:
-        """Of operators of one kind, whose reads are the same."""
+        """Of operators of one kind, whose reads and matrices are the same."""
         return all(
             self._attributes(name, a.attributes.get(name), b.attributes.get(name))
             for name in a.attributes.keys() | b.attributes.keys()
-            if name not in _WORDS_ALONE
+            if name not in (*_WORDS_ALONE, *_OF_BLOCKS)
         )
 
     def _attributes(self, name: str, a: Any, b: Any) -> bool:
         if a == b or a is None or b is None:
             return a == b
-        if name in (*_OF_BLOCKS, *_OF_INDEXES):
-            same = self._blocks if name in _OF_BLOCKS else self._indexes
+        if name in _OF_INDEXES:
             each, other = ((x,) if isinstance(x, str) else x for x in (a, b))
-            return len(each) == len(other) and all(map(same, each, other))
+            return len(each) == len(other) and all(map(self._indexes, each, other))
         return name == "route" and np.array_equal(self.cycle.routes[a].counts, self.cycle.routes[b].counts)
-
-    def _blocks(self, a: str, b: str) -> bool:
-        """Equal matrices are one object where they were cut."""
-        assert self.cycle.arrays
-        matrices = self.cycle.arrays.matrices
-        return all(x is y for x, y in zip(matrices[a], matrices[b], strict=True))
 
     def _indexes(self, a: str, b: str) -> bool:
         assert self.cycle.arrays
