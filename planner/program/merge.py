@@ -67,12 +67,12 @@ class _Same:
 
     def matrices(self, op: Operator) -> tuple[int, ...]:
         """Ids of those of its blocks: equal matrices are one object where they were cut."""
-        assert self.cycle.arrays
-        matrices, found = self.cycle.arrays.matrices, list[int]()
+        found: list[int] = []
         for name in _OF_BLOCKS:
             named = op.attributes.get(name, ())
             for block in (named,) if isinstance(named, str) else named:
-                found += map(id, matrices[block])
+                assert self.cycle.arrays, f"{block}: blocks have matrices"
+                found += map(id, self.cycle.arrays.matrices[block])
         return tuple(found)
 
     def operators(self, a: Operator, b: Operator) -> bool:
