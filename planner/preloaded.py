@@ -1,6 +1,6 @@
 """What workers import soon after they have begun: techniques, and where there is no CUDA what compiles their loops.
 
-An agent imports this module once for all workers of a host (`gnnplan.profiles.agent`); nobody else does.
+An agent imports this module once for all workers of a host (`gnnplan.profiles.agent`).
 """
 
 import torch

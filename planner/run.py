@@ -29,7 +29,7 @@ from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
 MEASURED_FILE = "measured.json"
-_SAYING_S = 12.0  # after a worker's own timeout: it may wait once more for who answers, and says whom it has waited for
+_SAYING_S = 12.0  # after a timeout: at one of 10 s peers have said only after 20 that they had waited for a worker
 IN_MEMORY = (
     "the module has layers that run their own code, and workers cannot import a module that a program holds in memory; "
     'write it into a file and name it: model = "FILE.py:FUNCTION"'

@@ -243,7 +243,7 @@ def name_of_rank(rank: int) -> str:
 
 
 def workers_of(path: Path) -> dict[int, int]:
-    """Process ids, by rank, of the workers at work whose command names a folder, or a file in it."""
+    """Process ids, by rank, of forked workers at work whose command names a folder, or a file in it."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
