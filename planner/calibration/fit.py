@@ -57,9 +57,9 @@ def fit(samples: Sequence[Sample]) -> dict[str, float]:
 
 def _solve(shares: np.ndarray, weights: np.ndarray, ridge: float) -> np.ndarray:
     """Factors [O] of shares [S, O] under weights [S]; solved for `factor - 1`, so that no miss is exactly no change."""
-    num_operators = shares.shape[1]
     from scipy.optimize import lsq_linear  # it takes a third of a second to import, and few commands come here
 
+    num_operators = shares.shape[1]
     root = np.sqrt(weights)
     matrix = np.vstack([shares * root[:, None], np.sqrt(ridge) * np.eye(num_operators)])
     wanted = np.concatenate([(1 - shares.sum(1)) * root, np.zeros(num_operators)])
