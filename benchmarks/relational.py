@@ -50,8 +50,12 @@ class RelationalNet(nn.Module):
 
 
 def main(quick: bool) -> dict:
-    """Trains every graph on every number of workers; quick: the second one, two workers, one seed, few epochs."""
+    """Trains every graph on every number of workers; quick: the second one, two workers, one seed, few epochs.
+
+    Then plans are searched for a few seconds alone.
+    """
     graphs, workers, seeds = (GRAPHS[1:], (2,), 1) if quick else (GRAPHS, NUM_WORKERS, NUM_SEEDS)
+    search = {"longest_s": 3} if quick else {}
     training = {**_TRAINING, "epochs": 8 if quick else NUM_EPOCHS}
     folder = OUT / f"{_FILE}{'_quick' if quick else ''}"
     settings = {
@@ -68,7 +72,7 @@ def main(quick: bool) -> dict:
     for name in graphs:
         parts.add("pyg", name, partial(_by_pyg, name, training, seeds))
     for key, setting in settings.items():
-        parts.add("rows", key, partial(_by_workers, *setting, training, seeds, folder, parts.found["pyg"]))
+        parts.add("rows", key, partial(_by_workers, *setting, training, search, seeds, folder, parts.found["pyg"]))
     record = parts.record()
     _show(record["rows"])
     return record
@@ -149,6 +153,7 @@ def _by_workers(
     workers: int,
     layout: str,
     training: Mapping[str, float],
+    search: Mapping[str, float],
     seeds: int,
     folder: Path,
     pyg: Mapping[str, Mapping],
@@ -161,6 +166,7 @@ def _by_workers(
             "name": f"{name}-{workers}-{layout}-{seed}",
             "graph": options,
             "training": {**training, "seed": seed},
+            "search": search,
             "pin": {"num_workers": workers, "balance": "speed", "decisions": _LAYOUTS[layout]},
         }
         trained = gnnplan.train(job, cluster, folder / job["name"], graph=data, model=_net(data, seed))

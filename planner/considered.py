@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.limits import Seconds
+
+EndedBy: TypeAlias = Literal["", "time", "gap"]
 
 
 class Candidate(Contract):
@@ -24,7 +26,8 @@ class Searched(Contract):
     Args:
         num_candidates: composed and simulated.
         num_sets: of workers that could take part. `num_passed_over` of them were not looked at, for no plan of theirs
-            is better than the one that was chosen.
+            is better than the one that was chosen; and `num_left` were not, for the search ended before.
+        ended_by: what ended it before it had looked at everything, the job's `search.longest_s` or `search.gap`.
         bound_s: no plan that is made, layer by layer, of what was looked at has shorter epochs; `bound_resource` says
             what sets it.
     """
@@ -32,6 +35,8 @@ class Searched(Contract):
     num_candidates: int = Field(ge=1)
     num_sets: int = Field(ge=1)
     num_passed_over: int = Field(ge=0)
+    num_left: int = Field(default=0, ge=0)
+    ended_by: EndedBy = ""
     bound_s: Seconds
     bound_resource: str
 

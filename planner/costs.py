@@ -82,6 +82,10 @@ class OperatorCosts:
         seconds, spread_s = estimate.seconds * self.share, estimate.spread_s * self.share
         return Estimate(seconds, spread_s, estimate.unprofiled, ((operator, seconds),))
 
+    def has(self, operator: str) -> bool:
+        """Whether the profile has timed an operator: older ones lack those of later."""
+        return operator in self.curves
+
     def step_overhead(self) -> Estimate:
         """What a step takes beside its operators."""
         seconds = self.profile.step_overhead_s

@@ -16,6 +16,7 @@ from gnnplan.planner.job_in_short import in_full
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
+from gnnplan.planner.search_spec import SearchSpec
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.contract import Document
 from gnnplan.profiles.errors import UserError
@@ -31,6 +32,7 @@ class Job(Document):
             the decoupled form of a `gcn` or `gat`: another model, which is planned beside it.
         mini_batch: None: full batch.
         objective: what the plan is chosen for.
+        search: how long it is searched for.
     """
 
     KIND: ClassVar[str] = "job"
@@ -43,6 +45,7 @@ class Job(Document):
     pin: PinnedDecisions = PinnedDecisions()
     mini_batch: MiniBatchSpec | None = None
     objective: ObjectiveSpec = ObjectiveSpec()
+    search: SearchSpec = SearchSpec()
 
     @model_validator(mode="after")
     def _its_parts_go_together(self) -> Self:
@@ -160,3 +163,5 @@ def _beside_batches(job: Job) -> Iterator[str]:
         yield "mini-batches have neither pin.partial_reduce nor training.weather; leave them out"
     if job.objective != ObjectiveSpec():
         yield "mini-batches are planned for the shortest epoch alone; leave objective out"
+    if job.search != SearchSpec():
+        yield "of mini-batches every way to share them out is looked at; leave search out"

@@ -2,7 +2,7 @@
 
 Each entry of `OPERATORS` names its axes and makes, for one shape, the call that is timed. The calls
 are the kernels the runtime executes, on random data of that shape. Those of GAT are in
-`gnnplan.profiles.over_edges`.
+`gnnplan.profiles.over_edges`, norms in `gnnplan.profiles.of_norms`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from gnnplan.profiles import over_edges
+from gnnplan.profiles import of_norms, over_edges
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.dense import gather_rows, matmul
@@ -222,6 +222,7 @@ OPERATORS: dict[str, Operator] = {
     "dropout_forward": Operator(("num_elements",), lambda s, d: _activation_forward(s, d, 0.5), compiled=True),
     "dropout_backward": Operator(("num_elements",), lambda s, d: _activation_backward(s, d, 0.5)),
     "add": Operator(("num_elements",), _add),
+    **{name: Operator(("num_elements",), make, compiled=True) for name, make in of_norms.OF_NORMS.items()},
     "loss": Operator(("num_rows", "num_classes"), _loss),
     "optimizer_step": Operator(("num_elements",), _optimizer_step),
     "idt": Operator(("num_bytes",), _copy),

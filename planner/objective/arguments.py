@@ -1,4 +1,4 @@
-"""The options of the command line that say what a plan is chosen for."""
+"""The options of the command line that say what a plan is chosen for, and how long it is searched for."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ if TYPE_CHECKING:
     from gnnplan.planner.job import Job
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_FIELDS = {
-    "objective": "minimize",
-    "statistic": "statistic",
-    "deadline": "deadline_s",
-    "budget": "budget",
-    "memory_margin": "memory_margin",
+_FIELDS = {  # by option, the section of the job and its key
+    "objective": ("objective", "minimize"),
+    "statistic": ("objective", "statistic"),
+    "deadline": ("objective", "deadline_s"),
+    "budget": ("objective", "budget"),
+    "memory_margin": ("objective", "memory_margin"),
+    "search_time": ("search", "longest_s"),
+    "search_gap": ("search", "gap"),
 }
 
 
 def add_objective(parser: argparse.ArgumentParser) -> None:
-    """Adds the options; each takes the place of the same key in the job's section `[objective]`."""
+    """Adds the options; each takes the place of a key in the job's section `[objective]` or `[search]`."""
     group = parser.add_argument_group("objective", "what the plan is chosen for, in place of the job's [objective]")
     group.add_argument(
         "--objective", choices=("epoch", "time", "money"), help="what is least: seconds an epoch, or all epochs'"
@@ -28,16 +30,20 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--deadline", type=_duration, help="all epochs end within: seconds, or 30m, 2h, 1d")
     group.add_argument("--budget", type=_positive, help="dollars that all epochs may cost")
     group.add_argument("--memory-margin", type=_share, help="share of every worker's memory that stays free, 0 to 1")
+    search = parser.add_argument_group("search", "when it ends, in place of the job's [search]; it says what it left")
+    search.add_argument("--search-time", type=_duration, help="the best plan of so long a search: seconds, or 5m, 1h")
+    search.add_argument("--search-gap", type=_share, help="a plan this near to the least that any could take will do")
 
 
 def with_objective(job: Job, arguments: argparse.Namespace) -> Job:
-    """The job with what the options say; `UserError` where that is no objective of it."""
-    given = {field: getattr(arguments, name, None) for name, field in _FIELDS.items()}
-    given = {field: value for field, value in given.items() if value is not None}
+    """The job with what the options say; `UserError` where it may not ask for that."""
+    given = {where: getattr(arguments, name, None) for name, where in _FIELDS.items()}
+    given = {where: value for where, value in given.items() if value is not None}
     if not given:
         return job
     raw = job.model_dump(mode="json")
-    raw["objective"] |= given
+    for (section, key), value in given.items():
+        raw[section][key] = value
     return type(job).parse(raw, where=job.name)
 
 

@@ -41,7 +41,13 @@ def families_of(job: Job) -> tuple[Job, ...]:
         )
     batches = job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * job.model.num_layers, batch_size=_BATCH_SIZE)
     raw = job.model_dump(mode="json")
-    plain = raw | {"objective": {}, "pin": {}, "fidelity": "exact", "training": raw["training"] | {"weather": None}}
+    plain = raw | {
+        "objective": {},
+        "search": {},
+        "pin": {},
+        "fidelity": "exact",
+        "training": raw["training"] | {"weather": None},
+    }
     _, *decoupled = job.forms
     families = (
         plain | {"mini_batch": None},

@@ -1,32 +1,41 @@
-"""Seconds of what a module of one's own has between its aggregations: functions of elements, joins, norms.
+"""Seconds of what a module of one's own has between its aggregations: norms, functions of elements, joins.
 
-No profile times these kernels yet. They are bound by memory, so each is priced by how often it passes over its rows, at
-the pace of a kernel that is profiled; their tasks are marked as unprofiled.
+Profiles time norms, unless they are older than that. What they do not time is bound by memory: it is priced by how
+often it passes over its rows, at the pace of a kernel that is profiled, and its tasks are marked as unprofiled.
 """
 
 from __future__ import annotations
 
-from gnnplan.planner.costs import OperatorCosts, total
+from gnnplan.planner.costs import OperatorCosts
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import costs, guess, num_written, with_base
+from gnnplan.planner.readers.cost import costs, guess, in_float32, num_written, with_base
 from gnnplan.profiles.curves import Estimate
 
 # A copy reads once and writes once. Sums over columns hardly write.
-COPIES = {
-    "layer_norm": 1.0,
-    "layer_norm_grad": 2.0,
-    "batch_norm": 1.0,
-    "batch_norm_grad": 1.5,
-    "maximum": 1.5,
-    "maximum_grad": 3.0,
-    "product": 1.5,
+COPIES = {"maximum": 1.5, "maximum_grad": 3.0, "product": 1.5}
+NORMS = {  # by kind the table that times it, and its passes where a profile has none
+    "layer_norm": ("layer_norm", 1.0),
+    "layer_norm_grad": ("layer_norm_backward", 2.0),
+    "moments": ("moments", 1.0),
+    "moments_grad": ("moments_backward", 2.0),
+    "batch_norm": ("batch_norm", 1.0),
+    "batch_norm_grad": ("batch_norm_backward", 1.5),
 }
 
 
 @costs(*COPIES)
 def _passes(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return guess(cost.copy(COPIES[op.kind] * num_written(cycle, op, worker)))
+
+
+@costs(*NORMS)
+def _norm(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    table, copies = NORMS[op.kind]
+    read = 1 if op.kind == "moments_grad" else 0  # after the gradient of the moments; of others all rows are as many
+    num_elements = in_float32(cycle, op.reads[read], worker)
+    work = cost(table, num_elements) if cost.has(table) else guess(cost.copy(copies * num_elements))
+    return with_base(cycle, op, worker, cost, work)
 
 
 @costs("elementwise")
@@ -37,20 +46,6 @@ def _elementwise(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -
 @costs("elementwise_grad")
 def _elementwise_grad(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return guess(cost("activation_backward", num_written(cycle, op, worker)))
-
-
-@costs("moments")
-def _moments(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """Two passes that read."""
-    return guess(cost.copy(cycle.num_elements(op.reads[0], worker)))
-
-
-@costs("moments_grad")
-def _moments_grad(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """The moments again, then a pass that reads the rows and writes."""
-    num_elements = num_written(cycle, op, worker)
-    work = total([cost.copy(num_elements), cost("add", num_elements) if op.has_base else cost.copy(num_elements)])
-    return guess(with_base(cycle, op, worker, cost, work))
 
 
 @costs("statistics", "statistics_grad", "running_statistics")

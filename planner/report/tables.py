@@ -26,6 +26,7 @@ from gnnplan.profiles.machine import CollectiveTable, MachineProfile
 
 _NUM_TASKS_SHOWN = 8
 _BAR_CELLS = 20
+_ENDED = {"time": "the search ended at its time", "gap": "the search ended near enough to its bound"}
 
 
 def profile_table(profile: MachineProfile) -> RenderableType:
@@ -218,10 +219,15 @@ def bound_words(plan: Plan) -> Iterator[str]:
 
 def searched_words(searched: Searched) -> str:
     """How much was looked at, and why the rest was not."""
-    num_looked_at = searched.num_sets - searched.num_passed_over
+    num_looked_at = searched.num_sets - searched.num_passed_over - searched.num_left
     sets = f"{num_looked_at:,} of {searched.num_sets:,} sets of workers"
     words = f"searched: {searched.num_candidates:,} candidates on {sets}"
-    return f"{words}; no plan of the others can be better" if searched.num_passed_over else words
+    words += "; no plan of the others can be better" if searched.num_passed_over else ""
+    return f"{words}; {_ENDED[searched.ended_by]}{_left(searched.num_left)}" if searched.ended_by else words
+
+
+def _left(num_sets: int) -> str:
+    return f", with {num_sets:,} set(s) of workers left" if num_sets else ""
 
 
 def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,8 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     sum, then the same of what comes after it; of the worker where that is most.
 
     Args:
-        of_set: bounds of all plans of the sets that were looked at, which hold here as well.
+        of_set: bounds of all plans of the sets that were looked at, which hold here as well; and of sets that were not,
+            for the search ended, but could have better plans.
     """
     if sum(len(schedule.tasks) for each in looked_at for schedule in each.schedules.values()) > _MOST_TASKS:
         return min(of_set.values(), key=_seconds)
@@ -50,6 +51,7 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     for each in looked_at:
         groups[_place_of(each)].append(_Layers.of(each))
     found = [max(_of_group(group), of_set[workers], key=_seconds) for (workers, _), group in groups.items()]
+    found += [bound for workers, bound in of_set.items() if workers not in {of for of, _ in groups}]
     return min(found, key=_seconds)
 
 

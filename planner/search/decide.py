@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gnnplan.planner.cluster import Placement, WorkerPlace
+from gnnplan.planner.considered import EndedBy
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Memo, Setting
@@ -27,10 +28,11 @@ from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.relations import AnyAggregation, any_matrix, combined
 from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.descent import Descent
-from gnnplan.planner.search.evaluate import compose_candidate
+from gnnplan.planner.search.evaluate import IsOver, compose_candidate
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.least import rates_s as rates_of
 from gnnplan.planner.search.objective import Judge, Leasts, Scored, refuse
+from gnnplan.planner.search.stop import Stop
 from gnnplan.planner.search.workers import subsets
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
@@ -48,7 +50,9 @@ class Found:
         alone: every candidate of one worker that has the whole graph, of each profile.
         bound: no plan of any set of workers that was searched is faster.
         searched: no plan that is made, layer by layer, of what the search looked at is faster.
-        num_sets: of workers that could take part; `num_passed_over` of them are bounded above the best.
+        num_sets: of workers that could take part; `num_passed_over` of them are bounded above the best, and `num_left`
+            were not looked at, for the search ended.
+        ended_by: what ended it, if it could have gone on.
         objective: what the best comes to by the job's objective (None of a plain one).
     """
 
@@ -59,11 +63,18 @@ class Found:
     searched: Bound
     num_sets: int
     num_passed_over: int
+    num_left: int = 0
+    ended_by: EndedBy = ""
     objective: ObjectiveFigures | None = None
 
 
-def decide(job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None) -> Found:
+def decide(
+    job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambda _: None, share_of_time: float = 1.0
+) -> Found:
     """The best plan by simulation that fits, on any of the workers: the fastest, or by the job's objective.
+
+    Args:
+        share_of_time: of the seconds that the job gives to searches, this one's.
 
     Raises:
         UserError: the job cannot run on the cluster at all, or its objective asks for prices and there are none.
@@ -74,7 +85,7 @@ def decide(job: Job, placement: Placement, graph: Graph, on_step: OnStep = lambd
         placement = placement.take(job.pin.num_workers)
     if len(placement.workers) > graph.num_nodes:
         raise UserError(f"{job.name}: {len(placement.workers)} workers for {graph.num_nodes} vertices; leave some out")
-    return _Search(job, placement, graph, on_step).run()
+    return _Search(job, placement, graph, on_step, Stop(job.search, share_of_time)).run()
 
 
 def setting_of(job: Job, placement: Placement, graph: Graph, rates_s: Sequence[float] = (), memo: Memo | None = None):
@@ -146,6 +157,7 @@ class _Search:
     placement: Placement
     graph: Graph
     on_step: OnStep
+    stop: Stop
     _looked_at: list[Candidate] = field(default_factory=list)
 
     def run(self) -> Found:
@@ -159,15 +171,21 @@ class _Search:
             leasts.append((least_alone, [(0,)], place))
             of_set[place.workers] = least_alone.bound([(0,)])
             best = found if best is None or found.order < best.order else best
+        num_left = 0
         for ranks in leasts[0][1]:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
-            if least.seconds(ranks) >= to_beat_s * _in_long_run(best):
+            bound = least.bound([ranks])
+            if bound.seconds >= to_beat_s * _in_long_run(best):
                 continue
-            of_set[self.placement.of(ranks).workers] = least.bound([ranks])
-            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s)
+            of_set[self.placement.of(ranks).workers] = bound
+            if self.stop.is_over(to_beat_s, bound.seconds):
+                num_left += 1
+                continue
+            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s, bound.seconds)
             best = found if best is None or found.order < best.order else best
         assert best
-        return self._told(best, [each for of in alone.values() for each in of], leasts, of_set)
+        of_one = [each for of in alone.values() for each in of]
+        return replace(self._told(best, of_one, leasts, of_set), num_left=num_left)
 
     def _told(
         self, best: Scored, of_one: Sequence[Candidate], leasts: Leasts, of_set: dict[tuple[WorkerPlace, ...], Bound]
@@ -179,10 +197,24 @@ class _Search:
         refuse(best, self.job, judge.epochs, judge.statistic)
         chosen = _settled(best.candidate)
         bound = min((each.bound(of) for each, of, _ in leasts), key=lambda each: each.seconds)
-        num_sets = sum(len(of) for _, of, _ in leasts)
         searched = searched_bound([*self._looked_at, chosen], of_set)
         objective = judge.figures(chosen, judge.least(leasts))
-        return Found(chosen, self._looked_at, of_one, bound, searched, num_sets, num_sets - len(of_set), objective)
+        num_sets = sum(len(of) for _, of, _ in leasts)
+        return Found(
+            chosen,
+            self._looked_at,
+            of_one,
+            bound,
+            searched,
+            num_sets,
+            num_passed_over=num_sets - len(of_set),
+            ended_by=self.stop.ended_by,
+            objective=objective,
+        )
+
+    def _over_at(self, least_s: float) -> IsOver:
+        """Whether workers that could not take less than this are looked at no further."""
+        return lambda epoch_s: self.stop.is_over(epoch_s, least_s)
 
     @property
     def _workers(self):
@@ -201,7 +233,7 @@ class _Search:
         for rank, worker in enumerate(self._workers):
             if worker.profile not in found:
                 self.on_step(f"choosing operators for {worker.host} alone")
-                descent = Descent(_of_workers(base, (rank,), (1.0,)))
+                descent = Descent(_of_workers(base, (rank,), (1.0,)), self._over_at(0.0))
                 descent.run()
                 found[worker.profile] = list(descent.evaluator.looked_at())
         return found
@@ -210,16 +242,22 @@ class _Search:
         """The best on one worker that stands for all of a host, and the bound of any plan there."""
         (worker,) = setting.placement.workers
         self.on_step(f"choosing for {worker.host} as one worker")
-        scored, looked_at = self._found(Descent(setting), ())
+        scored, looked_at = self._found(Descent(setting, self._over_at(0.0)), ())
         return scored, Least.of(setting, {worker.profile: looked_at})
 
     def _on(
-        self, base: Setting, ranks: Sequence[int], rates_s: list[float], best: Scored | None, to_beat_s: float
+        self,
+        base: Setting,
+        ranks: Sequence[int],
+        rates_s: list[float],
+        best: Scored | None,
+        to_beat_s: float,
+        least_s: float,
     ) -> Scored:
         """The best on some of the workers, from where the best so far stands."""
         names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
         self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
-        descent = Descent(_of_workers(base, ranks, tuple(rates_s)))
+        descent = Descent(_of_workers(base, ranks, tuple(rates_s)), self._over_at(least_s))
         return self._found(descent, best.candidate.choices if best else (), to_beat_s)[0]
 
     def _found(

@@ -10,7 +10,7 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
-from gnnplan.planner.search.evaluate import Evaluator
+from gnnplan.planner.search.evaluate import Evaluator, IsOver
 from gnnplan.planner.search.pins import no_plan_under, options_of
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
@@ -37,8 +37,8 @@ def _least_s(to_beat_s: float, best: Candidate | None) -> float:
 class Descent:
     """Looks for the best choices in one setting."""
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting, self.evaluator = setting, Evaluator(setting)
+    def __init__(self, setting: Setting, is_over: IsOver = lambda _: False) -> None:
+        self.setting, self.evaluator = setting, Evaluator(setting, is_over)
         self._all = list(techniques().values())
         self._layouts = [each for each in self._all if LAYOUT in each.claims]
         self._others = [each for each in self._all if LAYOUT not in each.claims]

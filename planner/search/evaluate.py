@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.composition.refusals import refusals
@@ -19,26 +21,38 @@ from gnnplan.planner.search.entries import sum_of, with_entries
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
 
+IsOver: TypeAlias = Callable[[float], bool]
 _MOST_BYTES = 2**29  # of arrays that were cut, held at a time
 
 
 @dataclass
 class Evaluator:
-    """Makes candidates of one setting. Of those it made it keeps what readers say, without the arrays."""
+    """Makes candidates of one setting. Of those it made it keeps what readers say, without the arrays.
+
+    Args:
+        is_over: whether no more are made, told the shortest epoch of those that fit.
+    """
 
     setting: Setting
+    is_over: IsOver = lambda _: False
+    _shortest_s: float = math.inf
     _made: dict[frozenset, Candidate | None] = field(default_factory=dict)
 
     def candidate(self, choices: Sequence[Choice]) -> Candidate | None:
-        """What the choices come to; None where they may not be chosen together, or not under the job's fidelity.
+        """What the choices come to; None where they may not be chosen together, not under the job's fidelity, or late.
 
         It has arrays where it is asked for the first time, and later where it is asked for by `whole`.
         """
         key = frozenset(choice.key for choice in choices)
         if key in self._made:
             return self._made[key]
-        found = None if refusals(choices, self.setting.job.most) else self._composed(choices)
+        is_refused = bool(refusals(choices, self.setting.job.most))
+        if not is_refused and self.is_over(self._shortest_s):
+            return None
+        found = None if is_refused else self._composed(choices)
         self._made[key] = found.without_arrays() if found else None
+        if found and found.fits:
+            self._shortest_s = min(self._shortest_s, found.epoch_s)
         return found
 
     def whole(self, candidate: Candidate) -> Candidate:

@@ -38,7 +38,7 @@ def best_form(
         check_techniques(each)
         check_least_group(each, each.pin.num_workers or len(placement.workers))
         try:
-            searched.append(Form(each, decide(each, placement, graph, on_step)))
+            searched.append(Form(each, decide(each, placement, graph, on_step, 1 / len(job.forms))))
         except NoPlanFitsError as error:
             refused.append(error)
     if not searched:

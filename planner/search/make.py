@@ -82,6 +82,8 @@ def plan_of(job: Job, graph: Graph, found: Found, of_other_models: Sequence[Cand
             num_candidates=max(len(found.looked_at), 1),
             num_sets=found.num_sets,
             num_passed_over=found.num_passed_over,
+            num_left=found.num_left,
+            ended_by=found.ended_by,
             bound_s=found.searched.seconds,
             bound_resource=found.searched.set_by,
         ),

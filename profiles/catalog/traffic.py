@@ -77,6 +77,36 @@ def add_bytes(num_elements: float) -> float:
     return 12 * num_elements
 
 
+def layer_norm_bytes(num_elements: float) -> float:
+    """8 an element: read and written once."""
+    return 8 * num_elements
+
+
+def layer_norm_backward_bytes(num_elements: float) -> float:
+    """28 an element: the norm again 8, then rows and gradient read by two kernels, and one result written."""
+    return 28 * num_elements
+
+
+def moments_bytes(num_elements: float) -> float:
+    """4 an element: mean and variance in one pass."""
+    return 4 * num_elements
+
+
+def moments_backward_bytes(num_elements: float) -> float:
+    """24 an element: the mean 4, a multiple of the rows added 12, a row added 8."""
+    return 24 * num_elements
+
+
+def batch_norm_bytes(num_elements: float) -> float:
+    """24 an element: less the mean, times the scale, plus the bias."""
+    return 24 * num_elements
+
+
+def batch_norm_backward_bytes(num_elements: float) -> float:
+    """36 an element: less the mean 8, times the gradient 12, its sum 4, the result 8, the gradient's sum 4."""
+    return 36 * num_elements
+
+
 def loss_bytes(num_rows: float, num_classes: float) -> float:
     """`44 rows classes + 160 rows`.
 
@@ -114,6 +144,12 @@ TRAFFIC: dict[str, Traffic] = {
     "dropout_forward": Traffic(dropout_forward_bytes, launches=22),
     "dropout_backward": Traffic(dropout_backward_bytes, launches=3),
     "add": Traffic(add_bytes),
+    "layer_norm": Traffic(layer_norm_bytes),
+    "layer_norm_backward": Traffic(layer_norm_backward_bytes, launches=3),
+    "moments": Traffic(moments_bytes, launches=2),
+    "moments_backward": Traffic(moments_backward_bytes, launches=7),
+    "batch_norm": Traffic(batch_norm_bytes, launches=6),
+    "batch_norm_backward": Traffic(batch_norm_backward_bytes, launches=20),
     "loss": Traffic(loss_bytes, launches=12),
     "optimizer_step": Traffic(optimizer_step_bytes),
     "idt": Traffic(idt_bytes),

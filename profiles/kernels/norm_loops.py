@@ -54,8 +54,8 @@ def layer_norm_backward(grad, x, weight, eps, out, sums):  # pragma: no cover - 
 
 
 @njit(parallel=True, nogil=True, cache=True)
-def moments(x, sums, mean):  # pragma: no cover - compiled
-    """Sums of every part: of the rows (index 0), then of the squares of their distance from the mean (index 1)."""
+def means(x, sums, mean):  # pragma: no cover - compiled
+    """The mean of every column into `mean`; its sums, of every part of the rows, added to `sums` at index 0."""
     rows, width = x.shape
     parts = len(sums)
     for part in prange(parts):
@@ -67,6 +67,13 @@ def moments(x, sums, mean):  # pragma: no cover - compiled
         for part in range(parts):
             mean[j] += sums[part, 0, j]
         mean[j] /= rows
+
+
+@njit(parallel=True, nogil=True, cache=True)
+def squares(x, sums, mean):  # pragma: no cover - compiled
+    """Sums of the squares of distances from the mean, of every part of the rows, added to `sums` at index 1."""
+    rows, width = x.shape
+    parts = len(sums)
     for part in prange(parts):
         for i in range(part * rows // parts, (part + 1) * rows // parts):
             for j in range(width):
@@ -74,7 +81,7 @@ def moments(x, sums, mean):  # pragma: no cover - compiled
 
 
 @njit(parallel=True, nogil=True, cache=True)
-def batch_norm(x, mean, scale, bias, out):  # pragma: no cover - compiled
+def scaled(x, mean, scale, bias, out):  # pragma: no cover - compiled
     """(x - mean) scale + bias, into `out`."""
     rows, width = x.shape
     for i in prange(rows):
@@ -83,7 +90,7 @@ def batch_norm(x, mean, scale, bias, out):  # pragma: no cover - compiled
 
 
 @njit(parallel=True, nogil=True, cache=True)
-def batch_norm_backward(grad, x, mean, scale, out, sums):  # pragma: no cover - compiled
+def scaled_backward(grad, x, mean, scale, out, sums):  # pragma: no cover - compiled
     """The gradient at the rows alone into `out`; its sums, of every part of the rows, added to `sums`."""
     rows, width = x.shape
     parts = len(sums)

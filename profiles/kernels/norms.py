@@ -44,27 +44,69 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """The mean of every column, and the sum of the squares of its deviations from it: [C] each, of rows [n > 0, C]."""
     if x.device.type == "cpu":
         sums, mean = _parts(x.shape[1]), np.empty(x.shape[1])
-        _loops.moments(x.numpy(), sums, mean)
+        _loops.means(x.numpy(), sums, mean)
+        _loops.squares(x.numpy(), sums, mean)
         return torch.from_numpy(mean).float(), torch.from_numpy(sums[:, 1].sum(0)).float()
     variance, mean_of = torch.var_mean(x, 0, correction=0)
     return mean_of, variance * len(x)
 
 
-def batch_norm(x: Tensor, mean: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+def moments_backward(to_mean: Tensor, to_squares: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
+    """The gradient at the rows [n > 0, C] from those of their moments, [C] each; added to `out`, if there is one."""
+    along, across = to_mean / len(x), 2 * to_squares
+    mean = _means(x)
+    if out is None:
+        return scaled(x, mean, across, along)
+    # As across * x + (along - across * mean): nothing is made on the way.
+    return out.addcmul_(x, across).add_(along - across * mean)
+
+
+def _means(x: Tensor) -> Tensor:
+    if x.device.type != "cpu":
+        return x.mean(0)
+    sums, mean = _parts(x.shape[1]), np.empty(x.shape[1])
+    _loops.means(x.numpy(), sums, mean)
+    return torch.from_numpy(mean).float()
+
+
+def scaled(x: Tensor, mean: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     """(x - mean) scale + bias, of rows [n, C]."""
     out = pool.empty_like(x)
     if x.device.type == "cpu":
-        _loops.batch_norm(x.numpy(), mean.numpy(), scale.numpy(), bias.numpy(), out.numpy())
+        _loops.scaled(x.numpy(), mean.numpy(), scale.numpy(), bias.numpy(), out.numpy())
         return out
     return torch.sub(x, mean, out=out).mul_(scale).add_(bias)
 
 
-def batch_norm_backward(grad: Tensor, x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def batch_norm(x: Tensor, statistics: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Rows [n, C] less the mean, over the deviation, times weight, plus bias.
+
+    Args:
+        statistics: [2, C], the mean and the variance of every column.
+    """
+    return scaled(x, statistics[0], _rate(statistics, eps) * weight, bias)
+
+
+def batch_norm_backward(
+    grad: Tensor, x: Tensor, statistics: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients at the rows alone [n, C], at their statistics [2, C], at the weight and at the bias, [C] each."""
+    rate = _rate(statistics, eps)
+    to_x, across, along = _scaled_backward(grad, x, statistics[0], rate * weight)
+    to_statistics = torch.stack([-along * rate * weight, -0.5 * across * weight * rate**3])
+    return to_x, to_statistics, across * rate, along
+
+
+def _rate(statistics: Tensor, eps: float) -> Tensor:
+    return (statistics[1] + eps).rsqrt()
+
+
+def _scaled_backward(grad: Tensor, x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient at the rows alone [n, C], and of every column the sums of grad (x - mean) and of grad."""
     out = pool.empty_like(x)
     if x.device.type == "cpu":
         sums = _parts(x.shape[1])
-        _loops.batch_norm_backward(grad.numpy(), x.numpy(), mean.numpy(), scale.numpy(), out.numpy(), sums)
+        _loops.scaled_backward(grad.numpy(), x.numpy(), mean.numpy(), scale.numpy(), out.numpy(), sums)
         across, along = torch.from_numpy(sums.sum(0)).float()
         return out, across, along
     torch.sub(x, mean, out=out).mul_(grad)

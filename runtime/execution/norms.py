@@ -59,12 +59,8 @@ def _moments_grad(c: Context, op: Operator) -> Execution:
     def run(grad: Tensor, x: Tensor, *base: Tensor) -> Tensor:
         if not len(x):
             return writable(op, 2, base[0]) if base else pool.empty_like(x)
-        mean, _ = norms.moments(x)
-        along, across = grad[at] / len(x), 2 * grad[at + 1]
-        if base:
-            # As base + across * x + (along - across * mean): nothing is made on the way.
-            return writable(op, 2, base[0]).addcmul_(x, across).add_(along - across * mean)
-        return norms.batch_norm(x, mean, across, along)
+        out = writable(op, 2, base[0]) if base else None
+        return norms.moments_backward(grad[at], grad[at + 1], x, out)
 
     return run
 
@@ -114,15 +110,10 @@ def _running(c: Context, op: Operator) -> Execution:
     return run
 
 
-def _rate(op: Operator, statistics: Tensor) -> Tensor:
-    return (statistics[1] + op.attributes["eps"]).rsqrt()
-
-
 @executes("batch_norm")
 def _batch_norm(c: Context, op: Operator) -> Execution:
     def run(x: Tensor, statistics: Tensor, *given: Tensor) -> Tensor:
-        weight, bias = _vectors(x, given)
-        return norms.batch_norm(x, statistics[0], _rate(op, statistics) * weight, bias)
+        return norms.batch_norm(x, statistics, *_vectors(x, given), op.attributes["eps"])
 
     return run
 
@@ -130,10 +121,8 @@ def _batch_norm(c: Context, op: Operator) -> Execution:
 @executes("batch_norm_grad")
 def _batch_norm_grad(c: Context, op: Operator) -> Execution:
     def run(grad: Tensor, x: Tensor, statistics: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
-        (weight, _), rate = _vectors(x, given), _rate(op, statistics)
-        to_x, across, along = norms.batch_norm_backward(grad, x, statistics[0], rate * weight)
-        to_statistics = torch.stack([-along * rate * weight, -0.5 * across * weight * rate**3])
-        to_vectors = ((across * rate)[None], along[None]) if given else ()
-        return (to_x, to_statistics, *to_vectors)
+        weight, _ = _vectors(x, given)
+        to_x, to_statistics, *to_vectors = norms.batch_norm_backward(grad, x, statistics, weight, op.attributes["eps"])
+        return (to_x, to_statistics, *(each[None] for each in to_vectors)) if given else (to_x, to_statistics)
 
     return run

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch_geometric.typing as pyg_typing
 from emulating import needs_emulation
+from standing_in import stand_in
 
 from benchmarks import _common, exactness, models, one_device, paper_machines, routes
 from benchmarks.__main__ import main
@@ -21,19 +22,10 @@ from gnnplan.planner.techniques.registry import ours
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.kernels.csc import Csc
 from gnnplan.profiles.machine import MachineProfile
-from gnnplan.profiles.operators import OPERATORS
 from tests import warm
 
 HAS_BACKEND = pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE
 ROOT = Path(__file__).parents[2]
-
-
-def _stand_in():
-    """A published device's profile in place of this machine's, with rows of two bytes as fast as those of four."""
-    published = catalog_profile("rtx-3090")
-    halves = {name: published.operators[name.replace("_half", "")] for name in OPERATORS if "_half" in name}
-    changes = {"device_kind": "cpu", "num_threads": 1, "operators": {**published.operators, **halves}}
-    return published.model_copy(update=changes)
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ def benchmark(monkeypatch, capsys, tmp_path):
     def run(*arguments):
         module = import_module(f"benchmarks.{arguments[0]}")
         if hasattr(module, "this_machine"):
-            monkeypatch.setattr(_common, "profile_machine", lambda **_: _stand_in())
+            monkeypatch.setattr(_common, "profile_machine", lambda **_: stand_in())
             monkeypatch.setattr(module, "OUT", tmp_path)
         monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
         assert main() == 0

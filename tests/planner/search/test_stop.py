@@ -1,0 +1,93 @@
+"""A search that ends early has a plan all the same, and says what it left."""
+
+import math
+
+import pytest
+
+from gnnplan.planner.job import Job
+from gnnplan.planner.report.tables import searched_words
+from gnnplan.planner.search.decide import decide
+from gnnplan.planner.search.make import plan_of
+from gnnplan.planner.search.stop import Stop
+from gnnplan.planner.search_spec import SearchSpec
+from gnnplan.profiles.errors import NoPlanFitsError
+from tests.planner.search.searched import GRAPHS, SBM, job_of, placement_of
+
+_NO_TIME = SearchSpec(longest_s=1e-9)
+
+
+def _searched(cluster, spec, *, graph="sbm", memory_bytes=None):
+    job = job_of().model_copy(update={"search": spec})
+    return decide(job, placement_of(cluster, memory_bytes=memory_bytes), GRAPHS[graph])
+
+
+@pytest.mark.parametrize("cluster", ["network", "mixed", "contrary"])
+@pytest.mark.parametrize("gap", [0.05, 0.5, 5.0])
+def test_a_gap_is_kept(cluster, gap):
+    """Fewer candidates are made, and the epoch is within the gap of the whole search's."""
+    whole, some = _searched(cluster, SearchSpec()), _searched(cluster, SearchSpec(gap=gap))
+    assert whole.ended_by == ""
+    assert whole.num_left == 0
+    assert some.best.epoch_s <= whole.best.epoch_s * (1 + gap)
+    assert some.searched.seconds <= whole.best.epoch_s
+    assert len(some.looked_at) <= len(whole.looked_at)
+    if gap == 5.0:
+        assert some.ended_by == "gap"
+        assert len(some.looked_at) < len(whole.looked_at)
+
+
+@pytest.mark.parametrize("cluster", ["one", "network", "contrary"])
+def test_out_of_time_the_first_that_fits_is_taken(cluster):
+    """There is a plan, its bounds hold, and sets that might be better are said to be left."""
+    whole, none = _searched(cluster, SearchSpec()), _searched(cluster, _NO_TIME)
+    assert none.best.fits
+    assert none.ended_by == "time"
+    assert none.searched.seconds <= whole.best.epoch_s <= none.best.epoch_s
+    assert none.num_sets == whole.num_sets
+    assert none.num_left <= none.num_sets - none.num_passed_over
+    assert len(none.looked_at) < len(whole.looked_at)
+
+
+def test_it_goes_on_until_something_fits():
+    """Where the first candidates need too much memory, time is no reason to end."""
+    needed = max(each.peak_bytes for each in _searched("network", SearchSpec()).best.memory)
+    for memory_bytes in (needed, needed // 2):
+        try:
+            whole = _searched("network", SearchSpec(), memory_bytes=memory_bytes)
+        except NoPlanFitsError:
+            with pytest.raises(NoPlanFitsError):
+                _searched("network", _NO_TIME, memory_bytes=memory_bytes)
+        else:
+            assert _searched("network", _NO_TIME, memory_bytes=memory_bytes).best.fits
+            assert whole.best.fits
+
+
+def test_a_plan_says_what_ended_its_search():
+    """And how many sets of workers were left."""
+    job = job_of().model_copy(update={"search": _NO_TIME})
+    plan, _ = plan_of(job, GRAPHS["sbm"], decide(job, placement_of("contrary"), GRAPHS["sbm"]))
+    assert plan.searched.ended_by == "time"
+    assert plan.searched.num_left > 0
+    words = searched_words(plan.searched)
+    assert words.endswith(f"; the search ended at its time, with {plan.searched.num_left} set(s) of workers left")
+
+
+def test_several_forms_have_the_time_together():
+    """Each has its share, and ends by it."""
+    late, early = Stop(SearchSpec(longest_s=1000.0), share=1e-12), Stop(SearchSpec(longest_s=1000.0))
+    assert late.is_over(1.0, 0.0)
+    assert not early.is_over(1.0, 0.0)
+    assert (late.ended_by, early.ended_by) == ("time", "")
+
+
+def test_nothing_ends_before_a_plan_fits():
+    """Neither by time nor by the gap."""
+    assert not Stop(SearchSpec(longest_s=1e-9, gap=1.0)).is_over(math.inf, 1.0)
+
+
+def test_mini_batches_have_no_search():
+    """All their ways are looked at, so a job that limits it says what it does not mean."""
+    raw = {"graph": SBM.model_dump(), "model": {"kind": "sage"}, "search": {"gap": 0.1}}
+    Job.model_validate({**raw, "schema_version": 1})
+    with pytest.raises(ValueError, match="leave search out"):
+        Job.model_validate({**raw, "schema_version": 1, "mini_batch": {"fan_outs": [5, 5], "batch_size": 10}})
