@@ -192,3 +192,18 @@ def test_without_iproute2_it_says_so(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     with pytest.raises(UserError, match="iproute2"):
         kernel.require_emulation()
+
+
+@pytest.mark.parametrize("bits_per_s", [8e3, 1e7, 2e8, 1e9, 1e10, 1e11])
+def test_a_link_saves_up_no_more_than_a_packet(monkeypatch, bits_per_s):
+    """What it lets pass at once after a rest is a third of a millisecond's worth, or the least packet; both ends alike."""
+    ran = []
+    monkeypatch.setattr(kernel, "_run", lambda *command: ran.append(command))
+    kernel.set_link("some", 0, bits_per_s / 8, change=False)
+    packets = [int(command[-1]) for command in ran if command[0] == "ip"]
+    bursts = [int(command[command.index("burst") + 1]) for command in ran if command[0] == "tc"]
+    assert len(packets) == len(bursts) == 2
+    assert packets[0] == packets[1] <= 65_536  # the most that every kernel takes
+    frames = -(-packets[0] // 1448)
+    assert bursts[0] == bursts[1] >= packets[0] + 66 * frames  # as the kernel counts them
+    assert bursts[0] <= max(bits_per_s / 8 * 0.33e-3, 4_600)
