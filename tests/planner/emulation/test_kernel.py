@@ -196,7 +196,7 @@ def test_without_iproute2_it_says_so(monkeypatch):
 
 @pytest.mark.parametrize("bits_per_s", [8e3, 1e7, 2e8, 1e9, 1e10, 1e11])
 def test_a_link_saves_up_no_more_than_a_packet(monkeypatch, bits_per_s):
-    """What it lets pass at once after a rest is a third of a millisecond's worth, or the least packet; both ends alike."""
+    """After a rest it lets pass a third of a millisecond's worth, or the least packet; both ends alike."""
     ran = []
     monkeypatch.setattr(kernel, "_run", lambda *command: ran.append(command))
     kernel.set_link("some", 0, bits_per_s / 8, change=False)
