@@ -85,13 +85,16 @@ class Setting:
         return Job(name=self.name, graph=self.graph, model=ModelSpec(kind="module", build=build), training=training)
 
 
-def _variants(*counts: int) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
+def _variants(*counts: int, of_attention: bool = False) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
     plain = tuple((f"B = {count}", (("num_chunks", count),)) for count in counts)
     anew = tuple((f"B = {n}, anew every B passes", (("num_chunks", n), ("exact_every", n))) for n in counts if n == 10)
     resting = tuple(
-        (f"B = {n}, {_PUBLISHED}", (("num_chunks", n), ("follow_mean", False))) for n in counts if n in (2, 5, 10)
+        (f"B = {n}, {_PUBLISHED}", (("num_chunks", n), ("follow_mean", False), ("mass_fade", 1.0)))
+        for n in counts
+        if n in (2, 5, 10)
     )
-    fading = tuple((f"B = {n}, states fade", (("num_chunks", n), ("fade", _FADE))) for n in counts if n in (5, 10, 20))
+    other, words = (("mass_fade", 1.0), "masses do not fade") if of_attention else (("fade", _FADE), "states fade")
+    fading = tuple((f"B = {n}, {words}", (("num_chunks", n), other)) for n in counts if n in (5, 10, 20))
     return (*plain, *fading, *anew, *resting)
 
 
@@ -99,6 +102,7 @@ _ROWS = (
     ("amazon_photo", "sage_3"),
     ("amazon_photo", "gcn_3"),
     ("amazon_photo", "gat_3"),
+    ("cora_ml", "gat_3"),
     ("cora_ml", "sage_3"),
     ("cora_ml", "gcn_3"),
     ("facebook_page_page", "sage_3"),
@@ -112,10 +116,11 @@ def settings_of(quick: bool) -> list[Setting]:
     """Every row, whether its graph is here or not."""
     if quick:
         return [Setting("small", "sage_3", 20, 0.01, True, _variants(1, 2, 10))]
-    counts = _variants(1, 2, 5, 10, 20)
+    counts = 1, 2, 5, 10, 20
+    of_rows = ((graph, model, _variants(*counts, of_attention=model == "gat_3")) for graph, model in _ROWS)
     return [
-        Setting("amazon_photo", "sage_3", 150, 0.003, False, counts),
-        *(Setting(graph, model, 150, 0.003, True, counts) for graph, model in _ROWS),
+        Setting("amazon_photo", "sage_3", 150, 0.003, False, _variants(*counts)),
+        *(Setting(graph, model, 150, 0.003, True, variants) for graph, model, variants in of_rows),
     ]
 
 

@@ -33,7 +33,13 @@ class Parts:
     fed: sp.csr_matrix
 
 
-def take_apart(matrix: sp.csr_matrix, chunks: tuple[np.ndarray, ...], num_chunks: int, fade: float = 1.0) -> Parts:
+def take_apart(
+    matrix: sp.csr_matrix,
+    chunks: tuple[np.ndarray, ...],
+    num_chunks: int,
+    fade: float = 1.0,
+    mass_fade: float = 1.0,
+) -> Parts:
     """A matrix in chunks, of every division one after the other, and last one chunk of all sources.
 
     Of target i's state is left beta_i = 1 - (edges from the chunk) / (edges), within 0 and 1 (Emma, equation 6). Self
@@ -42,12 +48,12 @@ def take_apart(matrix: sp.csr_matrix, chunks: tuple[np.ndarray, ...], num_chunks
 
     A state that fades counts `fade` times as much as beta says beside the chunk, and both are scaled so that edges add
     up to what they were: left is fade beta c and the chunk's entries are times c, with c = 1 / (fade beta + 1 - beta).
-    A mass of attention is fade beta of what it was, and nothing is scaled, for a softmax divides by what there is.
+    A mass of attention is mass_fade beta of what it was, and nothing is scaled: a softmax divides by what there is.
 
     Args:
         matrix: CSR [N, N], row i gathers what vertex i aggregates; repeated entries are edges of their own.
         chunks: int [N] of every division: the chunk of each vertex.
-        fade: within 0 and 1; 1 is the paper's.
+        fade, mass_fade: within 0 and 1; 1 is the paper's.
     """
     targets = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     is_loop = targets == matrix.indices
@@ -55,11 +61,11 @@ def take_apart(matrix: sp.csr_matrix, chunks: tuple[np.ndarray, ...], num_chunks
     masks = [~is_loop & (each[matrix.indices] == chunk) for each in chunks for chunk in range(num_chunks)]
     entries = tuple(_selected(matrix, mask) for mask in [*masks, ~is_loop])
     beta = tuple(_left(each, degree) for each in entries)
-    pushed, left, masses = entries, beta, beta
+    pushed, left = entries, beta
     if fade < 1:
         pushed = tuple(_scaled(each, of.data, fade) for each, of in zip(entries, beta, strict=True))
         left = tuple(_diagonal(fade * of.data * _share(of.data, fade)) for of in beta)
-        masses = tuple(_diagonal(fade * of.data) for of in beta)
+    masses = beta if mass_fade == 1 else tuple(_diagonal(mass_fade * of.data) for of in beta)
     sums = np.bincount(targets[~is_loop], matrix.data[~is_loop], matrix.shape[0])
     loops = _selected(matrix, is_loop)
     return Parts(matrix, entries, pushed, loops, left, masses, _diagonal(sums), _diagonal(degree > 0))

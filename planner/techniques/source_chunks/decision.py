@@ -26,8 +26,9 @@ class Chunks(Contract):
         exact_every: passes from one whose first step pushes all sources, and so makes every state anew, to the next
             (0: never).
         follow_mean: what is left of a state moves as the mean of all rows has moved since the last step.
-        fade: what is left of a state counts so many times as much as the paper has it, and the chunk's rows have what
-            it lost. Less than 1 forgets faster; of attention the masses fade.
+        fade: what is left of a sum's state counts so many times as much as the paper has it (1), and the chunk's rows
+            have what it lost. Less than 1 forgets faster.
+        mass_fade: so many times as much as the paper has it (1) counts what is left of a mass of attention.
         correction: gradients that flow back to a chunk are multiplied by B, the inverse of what share it is.
     """
 
@@ -38,6 +39,7 @@ class Chunks(Contract):
     exact_every: Annotated[int, Field(ge=0, le=100)] = 0
     follow_mean: bool = True
     fade: Annotated[float, Field(gt=0, le=1)] = 1.0
+    mass_fade: Annotated[float, Field(gt=0, le=1)] = 0.5
     correction: bool = False
 
     @model_validator(mode="after")

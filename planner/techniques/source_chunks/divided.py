@@ -72,7 +72,7 @@ class Divided:
 
     def mass(self, block: str, step: int) -> str:
         """What is left of the masses of attention, likewise."""
-        if self.decision.fade == 1:
+        if self.decision.fade == self.decision.mass_fade == 1:
             return self.left(block, step)
         return self._of_rows(f"{block}/mass{self._number(step)}", block, self._parts(block).masses[step])
 
@@ -107,7 +107,8 @@ class Divided:
         assert arrays
         (matrix,) = arrays.matrices[block]
         key = ("source chunks", id(matrix), decision.model_dump_json())
-        return self.memo.lasting(key, lambda: take_apart(matrix, self._divisions, decision.num_chunks, decision.fade))
+        fades = decision.fade, decision.mass_fade
+        return self.memo.lasting(key, lambda: take_apart(matrix, self._divisions, decision.num_chunks, *fades))
 
     @cached_property
     def _divisions(self) -> tuple[np.ndarray, ...]:

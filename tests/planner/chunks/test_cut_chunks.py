@@ -46,18 +46,18 @@ def test_what_is_left_follows_equation_6(made):
     assert not after_all[degree > 0].any()
 
 
-@given(matrices(), st.floats(0.01, 1))
-def test_what_fades_leaves_its_weight_to_the_chunk(made, fade):
+@given(matrices(), st.floats(0.01, 1), st.floats(0.01, 1))
+def test_what_fades_leaves_its_weight_to_the_chunk(made, fade, mass_fade):
     """Of edges of one weight a state that has all of them keeps all of them; where nobody pushes, it rests."""
     matrix, chunk = made
     matrix.data[:] = 1
-    parts, plain = take_apart(matrix, (chunk,), 3, fade), take_apart(matrix, (chunk,), 3)
+    parts, plain = take_apart(matrix, (chunk,), 3, fade, mass_fade), take_apart(matrix, (chunk,), 3)
     degree = np.diff(plain.entries[-1].indptr)
     for entries, pushed, left, masses, beta in zip(
         parts.entries, parts.pushed, parts.left, parts.masses, plain.left, strict=True
     ):
         np.testing.assert_allclose(pushed.sum(1).A1 + left.diagonal() * degree, degree, rtol=1e-5)
-        np.testing.assert_allclose(masses.diagonal(), fade * beta.diagonal(), rtol=1e-6)
+        np.testing.assert_allclose(masses.diagonal(), mass_fade * beta.diagonal(), rtol=1e-6)
         rests = np.diff(entries.indptr) == 0
         np.testing.assert_allclose(left.diagonal()[rests], beta.diagonal()[rests], rtol=1e-5)
         assert (left.diagonal() <= beta.diagonal() + 1e-6).all()

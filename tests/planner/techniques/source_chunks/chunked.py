@@ -99,6 +99,7 @@ class Chunked:
             self.orders,
             [of.num_chunks if of.correction and not each.all() else 1.0 for each in sources],
             of.fade,
+            of.mass_fade,
         )
 
     def off(self, cycle: Cycle | None = None) -> float:

@@ -29,7 +29,7 @@ class ChunkOracle:
         sources: bool [N] of every step in turn: who pushes.
         factors: of every step in turn, what gradients that flow back to its sources are multiplied by.
         follows: what is left of a sum's state moves with the mean row.
-        fade: what is left of a state counts so many times as much, beside what is pushed.
+        fade, mass_fade: what is left of a state, or of a mass, counts so many times as much, beside what is pushed.
         orders: `aggregate_first` by layer's number; all others multiply first.
     """
 
@@ -46,6 +46,7 @@ class ChunkOracle:
     orders: Mapping[int, str] = field(default_factory=dict)
     factors: Sequence[float] = ()
     fade: float = 1.0
+    mass_fade: float = 1.0
 
     def __post_init__(self) -> None:
         self.params = {
@@ -158,7 +159,7 @@ class ChunkOracle:
                 mean = p.detach().mean(0)
                 old = old + old_total[..., None] * (mean - self.means.get(f"{layer}", torch.zeros(())))
                 self.means[f"{layer}"] = mean
-            left = self.fade * left
+            left = self.mass_fade * left
             total, rows = total.sum(1) + left * old_total, rows + left[..., None] * old
             self.states[f"{layer}"] = total.detach(), rows.detach()
         else:

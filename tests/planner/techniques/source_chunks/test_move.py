@@ -23,7 +23,8 @@ DECISIONS = {
     "shuffled": Chunks(num_chunks=2, seed=1, num_shuffles=3, draws="independent"),
     "exact at times": Chunks(num_chunks=3, exact_every=2),
     "resting": Chunks(num_chunks=3, seed=1, follow_mean=False),
-    "fading": Chunks(num_chunks=3, seed=1, fade=0.4),
+    "fading": Chunks(num_chunks=3, seed=1, fade=0.4, mass_fade=0.7),
+    "as published": Chunks(num_chunks=3, seed=1, follow_mean=False, mass_fade=1.0),
 }
 each_model = pytest.mark.parametrize("model", MODELS)
 
