@@ -88,11 +88,8 @@ class Setting:
 def _variants(*counts: int, of_attention: bool = False) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
     plain = tuple((f"B = {count}", (("num_chunks", count),)) for count in counts)
     anew = tuple((f"B = {n}, anew every B passes", (("num_chunks", n), ("exact_every", n))) for n in counts if n == 10)
-    resting = tuple(
-        (f"B = {n}, {_PUBLISHED}", (("num_chunks", n), ("follow_mean", False), ("mass_fade", 1.0)))
-        for n in counts
-        if n in (2, 5, 10)
-    )
+    published = (("follow_mean", False), ("mass_fade", 1.0))
+    resting = tuple((f"B = {n}, {_PUBLISHED}", (("num_chunks", n), *published)) for n in counts if n in (2, 5, 10))
     other, words = (("mass_fade", 1.0), "masses do not fade") if of_attention else (("fade", _FADE), "states fade")
     fading = tuple((f"B = {n}, {words}", (("num_chunks", n), other)) for n in counts if n in (5, 10, 20))
     return (*plain, *fading, *anew, *resting)
