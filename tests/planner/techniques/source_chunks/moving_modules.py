@@ -28,10 +28,12 @@ class Moving:
 
     Args:
         sources: bool [N] of every step in turn: who pushes.
+        mass_fade: what is left of a mass of attention counts so many times as much, beside what is pushed.
         step: the present one; None: all push, and no state is touched.
     """
 
     sources: Sequence[np.ndarray]
+    mass_fade: float = 1.0
     step: int | None = None
     states: dict[str, Any] = field(default_factory=dict)
     _calls: int = 0
@@ -65,7 +67,7 @@ class Moving:
             mass = lambda mask: torch.zeros(n, layer.heads).double().index_add(0, target[mask], others["alpha"][mask])  # noqa: E731
             old_mass, old, last = self.states.get(name, (torch.zeros(()), torch.zeros(()), torch.zeros(())))
             mean = (x[0] if isinstance(x, tuple) else x).detach().mean(0)
-            old = old + old_mass[..., None] * (mean - last)
+            old, left = old + old_mass[..., None] * (mean - last), self.mass_fade * left
             total, rows = mass(of_chunk) + left * old_mass, over(of_chunk, x) + left[:, :, None] * old
             self.states[name] = total.detach(), rows.detach(), mean
             whole_mass = (total + mass(is_loop))[:, :, None]
@@ -94,9 +96,9 @@ def _firsts(edge_index: Tensor) -> Tensor:
 
 
 @contextmanager
-def moving(module: nn.Module, sources: Sequence[np.ndarray]) -> Iterator[Moving]:
+def moving(module: nn.Module, sources: Sequence[np.ndarray], mass_fade: float = 1.0) -> Iterator[Moving]:
     """While it lasts, sums of the module's layers move."""
-    found = Moving(sources)
+    found = Moving(sources, mass_fade)
     for layer in module.modules():
         if isinstance(layer, MessagePassing):
             whole = layer.propagate

@@ -104,7 +104,8 @@ def by_pyg(module, decision):
     x, edge_index = torch.from_numpy(dense_features(graph)).double(), torch.from_numpy(graph.edge_index).long()
     mask, y, losses = torch.from_numpy(graph.train_mask), torch.from_numpy(graph.y), []
     optimizer = torch.optim.SGD(module.parameters(), RATE)
-    with moving(module, [chunk == number for number in range(decision.num_chunks)]) as states:
+    pushing = [chunk == number for number in range(decision.num_chunks)]
+    with moving(module, pushing, decision.mass_fade) as states:
         for step in range(STEPS):
             states.begin(step)
             optimizer.zero_grad()
