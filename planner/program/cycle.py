@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.parts import ITEM_BYTES, Block, Index, Operator, Route, Space, Value
 
 Program = tuple[Operator, ...]
 Values = Mapping[str, Value]
+T = TypeVar("T")
 
 SETUP = "setup"
 EVALUATE = "evaluate"
@@ -40,6 +43,17 @@ class Cycle:
     results: frozenset[str] = frozenset()
     seed: int = 0
     arrays: Arrays | None = None
+
+    @cached_property
+    def _found(self) -> dict[tuple[Callable, int], tuple[Program, Any]]:
+        return {}
+
+    def once(self, find: Callable[[Cycle, Program], T], program: Program) -> T:
+        """What a function finds of a program, which it is asked for once."""
+        key = find, id(program)
+        if key not in self._found:
+            self._found[key] = program, find(self, program)  # kept, so that no other program is taken for it
+        return self._found[key][1]
 
     @property
     def workers(self) -> range:

@@ -44,7 +44,7 @@ def awaited(cycle: Cycle, program: Program) -> list[tuple[str, ...]]:
     """
     if in_one_lane(program):
         return [()] * len(program)
-    before, owner, done, found = edges(cycle, program), owners(cycle, program), set[int](), []
+    before, owner, done, found = cycle.once(edges, program), owners(cycle, program), set[int](), []
     for number, op in enumerate(program):
         waits = {other for other in before[number] if program[other].lane == "network"} - done
         if op.lane == "network":  # collectives follow each other by themselves

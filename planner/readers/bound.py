@@ -97,7 +97,7 @@ def _is_of_all(op: Operator) -> bool:
 
 def _around(cycle: Cycle, program: Program, barrier: int) -> tuple[set[int], set[int]]:
     """Ancestors and descendants of an operator. Edges lead to earlier ones, so one pass each way finds them."""
-    waits_for = edges(cycle, program)
+    waits_for = cycle.once(edges, program)
     before, after = set(waits_for[barrier]), {barrier}
     for number in range(barrier - 1, -1, -1):
         if number in before:

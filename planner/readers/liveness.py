@@ -7,7 +7,7 @@ that live at once are held.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from gnnplan.planner.program.aliases import owners, views
@@ -100,51 +100,35 @@ class _Reader:
         """Cells that a program fills, without what it makes on the way."""
         for op in program:
             for name in op.writes:
-                if self._is_cell(name) and not views(self.cycle, op):
+                if _is_cell(self.cycle.values[name]) and not views(self.cycle, op):
                     self._make_cell(name)
 
     def play(self, program: Program) -> None:
         """The tensors of a program, in its order; results live to its end."""
-        owner = owners(self.cycle, program)
-        waiter = {name: number for number, names in enumerate(awaited(self.cycle, program)) for name in names}
-        last: dict[str, int] = {}
-        for number, op in enumerate(program):
-            for name in (*op.writes, *op.reads):
-                last[owner.get(name, name)] = number
-        for op in program:
-            if op.lane == "network":  # what is sent lives until somebody waits for what comes
-                sent = owner.get(op.reads[0], op.reads[0])
-                last[sent] = max(last[sent], waiter.get(op.writes[0], len(program)) - 1)
-        for name in self.cycle.results:
-            if owner.get(name, name) in last:
-                last[owner.get(name, name)] = len(program)
         alive: dict[str, int] = {}
-        for number, op in enumerate(program):
-            self._execute(op, owner, alive)
-            for name in [name for name in alive if last[name] == number]:
-                self.held.drop(alive.pop(name))
+        for op, step in zip(program, self.cycle.once(_steps, program), strict=True):
+            self._execute(op, step, alive)
+            for name in step.over:
+                if name in alive:
+                    self.held.drop(alive.pop(name))
         for num_bytes in alive.values():
             self.held.drop(num_bytes)
 
-    def _execute(self, op: Operator, owner: dict[str, str], alive: dict[str, int]) -> None:
+    def _execute(self, op: Operator, step: _Step, alive: dict[str, int]) -> None:
         temporaries = temporary_bytes(self.cycle, op, self.worker, on_cuda=self.on_cuda)
-        for name in op.writes:
+        for name in step.cells:
+            self._make_cell(name)
+        for name in step.made:
+            alive[name] = self.cycle.num_bytes(name, self.worker)
+            self.held.make(alive[name])
+        for name in step.dropped if self.on_cuda else ():  # sparse rows: new entries, by rows and by columns
             value = self.cycle.values[name]
-            if self._is_cell(name) and name not in op.reads:
-                self._make_cell(name)
-            elif value.role == "temporary" and name not in owner and _is_counted(value):
-                alive[name] = self.cycle.num_bytes(name, self.worker)
-                self.held.make(alive[name])
-            elif self.on_cuda and op.kind == "dropout":  # sparse rows: new entries, by rows and by columns
-                alive[name] = 2 * ITEM_BYTES[value.dtype] * self.cycle.num_elements(name, self.worker)
-                self.held.make(alive[name])
+            alive[name] = 2 * ITEM_BYTES[value.dtype] * self.cycle.num_elements(name, self.worker)
+            self.held.make(alive[name])
         for num_bytes in temporaries:
             self.held.make(num_bytes)
         for num_bytes in temporaries:
             self.held.drop(num_bytes)
-
-    def _is_cell(self, name: str) -> bool:
-        return self.cycle.values[name].role == "cell" and _is_counted(self.cycle.values[name])
 
     def _make_cell(self, name: str) -> None:
         """A cell that is written anew: what it held before is dropped first."""
@@ -152,6 +136,60 @@ class _Reader:
             self.held.drop(self._cells[name])
         self._cells[name] = self.cycle.num_bytes(name, self.worker)
         self.held.make(self._cells[name])
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What an operator makes, and which tensors are over with it.
+
+    Args:
+        cells, made: that it writes; `dropped` are rows that a dropout writes and that are none of these.
+        over: nobody reads them any more.
+    """
+
+    cells: tuple[str, ...]
+    made: tuple[str, ...]
+    dropped: tuple[str, ...]
+    over: tuple[str, ...]
+
+
+def _steps(cycle: Cycle, program: Program) -> list[_Step]:
+    """Of every operator of a program, on any worker."""
+    owner, last, found = owners(cycle, program), _last_uses(cycle, program), []
+    over: dict[int, list[str]] = defaultdict(list)
+    for name, number in last.items():
+        over[number].append(name)
+    for number, op in enumerate(program):
+        values = [(name, cycle.values[name]) for name in op.writes]
+        cells = tuple(name for name, value in values if _is_cell(value) and name not in op.reads)
+        made = tuple(
+            name for name, value in values if value.role == "temporary" and name not in owner and _is_counted(value)
+        )
+        dropped = tuple(name for name in op.writes if name not in cells + made) if op.kind == "dropout" else ()
+        found.append(_Step(cells, made, dropped, tuple(over[number])))
+    return found
+
+
+def _last_uses(cycle: Cycle, program: Program) -> dict[str, int]:
+    """By storage the last operator that uses it; of results there is none in the program."""
+    owner = owners(cycle, program)
+    waiter = {name: number for number, names in enumerate(awaited(cycle, program)) for name in names}
+    last: dict[str, int] = {}
+    for number, op in enumerate(program):
+        for name in (*op.writes, *op.reads):
+            last[owner.get(name, name)] = number
+    for op in program:
+        if op.lane == "network":  # what is sent lives until somebody waits for what comes
+            sent = owner.get(op.reads[0], op.reads[0])
+            last[sent] = max(last[sent], waiter.get(op.writes[0], len(program)) - 1)
+    for name in cycle.results:
+        if owner.get(name, name) in last:
+            last[owner.get(name, name)] = len(program)
+    return last
+
+
+def _is_cell(value: Value) -> bool:
+    return value.role == "cell" and _is_counted(value)
 
 
 def _is_counted(value: Value) -> bool:

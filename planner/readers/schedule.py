@@ -57,7 +57,7 @@ def waits(cycle: Cycle, program: Program) -> dict[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     last_of_lane: dict[Lane, int] = {}
     stands_for: list[dict[Lane, int]] = []  # by operator: the tasks that its successors wait for
-    for number, (op, before) in enumerate(zip(program, edges(cycle, program), strict=True)):
+    for number, (op, before) in enumerate(zip(program, cycle.once(edges, program), strict=True)):
         last: dict[Lane, int] = {}
         for other in before:
             for lane, task in stands_for[other].items():
