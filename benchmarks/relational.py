@@ -28,7 +28,7 @@ from benchmarks._results import Parts
 from gnnplan.profiles.profiler import num_usable_cores
 
 GRAPHS = ("rdf_aifb", "rdf_mutag")
-NUM_WORKERS, NUM_SEEDS, NUM_EPOCHS = (1, 2, 4), 3, 50
+NUM_WORKERS, NUM_SEEDS, NUM_EPOCHS = (1, 2), 3, 50
 WIDTH, NUM_BASES = 16, 30
 _FILE = "relational"
 _KINDS = ("resource", "blank", "literal")
