@@ -72,7 +72,7 @@ def take_apart(
 
 
 def _share(beta: np.ndarray, fade: float) -> np.ndarray:
-    return 1 / (fade * beta + 1 - beta)
+    return 1 / (fade * beta + (1 - beta))
 
 
 def _scaled(entries: sp.csr_matrix, beta: np.ndarray, fade: float) -> sp.csr_matrix:

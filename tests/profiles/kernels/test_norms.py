@@ -39,14 +39,31 @@ def test_moments_are_of_deviations(shape, mean):
     assert close(squares, ((exact - exact.mean(0)) ** 2).sum(0))
 
 
+@pytest.mark.parametrize("has_base", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_columns_are_shifted_and_scaled(shape):
-    """And the sums of the way back are those of autograd."""
+def test_gradients_of_moments_are_autograds(shape, has_base):
+    """Alone, or added to what is there."""
+    generator = torch.Generator().manual_seed(0)
+    x, base = (torch.randn(shape, generator=generator) + 2 for _ in range(2))
+    to_mean, to_squares = (torch.randn(shape[1], generator=generator) for _ in range(2))
+    leaf = x.double().requires_grad_()
+    mean = leaf.mean(0)
+    (to_mean.double() @ mean + to_squares.double() @ ((leaf - mean) ** 2).sum(0)).backward()
+    got = norms.moments_backward(to_mean, to_squares, x, base.clone() if has_base else None)
+    assert close(got, leaf.grad + base if has_base else leaf.grad)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_columns_are_those_of_autograd(shape):
+    """Forward and backward, with statistics that stand for themselves."""
     generator = torch.Generator().manual_seed(0)
     x, grad = (torch.randn(shape, generator=generator) for _ in range(2))
-    mean, scale, bias = (torch.randn(shape[1], generator=generator) for _ in range(3))
-    assert close(norms.batch_norm(x, mean, scale, bias), (x - mean) * scale + bias)
-    to_x, across, along = norms.batch_norm_backward(grad, x, mean, scale)
-    assert close(to_x, grad * scale)
-    assert close(across, (grad.double() * (x - mean)).sum(0))
-    assert close(along, grad.double().sum(0))
+    weight, bias, mean = (torch.randn(shape[1], generator=generator) for _ in range(3))
+    statistics = torch.stack([mean, torch.rand(shape[1], generator=generator) + 0.5])
+    leaves = [each.double().requires_grad_() for each in (x, statistics, weight, bias)]
+    rows, of, by, plus = leaves
+    want = (rows - of[0]) * (of[1] + 1e-5).rsqrt() * by + plus
+    want.backward(grad.double())
+    assert close(norms.batch_norm(x, statistics, weight, bias, 1e-5), want.detach())
+    for got, leaf in zip(norms.batch_norm_backward(grad, x, statistics, weight, 1e-5), leaves, strict=True):
+        assert close(got, leaf.grad)
