@@ -51,7 +51,8 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     for each in looked_at:
         groups[_place_of(each)].append(_Layers.of(each))
     found = [max(_of_group(group), of_set[workers], key=_seconds) for (workers, _), group in groups.items()]
-    found += [bound for workers, bound in of_set.items() if workers not in {of for of, _ in groups}]
+    looked_at_sets = {workers for workers, _ in groups}
+    found += [bound for workers, bound in of_set.items() if workers not in looked_at_sets]
     return min(found, key=_seconds)
 
 

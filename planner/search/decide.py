@@ -178,10 +178,11 @@ class _Search:
             if bound.seconds >= to_beat_s * _in_long_run(best):
                 continue
             of_set[self.placement.of(ranks).workers] = bound
-            if self.stop.is_over(to_beat_s, bound.seconds):
+            shortest_s = least.without_pauses_s(ranks)
+            if self.stop.is_over(to_beat_s, shortest_s):
                 num_left += 1
                 continue
-            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s, bound.seconds)
+            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s, shortest_s)
             best = found if best is None or found.order < best.order else best
         assert best
         of_one = [each for of in alone.values() for each in of]

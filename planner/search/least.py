@@ -63,9 +63,10 @@ class Least:
 
     def seconds(self, ranks: Sequence[int]) -> float:
         """No plan of exactly these workers has shorter epochs, in the mean of a long run."""
-        return max(self._without_pauses_s(ranks), self._sustained_s(ranks))
+        return max(self.without_pauses_s(ranks), self._sustained_s(ranks))
 
-    def _without_pauses_s(self, ranks: Sequence[int]) -> float:
+    def without_pauses_s(self, ranks: Sequence[int]) -> float:
+        """No plan of exactly these workers has a shorter epoch, also where it is one that quotas do not stop."""
         return max(self._compute_s(ranks, [self._share(rank) for rank in ranks])) + self._sum_s(ranks)
 
     def _sustained_s(self, ranks: Sequence[int]) -> float:
@@ -112,7 +113,7 @@ class Least:
     def bound(self, sets: Iterable[Sequence[int]]) -> Bound:
         """No plan of any of these sets of workers has shorter epochs."""
         best = min(sets, key=self.seconds)
-        is_sustained = self._sustained_s(best) > self._without_pauses_s(best)
+        is_sustained = self._sustained_s(best) > self.without_pauses_s(best)
         proportional_s, fixed_s = self._compute_s(best, [1.0 if is_sustained else self._share(rank) for rank in best])
         with_fixed = " and what is fixed" if fixed_s > proportional_s else ""
         then = "and what their gradients' sum uses, under quotas" if is_sustained else "then their gradients' sum"

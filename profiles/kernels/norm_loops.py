@@ -55,29 +55,29 @@ def layer_norm_backward(grad, x, weight, eps, out, sums):  # pragma: no cover - 
 
 @njit(parallel=True, nogil=True, cache=True)
 def means(x, sums, mean):  # pragma: no cover - compiled
-    """The mean of every column into `mean`; its sums, of every part of the rows, added to `sums` at index 0."""
+    """The mean of every column into `mean`; its sums, of every part of the rows, added to `sums`."""
     rows, width = x.shape
     parts = len(sums)
     for part in prange(parts):
         for i in range(part * rows // parts, (part + 1) * rows // parts):
             for j in range(width):
-                sums[part, 0, j] += x[i, j]
+                sums[part, j] += x[i, j]
     for j in range(width):
         mean[j] = 0.0
         for part in range(parts):
-            mean[j] += sums[part, 0, j]
+            mean[j] += sums[part, j]
         mean[j] /= rows
 
 
 @njit(parallel=True, nogil=True, cache=True)
 def squares(x, sums, mean):  # pragma: no cover - compiled
-    """Sums of the squares of distances from the mean, of every part of the rows, added to `sums` at index 1."""
+    """Sums of the squares of distances from the mean, of every part of the rows, added to `sums`."""
     rows, width = x.shape
     parts = len(sums)
     for part in prange(parts):
         for i in range(part * rows // parts, (part + 1) * rows // parts):
             for j in range(width):
-                sums[part, 1, j] += (x[i, j] - mean[j]) * (x[i, j] - mean[j])
+                sums[part, j] += (x[i, j] - mean[j]) * (x[i, j] - mean[j])
 
 
 @njit(parallel=True, nogil=True, cache=True)

@@ -43,10 +43,9 @@ def layer_norm_backward(grad: Tensor, x: Tensor, weight: Tensor, eps: float) -> 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """The mean of every column, and the sum of the squares of its deviations from it: [C] each, of rows [n > 0, C]."""
     if x.device.type == "cpu":
-        sums, mean = _parts(x.shape[1]), np.empty(x.shape[1])
-        _loops.means(x.numpy(), sums, mean)
+        mean, sums = _means(x), _parts(x.shape[1])[:, 0]
         _loops.squares(x.numpy(), sums, mean)
-        return torch.from_numpy(mean).float(), torch.from_numpy(sums[:, 1].sum(0)).float()
+        return torch.from_numpy(mean).float(), torch.from_numpy(sums.sum(0)).float()
     variance, mean_of = torch.var_mean(x, 0, correction=0)
     return mean_of, variance * len(x)
 
@@ -54,19 +53,18 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 def moments_backward(to_mean: Tensor, to_squares: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
     """The gradient at the rows [n > 0, C] from those of their moments, [C] each; added to `out`, if there is one."""
     along, across = to_mean / len(x), 2 * to_squares
-    mean = _means(x)
+    mean = torch.from_numpy(_means(x)).float() if x.device.type == "cpu" else x.mean(0)
     if out is None:
         return scaled(x, mean, across, along)
     # As across * x + (along - across * mean): nothing is made on the way.
     return out.addcmul_(x, across).add_(along - across * mean)
 
 
-def _means(x: Tensor) -> Tensor:
-    if x.device.type != "cpu":
-        return x.mean(0)
-    sums, mean = _parts(x.shape[1]), np.empty(x.shape[1])
+def _means(x: Tensor) -> np.ndarray:
+    """Float64 [C] of the columns, on a CPU."""
+    sums, mean = _parts(x.shape[1])[:, 0], np.empty(x.shape[1])
     _loops.means(x.numpy(), sums, mean)
-    return torch.from_numpy(mean).float()
+    return mean
 
 
 def scaled(x: Tensor, mean: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
