@@ -84,17 +84,18 @@ def between(windows: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return found
 
 
-def cost_of(plan: Path, graph: Graph, folder: Path, num_pairs: int, every: str = EVERY) -> dict[str, Any]:
+def cost_of(plan: Path, graph: Graph, folder: Path, num_pairs: int, every: str | int = EVERY) -> dict[str, Any]:
     """Runs of a plan with checkpoints and without, one after the other, in an order that turns.
 
     Args:
         folder: of the runs; what the last one has left stays.
+        every: `"10s"`, or a number of epochs.
     """
-    runs: dict[str, list[Watched]] = {every: [], "never": []}
+    runs: dict[str | int, list[Watched]] = {every: [], "never": []}
     for pair in range(num_pairs):
         for how in list(runs)[:: 1 if pair % 2 else -1]:
             watched = Watched()
-            api.run(plan, folder / how, graph=graph, checkpoint_every=how, on_event=watched)
+            api.run(plan, folder / str(how), graph=graph, checkpoint_every=how, on_event=watched)
             runs[how].append(watched)
     kept = runs[every]
     ratios = [one.epoch_s / other.epoch_s for one, other in zip(kept, runs["never"])]
@@ -108,7 +109,7 @@ def cost_of(plan: Path, graph: Graph, folder: Path, num_pairs: int, every: str =
         "runs": 2 * num_pairs,
         "seconds_trained": seconds,
         "checkpoints": num_written,
-        "part_bytes": max(part.stat().st_size for part in (folder / every).glob("checkpoints/epoch_*/worker_*.npz")),
+        "part_bytes": max(part.stat().st_size for part in (folder / str(every)).glob("checkpoints/epoch_*/worker_*.npz")),
         "cost": lost / seconds,
         "control": nothing / max(num_control, 1) * num_written / seconds,
         "between_runs": float(np.median(ratios)) - 1,
