@@ -105,11 +105,12 @@ def cost_of(plan: Path, graph: Graph, folder: Path, num_pairs: int, every: str |
     num_written = sum(len(each.checkpoints) for each in kept)
     lost = sum(lost_s(each.ticks, each.checkpoints) for each in kept)
     nothing = sum(lost_s(each.ticks, windows) for each, windows in zip(kept, control))
+    parts = (folder / str(every)).glob("checkpoints/epoch_*/worker_*.npz")
     return {
         "runs": 2 * num_pairs,
         "seconds_trained": seconds,
         "checkpoints": num_written,
-        "part_bytes": max(part.stat().st_size for part in (folder / str(every)).glob("checkpoints/epoch_*/worker_*.npz")),
+        "part_bytes": max(part.stat().st_size for part in parts),
         "cost": lost / seconds,
         "control": nothing / max(num_control, 1) * num_written / seconds,
         "between_runs": float(np.median(ratios)) - 1,
