@@ -95,27 +95,30 @@ def _is_same(one: Plan, other: Plan) -> bool:
 
 
 def measured(setting: Setting, plans: list[Planned], num_rounds: int, run: Run) -> dict[str, list[float]]:
-    """By plan its median epoch in every round; plans are run in turn, so that a slow spell hits all alike.
+    """By plan its mean epoch in every round; plans are run in turn, there and back, so that a slow spell hits all alike.
 
-    Who takes over `FAR` times as long as the fastest in the first round cannot be the best, and has that round alone.
+    Who takes over `FAR` times as long as the fastest after a round cannot be the best, and is not run again.
     """
     by_name = {each.name: each for each in plans}
     found: dict[str, list[float]] = {each.name: [] for each in plans if not each.same_as}
+    running = list(found)
     for number in range(num_rounds):
-        least_s = min((rounds_s[0] for rounds_s in found.values() if rounds_s), default=0.0)
-        for name, rounds_s in found.items():
-            if number == 0 or name == CHOSEN or rounds_s[0] <= FAR * least_s:
-                rounds_s.append(_median_s(setting, by_name[name], number, run))
+        for name in running[:: -1 if number % 2 else 1]:
+            found[name].append(_mean_s(setting, by_name[name], number, run))
+        middle_s = {name: float(np.median(found[name])) for name in running}
+        least_s = min(middle_s.values())
+        far = FAR[min(number, len(FAR) - 1)]
+        running = [name for name in running if name == CHOSEN or middle_s[name] <= far * least_s]
     return {each.name: found[each.same_as or each.name] for each in plans}
 
 
-def _median_s(setting: Setting, of: Planned, number: int, run: Run) -> float:
-    """Of a plan's epochs in a round, which are kept."""
+def _mean_s(setting: Setting, of: Planned, number: int, run: Run) -> float:
+    """Of a plan's epochs in a round, which are kept. Shares of processor time end some epochs a period later."""
     at = of.path.with_name(f"measured_{number}.json")
     if not at.exists():
         epochs_s, stolen_share = run(setting, of.path)
         at.write_text(json.dumps({"epoch_s": epochs_s, "stolen_share": stolen_share}))
-    return float(np.median(json.loads(at.read_text())["epoch_s"]))
+    return float(np.mean(json.loads(at.read_text())["epoch_s"]))
 
 
 def on_hosts(emulation: Emulation, tries: int) -> Run:

@@ -1,7 +1,7 @@
 """The chosen plan's epoch against the best of a grid: every subset of the hosts, in every family, all of them run.
 
 Regret is how many times longer the chosen plan's epoch is than the grid's best one, less 1. Ratios are taken round by
-round, and their median counts. A plan that is far behind in the first round has that one alone. A family is hit
+round, and their median counts. A plan that is far behind in some rounds is not run again. A family is hit
 where the best plan is of the chosen one's, or none is faster than the chosen one by more than runs of the same plan
 differ.
 
@@ -103,7 +103,7 @@ def row_of(name: str, plan: Plan, plans: Sequence[Planned], rounds_s: Mapping[st
     Args:
         plan: the chosen one.
         plans: it and those of the grid.
-        rounds_s: by plan, its median epochs round by round.
+        rounds_s: by plan, its mean epochs round by round.
     """
     families = {each.name: each.family for each in plans}
     ratios = {each: _ratio(rounds_s[CHOSEN], seconds) for each, seconds in rounds_s.items()}

@@ -30,6 +30,6 @@ def rgcn(w: Writer, layer: Any, path: str, x: str, num_types: int) -> str:
     if layer.num_bases is not None:  # eq. 3: every weight is a sum of a few
         stacked = w.emit("multiply", w.parameter(f"{path}.comp"), stacked, back=True, what="mix_bases")
     weights = w.unstacked(stacked, layer.weight.shape[1])
-    root = None if layer.root is None else w.emit("turn", w.parameter(f"{path}.root"))
+    root = None if layer.root is None else w.parameter(f"{path}.root")
     z = w.sum_of_relations(x, {relation(over, number): each for number, each in enumerate(weights)}, root)
     return w.bias(z, bias_of(layer, path))

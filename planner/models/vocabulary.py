@@ -98,16 +98,16 @@ class Writer:
         return self.emit("filter", x, *reads, hops=tuple(hops), matrix=self.weighted(aggregation))
 
     def sum_of_relations(self, x: str, weights: Mapping[AnyAggregation, str], root: str | None) -> str:
-        """The sum over aggregations A of `A x W.T`, and `x root.T`; weights are values [output width, input width]."""
+        """The sum over aggregations A of `A x W`, and `x root`; weights are values [input width, output width]."""
         terms: dict[str, str] = {"": root} if root else {}  # first what every row has, then what is added to it
         for aggregation, weight in weights.items():
             self.block(aggregation, self.level(x))
             terms[aggregation] = weight
         hops = tuple(int(bool(aggregation)) for aggregation in terms)
-        return self.emit("filter", x, *terms.values(), hops=hops, matrices=tuple(terms))
+        return self.emit("filter", x, *terms.values(), hops=hops, matrices=tuple(terms), back=True)
 
     def unstacked(self, stacked: str, width: int) -> tuple[str, ...]:
-        """Weights [output width, input width], of a value in whose rows they stand turned."""
+        """Weights [input width, output width], of a value whose rows they are."""
         return self.emit_all("unstack", stacked, width=width)
 
     def weighted(self, aggregation: AnyAggregation) -> AnyAggregation:

@@ -10,7 +10,7 @@ def views(cycle: Cycle, op: Operator) -> bool:
     """Whether what an operator writes lies where its first read lies, unchanged."""
     if op.kind == "take":
         return cycle.indexes[op.attributes["index"]].is_view
-    return op.kind == "unflatten"
+    return op.kind in ("unflatten", "unstack")
 
 
 def owners(cycle: Cycle, program: Program) -> dict[str, str]:

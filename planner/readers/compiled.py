@@ -28,5 +28,8 @@ def _summed(cycle: Cycle, op: Operator, worker: int) -> tuple[float, float]:
     x = cycle.values[op.reads[0]]
     if op.kind == "multiply":
         return (x.num_columns(worker), cycle.values[op.writes[0]].num_columns(worker)) if x.layout == "csr" else (0, 0)
+    if op.kind == "gram" and x.layout == "csr":
+        x = cycle.values[op.reads[1]]
+        return cycle.num_rows(x.name, worker), x.num_columns(worker)
     is_sum = op.kind == "aggregate" or cycle.values[op.reads[1]].layout == "csr"
     return (cycle.num_rows(x.name, worker), x.num_columns(worker)) if is_sum and x.layout == "dense" else (0, 0)

@@ -28,6 +28,8 @@ def _multiply(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> E
 @costs("gram")
 def _gram(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     grad, x = (cycle.values[name] for name in op.reads)
+    if grad.layout == "csr":
+        grad, x = x, grad
     rows, width, out_width = cycle.num_rows(x.name, worker), x.num_columns(worker), grad.num_columns(worker)
     if x.layout == "csr":
         return cost.gathered("spmm_transposed", width, cycle.num_elements(x.name, worker), out_width, rows)
@@ -103,6 +105,6 @@ def _step(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     return total([step if is_measured else guess(step), *map(guess, clipping), cost.step_overhead()])
 
 
-@costs("unflatten")
+@costs("unflatten", "unstack")
 def _nothing(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return ZERO

@@ -53,11 +53,6 @@ def _of_columns(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) ->
     return guess(cost.copy(sum(cycle.num_elements(name, worker) for name in op.reads)))
 
 
-@costs("concat", "columns", "stack", "turn")
+@costs("concat", "columns", "stack")
 def _copied(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return cost.copy(num_written(cycle, op, worker))
-
-
-@costs("unstack")
-def _copied_in_parts(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    return cost.copy(cycle.num_elements(op.reads[0], worker))

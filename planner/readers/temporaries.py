@@ -26,12 +26,13 @@ def _matrix(cycle: Cycle, name: str, worker: int) -> int:
 
 
 def _multiply(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """A sparse product reads its weight transposed."""
-    return [_matrix(cycle, op.reads[1], worker)] if cycle.values[op.reads[0]].layout == "csr" else []
+    """A sparse product reads its weight [input width, output width]."""
+    is_turned = cycle.values[op.reads[0]].layout == "csr" and not op.attributes.get("back")
+    return [_matrix(cycle, op.reads[1], worker)] if is_turned else []
 
 
 def _gram(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """A sparse product writes the gradient transposed; one of halves is rounded to a half first."""
+    """A product with sparse rows is made [their width, the other one]; one of halves is rounded to a half first."""
     x, made = cycle.values[op.reads[1]], _matrix(cycle, op.writes[0], worker)
     if x.layout == "csr":
         return [made]

@@ -29,7 +29,7 @@ def _multiply(c: Context, op: Operator) -> Execution:
     back, has_base, last = op.attributes.get("back"), op.has_base, len(op.reads) - 1
 
     def sparse(x: SparseRows, weight: Tensor, *base: Tensor) -> Tensor:
-        right = transposed(weight)
+        right = weight if back else transposed(weight)
         return spmm_add_(writable(op, last, base[0]), x.rows, right) if has_base else spmm(x.rows, right)
 
     def run(x: Tensor | SparseRows, weight: Tensor, *base: Tensor) -> Tensor:
@@ -43,10 +43,12 @@ def _multiply(c: Context, op: Operator) -> Execution:
 
 @executes("gram")
 def _gram(c: Context, op: Operator) -> Execution:
-    def run(grad: Tensor, x: Tensor | SparseRows) -> Tensor:
+    def run(x: Tensor | SparseRows, y: Tensor | SparseRows) -> Tensor:
         if isinstance(x, SparseRows):
-            return transposed(spmm(x.columns, grad))
-        return gram_of_halves(grad, x) if x.dtype == HALF else matmul(grad.t(), x)
+            return spmm(x.columns, y)
+        if isinstance(y, SparseRows):
+            return transposed(spmm(y.columns, x))
+        return gram_of_halves(x, y) if x.dtype == HALF else matmul(x.t(), y)
 
     return run
 

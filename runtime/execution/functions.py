@@ -7,7 +7,6 @@ from torch import Tensor
 
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
-from gnnplan.profiles.kernels.dense import transposed
 from gnnplan.profiles.kernels.functions import FUNCTIONS
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.table import Execution, executes
@@ -76,21 +75,13 @@ def _maximum_grad(c: Context, op: Operator) -> Execution:
 @executes("unstack")
 def _unstack(c: Context, op: Operator) -> Execution:
     width = op.attributes["width"]
-    return lambda stacked: tuple(transposed(row.view(width, -1)) for row in stacked)
+    return lambda stacked: tuple(row.view(width, -1) for row in stacked)
 
 
 @executes("stack")
 def _stack(c: Context, op: Operator) -> Execution:
     def run(*matrices: Tensor) -> Tensor:
-        rows, width = matrices[0].shape
-        out = pool.empty(matrices[0].device, len(matrices), rows * width)
-        for row, each in zip(out, matrices, strict=True):
-            row.view(width, rows).copy_(each.t())
-        return out
+        out = pool.empty(matrices[0].device, len(matrices), matrices[0].numel())
+        return torch.stack([each.view(-1) for each in matrices], out=out)
 
     return run
-
-
-@executes("turn")
-def _turn(c: Context, op: Operator) -> Execution:
-    return transposed

@@ -57,14 +57,16 @@ def _filter_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
     weight = cycle.values[op.reads[1]]
     level = cycle.spaces[cycle.values[op.reads[0]].space].level
     assert level is not None
-    return (Value("", f"v@{level + max(op.attributes['hops'])}", cycle.spaces[weight.space].sizes[0]),)
+    width = weight.width if op.attributes.get("back") else cycle.spaces[weight.space].sizes[0]
+    return (Value("", f"v@{level + max(op.attributes['hops'])}", width),)
 
 
 FILTER = register(
     Kind(
         "filter",
         "w = the sum over k of A^hops[k] @ r0 @ r[k + 1].T, a polynomial graph filter: linear, so that its products "
-        "and aggregations may come in any order; with `matrices` each term of one hop has an A of its own",
+        "and aggregations may come in any order; with `matrices` each term of one hop has an A of its own, with `back` "
+        "r[k + 1] is not turned",
         (Need.COLUMN, Need.WHOLE),
         _filter_shape,
         is_abstract=True,

@@ -1,4 +1,4 @@
-"""Weights that stand otherwise than in a Linear, whose matrix is [output width, input width].
+"""Weights of which many stand in one parameter.
 
 A convolution with R relations has [R, m, n] in one parameter, of inputs m wide; its matrix has R rows.
 """
@@ -20,7 +20,7 @@ def _unstack_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
     assert width > 0
     assert stacked.width % width == 0, (stacked.width, width)
     (count, *_) = cycle.spaces[stacked.space].sizes
-    return (Value("", parameter_space(stacked.width // width), width),) * count
+    return (Value("", parameter_space(width), stacked.width // width),) * count
 
 
 def _unstack_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
@@ -38,25 +38,10 @@ def _stack_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
 UNSTACK = register(
     Kind(
         "unstack",
-        "w_i = row i of r0 as a matrix [`width`, n], turned",
+        "w_i = row i of r0 as a matrix [`width`, n], where it lies",
         (Need.WHOLE,),
         _unstack_shape,
         _unstack_derive,
     )
 )
-STACK = register(Kind("stack", "w = the reads turned, as rows, one below the other", (Need.WHOLE,), _stack_shape))
-
-
-def _turn_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
-    weight = cycle.values[op.reads[0]]
-    (rows, *_) = cycle.spaces[weight.space].sizes
-    return (Value("", parameter_space(weight.width), rows),)
-
-
-def _turn_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
-    (grad,) = grads
-    assert grad
-    d.add(op.reads[0], lambda: d.emit("turn", grad))
-
-
-TURN = register(Kind("turn", "w = r0.T, of a parameter", (Need.WHOLE,), _turn_shape, _turn_derive))
+STACK = register(Kind("stack", "w = the reads as rows, one below the other", (Need.WHOLE,), _stack_shape))

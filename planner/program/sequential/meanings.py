@@ -68,8 +68,8 @@ def _multiply(c: Context, op: Operator, x: Tensor, weight: Tensor, *base: Tensor
 
 
 @meaning("gram")
-def _gram(c: Context, op: Operator, grad: Tensor, x: Tensor) -> Tensor:
-    return (x.t() @ grad).t() if x.layout == torch.sparse_csr else grad.t() @ x
+def _gram(c: Context, op: Operator, x: Tensor, y: Tensor) -> Tensor:
+    return (y.t() @ x).t() if y.layout == torch.sparse_csr else x.t() @ y
 
 
 @meaning("column_sum")

@@ -73,14 +73,9 @@ def _maximum_grad(c: Context, op: Operator, grad: Tensor, x: Tensor, y: Tensor) 
 
 @meaning("unstack")
 def _unstack(c: Context, op: Operator, stacked: Tensor) -> tuple[Tensor, ...]:
-    return tuple(row.view(op.attributes["width"], -1).t().clone() for row in stacked)
+    return tuple(row.view(op.attributes["width"], -1) for row in stacked)
 
 
 @meaning("stack")
 def _stack(c: Context, op: Operator, *matrices: Tensor) -> Tensor:
-    return torch.stack([each.t().reshape(-1) for each in matrices])
-
-
-@meaning("turn")
-def _turn(c: Context, op: Operator, weight: Tensor) -> Tensor:
-    return weight.t().clone()
+    return torch.stack([each.reshape(-1) for each in matrices])

@@ -77,7 +77,7 @@ class _Recomputed:
 
 def _staying(cycle: Cycle, forward: Program, backward: Program) -> set[str]:
     """What the backward half reads, or is a part of what it reads; inputs and cells."""
-    owner = {op.writes[0]: op.reads[0] for op in (*forward, *backward) if views(cycle, op)}
+    owner = {name: op.reads[0] for op in (*forward, *backward) if views(cycle, op) for name in op.writes}
     read = {name for op in backward for name in op.reads}
     lasting = {name for name, value in cycle.values.items() if value.role != "temporary"}
     return lasting | read | {owner[name] for name in read if name in owner}

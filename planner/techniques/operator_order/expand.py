@@ -34,7 +34,7 @@ def _multiplied_first(emitter: Emitter, op: Operator) -> None:
     x, *weights = op.reads
     hops: Sequence[int] = op.attributes["hops"]
     products = {
-        hop: emitter.emit("multiply", x, weight, key=_key(op, "multiply", hop, hops))
+        hop: emitter.emit("multiply", x, weight, key=_key(op, "multiply", hop, hops), **_back(op))
         for hop, weight in zip(hops, weights, strict=True)
     }
     level, sum_so_far = _level(emitter, x), products.pop(hops[-1])
@@ -68,6 +68,7 @@ def _aggregated_first(emitter: Emitter, op: Operator) -> None:
             key=_key(op, "multiply", hop, hops),
             writes=op.writes if hop == hops[-1] else (),
             **({"base": True} if so_far else {}),
+            **_back(op),
         )
 
 
@@ -77,7 +78,7 @@ def _multiplied_first_each(emitter: Emitter, op: Operator) -> None:
     matrices: Sequence[str] = op.attributes["matrices"]
     level, so_far = _level(emitter, x), tuple[str, ...]()
     for number, (matrix, weight) in enumerate(zip(matrices, weights, strict=True)):
-        product = emitter.emit("multiply", x, weight, key=_key(op, "multiply", number, matrices))
+        product = emitter.emit("multiply", x, weight, key=_key(op, "multiply", number, matrices), **_back(op))
         if not matrix:
             so_far = (product,)
             continue
@@ -108,12 +109,18 @@ def _aggregated_first_each(emitter: Emitter, op: Operator) -> None:
             key=_key(op, "multiply", number, matrices),
             writes=op.writes if number == len(matrices) - 1 else (),
             **({"base": True} if so_far else {}),
+            **_back(op),
         )
 
 
 def _matrix(op: Operator) -> str:
     """The name of the blocks that a filter's powers are of."""
     return op.attributes.get("matrix", "A")
+
+
+def _back(op: Operator) -> dict[str, bool]:
+    """What its products have beside, where its weights are [input width, output width]."""
+    return {"back": True} if op.attributes.get("back") else {}
 
 
 def _level(emitter: Emitter, name: str) -> int:

@@ -55,7 +55,7 @@ def _may_be_sparse(forward: Cycle) -> bool:
         for op in program:
             if sparse.isdisjoint(op.reads):
                 continue
-            if op.kind not in ("filter", "multiply", "aggregate", "dropout") or op.attributes.get("back"):
+            if op.kind not in ("filter", "multiply", "aggregate", "dropout"):
                 return False
             if op.kind in ("aggregate", "dropout"):
                 sparse.update(op.writes)

@@ -17,7 +17,10 @@ from tests.planner.program.cases import partition, small_graph
 
 EPOCHS = 4
 EVERY = [(1, "halo_exchange"), (2, "replicas"), (4, "halo_exchange")]
-EVERY += [(3, each) for each in ("halo_exchange", "replicas", "overlap", "joint_cache", "once", "feature_slices")]
+EVERY += [
+    (3, each)
+    for each in ("halo_exchange", "sparse_features", "replicas", "overlap", "joint_cache", "once", "feature_slices")
+]
 
 
 @cache

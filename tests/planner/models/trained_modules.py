@@ -38,7 +38,7 @@ from gnnplan.planner.techniques.overlap.lanes import overlap_exchanges
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.module_reference import on_edges, train_module
 from gnnplan.runtime.reference import dense_features
-from tests.planner.program.cases import partition, small_graph, worst
+from tests.planner.program.cases import as_csr, partition, small_graph, worst
 
 SEED, RATE = 3, 0.05
 NOTHING = 1e-9
@@ -97,11 +97,12 @@ def reciprocal_ranks(embeddings: Tensor, pairs: Pairs) -> list[list[float]]:
     return found
 
 
-def forward_of(module: nn.Module, graph: Graph) -> Cycle:
-    """The forward programs of one worker."""
+def forward_of(module: nn.Module, graph: Graph, *, sparse: bool = False) -> Cycle:
+    """The forward programs of one worker; features are CSR where they are `sparse`."""
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     matrix = sp.csr_matrix((graph.num_nodes, graph.num_nodes))
     told = {"pairs": graph.pairs, "metric": "mrr" if graph.pairs else ""}
+    told |= {"feature_entries": np.count_nonzero(dense_features(graph), axis=1)} if sparse else {}
     task = Task(matrix, graph.num_features, graph.num_classes, masks, edge_values=graph.edge_values, **told)
     matrix_of = lambda kind: any_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values)  # noqa: E731
     return module_cycle(module, task, matrix_of, seed=SEED)[0]
@@ -116,7 +117,7 @@ def composed(
     optimizer: Optimizer = STEP,
 ) -> Cycle:
     """The cycle of a training, through the passes of one technique."""
-    cycle = forward_of(module, graph)
+    cycle = forward_of(module, graph, sparse=technique == "sparse_features")
     filters = [op.key for op in cycle.programs["train"] if op.kind == "filter"]
     once = technique == "once"
     cycle = expand_filters(cycle, {key: "aggregate_first" for i, key in enumerate(filters) if once or i % 2})
@@ -150,7 +151,9 @@ def inputs_of(cycle: Cycle, graph: Graph) -> dict[str, list[Tensor]]:
         for name in inputs_on_edges(cycle)
     }
     labels = {} if "y" not in cycle.values else {"y": [y[each][:, None] for each in ids[cycle.values["y"].space]]}
-    return {"x": [x[each] for each in ids["v@0"]], **labels, **on_edges}
+    rows = [x[each] for each in ids["v@0"]]
+    rows = [as_csr(each) for each in rows] if cycle.values["x"].layout == "csr" else rows
+    return {"x": rows, **labels, **on_edges}
 
 
 def by_program(module: nn.Module, graph: Graph, num_workers: int, technique: str, epochs: int) -> Outcome:

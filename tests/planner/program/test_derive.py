@@ -72,7 +72,6 @@ VARIANTS = [
         for name, arguments in FUNCTIONS
     ),
     Variant("unstack", (("r3", 8),), {"width": 2}),
-    Variant("turn", (("r3", 5),)),
     Variant("product", (("rows", 4), ("rows", 4))),
     Variant("concat", (("rows", 4), ("rows", 2)), {"widths": (4, 2), "rows_of": 1}),
     Variant("maximum", (("rows", 4), ("rows", 4)), {"rows_of": 0}),

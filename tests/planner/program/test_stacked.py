@@ -23,8 +23,8 @@ def cycle() -> Cycle:
 def test_each_is_a_row():
     """In the order in which they are put."""
     made, stacked = cycle(), torch.arange(24.0).view(3, 8)
-    assert [made.values[name].width for name in ("apart", "apart#1", "apart#2")] == [2, 2, 2]
-    assert made.spaces[made.values["apart"].space].sizes == (4,)
+    assert [made.values[name].width for name in ("apart", "apart#1", "apart#2")] == [4, 4, 4]
+    assert made.spaces[made.values["apart"].space].sizes == (2,)
     assert made.values["together"].width == 8
     (played,) = SequentialExecutor(made, {}, {"weight": stacked}).run("train", 0)["together"]
     assert torch.equal(played.float(), stacked.flip(0))

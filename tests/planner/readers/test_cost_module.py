@@ -74,7 +74,6 @@ def test_copies_are_profiled():
         assert estimate.seconds == T4.copy(ROWS * WIDTH).seconds
 
 
-def test_weights_are_copied_out_of_their_stack_and_back():
+def test_weights_are_copied_into_their_stack():
     """Each of their numbers once."""
-    apart, together = seconds("unstack", ("x",), width=8), seconds("stack", ("x", "x"), ("y",))
-    assert apart.seconds == together.seconds == T4.copy(ROWS * WIDTH).seconds
+    assert seconds("stack", ("x", "x"), ("y",)).seconds == T4.copy(ROWS * WIDTH).seconds

@@ -96,6 +96,7 @@ def test_products_are_priced_by_rows_and_widths():
     assert price("gram", ("narrow", "x"), ("weight",), 1) == T4("matmul_grad_weight", 2 * OWN, WIDTH, 8)
     assert price("multiply", ("words", "weight"), ("narrow",)) == T4.spmm_features(OWN, 900, 8)
     assert price("gram", ("narrow", "words"), ("weight",), 1) == T4.spmm_transposed(500, 700, 8, 2 * OWN)
+    assert price("gram", ("words", "narrow"), ("weight",), 1) == T4.spmm_transposed(500, 700, 8, 2 * OWN)
 
 
 @pytest.mark.parametrize(

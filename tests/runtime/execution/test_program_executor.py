@@ -34,15 +34,17 @@ def labelled(name: str, num_workers: int = 3):
 
 def inputs_of(run: Run):
     """What the runtime takes for what the sequential executor takes."""
-    device = torch.device("cpu")
-    return {name: [_on_device(each, device) for each in values] for name, values in run.inputs().items()}
+    return {name: [on_device(each) for each in values] for name, values in run.inputs().items()}
 
 
-def _on_device(value: torch.Tensor, device: torch.device):
+def on_device(value: torch.Tensor):
+    """CSR as the runtime has it; what is dense as it is."""
     if value.layout != torch.sparse_csr:
         return value
     parts = (value.values(), value.col_indices(), value.crow_indices())
-    return SparseRows(sp.csr_matrix(tuple(part.numpy() for part in parts), shape=tuple(value.shape)), device)
+    return SparseRows(
+        sp.csr_matrix(tuple(part.numpy() for part in parts), shape=tuple(value.shape)), torch.device("cpu")
+    )
 
 
 def weights_of(case: Case):

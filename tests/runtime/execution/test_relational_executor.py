@@ -12,10 +12,11 @@ from tests.planner.models.relational_modules import KNOWN, graph_with_types
 from tests.planner.models.trained_modules import composed, inputs_of, made
 from tests.planner.program.cases import partition, worst
 from tests.runtime.execution.counted_blocks import assert_counted
+from tests.runtime.execution.test_program_executor import on_device
 from tests.runtime.execution.threads import play_on_threads
 
 EPOCHS = 3
-TECHNIQUES = ("halo_exchange", "replicas", "overlap", "feature_slices")
+TECHNIQUES = ("halo_exchange", "sparse_features", "replicas", "overlap", "feature_slices")
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES)
@@ -32,7 +33,8 @@ def test_plays_as_the_sequential_executor(name, technique):
         found = [float(executor.run("train", epoch)["total_loss"]) for epoch in range(EPOCHS)]
         return found, {each: executor.stored[each] for each in start}
 
-    for got, ends in play_on_threads(cycle, inputs, start, train):
+    on_devices = {name: [on_device(each) for each in values] for name, values in inputs.items()}
+    for got, ends in play_on_threads(cycle, on_devices, start, train):
         assert worst(np.array(got), np.array(losses)) < 1e-5
         for each, end in ends.items():
             right = want.stored[each][0]
@@ -52,4 +54,5 @@ def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):
     module = made(KNOWN[name], LARGE)
     part = np.random.default_rng(0).integers(0, 2, LARGE.num_nodes)
     cycle = composed(module, LARGE, 2, technique, part)
-    assert_counted(cycle, inputs_of(cycle, LARGE), matrices_of(module, cycle), monkeypatch)
+    inputs = {key: [on_device(each) for each in values] for key, values in inputs_of(cycle, LARGE).items()}
+    assert_counted(cycle, inputs, matrices_of(module, cycle), monkeypatch)
