@@ -95,7 +95,7 @@ def _is_same(one: Plan, other: Plan) -> bool:
 
 
 def measured(setting: Setting, plans: list[Planned], num_rounds: int, run: Run) -> dict[str, list[float]]:
-    """By plan its mean epoch in every round; plans are run in turn, there and back, so that a slow spell hits all alike.
+    """By plan its mean epoch in every round; plans run in turn, there and back, so that a slow spell hits all.
 
     Who takes over `FAR` times as long as the fastest after a round cannot be the best, and is not run again.
     """
