@@ -71,7 +71,7 @@ def _all_plans(setting: Setting, cluster: Cluster, folder: Path) -> list[Planned
 
 def _jobs(setting: Setting, cluster: Cluster) -> Iterator[tuple[str, str, Job, Cluster]]:
     yield CHOSEN, "", setting.job, cluster
-    for cell in cells(len(cluster.hosts)):
+    for cell in cells(cluster.hosts):
         hosts = tuple(cluster.hosts[number] for number in cell.hosts)
         yield cell.name, cell.family, job_in(cell, setting), cluster.model_copy(update={"hosts": hosts})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -45,8 +45,8 @@ FAMILIES: dict[str, dict[str, bool]] = {  # by name: techniques that are in ever
     "columns": {"feature_slices": True, "halo_exchange": False},
 }
 ONE_HOST = "one host"
-NUM_ROUNDS = 4
-FAR = (1.25, 1.1, 1.1)  # times as long as the fastest after each round: not run again
+NUM_ROUNDS = 6
+FAR = (1.25, 1.1, 1.07, 1.05)  # times as long as the fastest after each round: not run again
 RUN_S = 3.0  # of training in a run
 MIN_EPOCHS, MAX_EPOCHS = 7, 400
 
@@ -80,7 +80,7 @@ class Setting:
     def fingerprint(self) -> str:
         """Of what its figures are of; where a graph lies is not part of it, which one is in the name."""
         job = self.job.model_dump(mode="json", exclude={"graph": {"path"}})
-        limits = [NUM_ROUNDS, FAR, RUN_S, MIN_EPOCHS, MAX_EPOCHS, LONG_PERIODS.get(self.cluster)]
+        limits = ["equal hosts once", NUM_ROUNDS, FAR, RUN_S, MIN_EPOCHS, MAX_EPOCHS, LONG_PERIODS.get(self.cluster)]
         return fingerprint_of([self.name, _CLUSTERS.get(self.cluster), job, FAMILIES, limits])
 
 
@@ -99,11 +99,16 @@ def clusters(quick: bool) -> dict[str, Cluster]:
     return {name: _cluster(name, hosts, ["t4"] * len(hosts)) for name, hosts in _CLUSTERS.items()}
 
 
-def cells(num_hosts: int) -> Iterator[Cell]:
-    """Every subset of the hosts in every family; a host alone has one only."""
-    for size in range(1, num_hosts + 1):
-        for hosts in combinations(range(num_hosts), size):
-            yield from (Cell(hosts, family) for family in (FAMILIES if size > 1 else [ONE_HOST]))
+def cells(hosts: Sequence[HostSpec]) -> Iterator[Cell]:
+    """Every subset of the hosts in every family, of equal hosts the first ones; a host alone has one family only."""
+    kinds = [(host.cpu_cores, host.link, [device.catalog for device in host.devices]) for host in hosts]
+    kind_of, seen = [kinds.index(kind) for kind in kinds], set[tuple[int, ...]]()
+    for size in range(1, len(hosts) + 1):
+        for chosen in combinations(range(len(hosts)), size):
+            alike = tuple(sorted(kind_of[number] for number in chosen))
+            if alike not in seen:
+                seen.add(alike)
+                yield from (Cell(chosen, family) for family in (FAMILIES if size > 1 else [ONE_HOST]))
 
 
 def job_in(cell: Cell, setting: Setting) -> Job:

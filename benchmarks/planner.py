@@ -1,5 +1,7 @@
 """The chosen plan's epoch against the best of a grid: every subset of the hosts, in every family, all of them run.
 
+Of subsets that differ only by which of some equal hosts they have one is run.
+
 Regret is how many times longer the chosen plan's epoch is than the grid's best one, less 1. Ratios are taken round by
 round, and their median counts. A plan that is far behind in some rounds is not run again. A family is hit
 where the best plan is of the chosen one's, or none is faster than the chosen one by more than runs of the same plan

@@ -16,7 +16,7 @@ def edges(cycle: Cycle, program: Program) -> list[set[int]]:
     An operator waits for who wrote what it reads; one that writes into a storage that was there before waits for all
     that read or wrote it; and collectives wait for each other, for all workers must come to them in one order.
     """
-    owner = owners(cycle, program)
+    owner = cycle.once(owners, program)
     writer: dict[str, int] = {}
     touched: dict[str, set[int]] = defaultdict(set)  # storage -> who read or wrote it
     found, last_collective = [], -1
@@ -44,7 +44,7 @@ def awaited(cycle: Cycle, program: Program) -> list[tuple[str, ...]]:
     """
     if in_one_lane(program):
         return [()] * len(program)
-    before, owner, done, found = cycle.once(edges, program), owners(cycle, program), set[int](), []
+    before, owner, done, found = cycle.once(edges, program), cycle.once(owners, program), set[int](), []
     for number, op in enumerate(program):
         waits = {other for other in before[number] if program[other].lane == "network"} - done
         if op.lane == "network":  # collectives follow each other by themselves

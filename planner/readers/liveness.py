@@ -155,7 +155,7 @@ class _Step:
 
 def _steps(cycle: Cycle, program: Program) -> list[_Step]:
     """Of every operator of a program, on any worker."""
-    owner, last, found = owners(cycle, program), _last_uses(cycle, program), []
+    owner, last, found = cycle.once(owners, program), _last_uses(cycle, program), []
     over: dict[int, list[str]] = defaultdict(list)
     for name, number in last.items():
         over[number].append(name)
@@ -172,7 +172,7 @@ def _steps(cycle: Cycle, program: Program) -> list[_Step]:
 
 def _last_uses(cycle: Cycle, program: Program) -> dict[str, int]:
     """By storage the last operator that uses it; of results there is none in the program."""
-    owner = owners(cycle, program)
+    owner = cycle.once(owners, program)
     waiter = {name: number for number, names in enumerate(awaited(cycle, program)) for name in names}
     last: dict[str, int] = {}
     for number, op in enumerate(program):

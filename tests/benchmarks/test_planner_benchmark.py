@@ -59,11 +59,17 @@ def test_there_are_enough_settings_and_none_twice():
 
 def test_the_grid_has_every_subset_in_every_family():
     """Seven subsets of three hosts, three of one."""
-    grid = list(cells(3))
+    grid = list(cells(clusters(quick=False)["uneven"].hosts))
     assert len({each.hosts for each in grid}) == 7
     assert sum(each.family == ONE_HOST for each in grid) == 3
     for family in FAMILIES:
         assert {each.hosts for each in grid if each.family == family} == {(0, 1), (0, 2), (1, 2), (0, 1, 2)}
+
+
+def test_of_equal_hosts_the_first_ones_stand_for_all():
+    """A fast host beside two equal ones has five subsets that differ, three equal hosts have three."""
+    for name, wanted in {"one fast": {(0,), (1,), (0, 1), (1, 2), (0, 1, 2)}, "even": {(0,), (0, 1), (0, 1, 2)}}.items():
+        assert {each.hosts for each in cells(clusters(quick=False)[name].hosts)} == wanted
     assert len({each.name for each in grid}) == len(grid) == 15
     job = job_in(grid[-1], settings_on("even", quick=True)[0])
     assert (job.pin.num_workers, job.pin.techniques) == (3, FAMILIES[grid[-1].family])
