@@ -59,7 +59,7 @@ def started_fast(identity: str, hosts: Sequence[EmulatedHost]) -> Iterator[Calla
     for host in hosts:
         kernel.set_cpu(identity, host.index, None)
     try:
-        yield lambda event: limit(event["epoch"] < event["epochs"] - 1)
+        yield lambda event: limit(event["epoch"] < event["epochs"] - 1) if event["event"] == "epoch" else None
     finally:
         limit(True)
 

@@ -128,7 +128,8 @@ def on_hosts(emulation: Emulation, tries: int) -> Run:
         def once():
             with started_fast(*emulation) as on_event:
                 graph = loaded(setting.job.graph)
-                return api.run(path, path.parent / "run", graph=graph, timeout_s=600.0, on_event=on_event)
+                how = {"graph": graph, "timeout_s": 600.0, "on_event": on_event, "checkpoint_every": "never"}
+                return api.run(path, path.parent / "run", **how)
 
         trace = undisturbed(once, tries)
         return trace.epoch_s, trace.stolen_share

@@ -64,7 +64,6 @@ def test_the_grid_has_every_subset_in_every_family():
     assert sum(each.family == ONE_HOST for each in grid) == 3
     for family in FAMILIES:
         assert {each.hosts for each in grid if each.family == family} == {(0, 1), (0, 2), (1, 2), (0, 1, 2)}
-
     assert len({each.name for each in grid}) == len(grid) == 15
     job = job_in(grid[-1], settings_on("even", quick=True)[0])
     assert (job.pin.num_workers, job.pin.techniques) == (3, FAMILIES[grid[-1].family])
