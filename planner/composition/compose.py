@@ -6,10 +6,11 @@ matter; within any other stage hooks run in the order of the registry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from gnnplan.planner.composition.recent import Recent
 from gnnplan.planner.composition.refusals import refusals
 from gnnplan.planner.contracts.technique import (
     AnyTechnique,
@@ -33,6 +34,9 @@ from gnnplan.planner.program.storage import reuse_storage
 from gnnplan.planner.techniques.registry import alone, techniques
 from gnnplan.profiles.errors import UserError
 
+_LAID_OUT = frozenset({Stage.FORWARD, Stage.LABELS, Stage.LAYOUT})
+_DIFFERENTIATED = _LAID_OUT | {Stage.SPLIT, Stage.ONCE}
+
 
 def compose(forward: Cycle, choices: Sequence[Choice], situation: Situation, optimizer: Optimizer) -> Cycle:
     """The training of all workers that the chosen techniques make of a forward program.
@@ -45,13 +49,21 @@ def compose(forward: Cycle, choices: Sequence[Choice], situation: Situation, opt
     refused = refusals(choices, ANY)
     if refused:
         raise UserError("; ".join(refused))
-    chosen = _Chosen(choices, situation)
-    cycle = _concrete(chosen.rewrite(Stage.FORWARD, forward))
-    cycle = split_placed(chosen.laid_out(cycle, chosen.labels()), situation.memo.cut("blocks", dict))
-    cycle = merge_equal(cycle)
-    for stage in (Stage.SPLIT, Stage.ONCE):
-        cycle = chosen.rewrite(stage, cycle)
-    cycle = differentiate(cycle, optimizer)
+    chosen, recent = _Chosen(choices, situation), situation.memo.cut("recent", Recent)
+    of = forward, tuple(choices)
+
+    def laid_out() -> Cycle:
+        cycle = _concrete(chosen.rewrite(Stage.FORWARD, forward))
+        cycle = chosen.laid_out(cycle, chosen.labels())
+        return merge_equal(split_placed(cycle, situation.memo.cut("blocks", dict)))
+
+    def differentiated() -> Cycle:
+        cycle = recent.of((id(forward), chosen.key(_LAID_OUT)), laid_out, of)
+        for stage in (Stage.SPLIT, Stage.ONCE):
+            cycle = chosen.rewrite(stage, cycle)
+        return differentiate(cycle, optimizer)
+
+    cycle = recent.of((id(forward), optimizer, chosen.key(_DIFFERENTIATED)), differentiated, of)
     for stage in (Stage.TRAVEL, Stage.STORAGE):
         cycle = chosen.rewrite(stage, cycle)
     assert not (faults := written_over(cycle)), faults[0]
@@ -65,7 +77,7 @@ class _Chosen:
     """The hooks of what is chosen, each with what it is called with."""
 
     def __init__(self, choices: Sequence[Choice], situation: Situation) -> None:
-        by_name = {choice.technique: choice for choice in choices}
+        self._situation, by_name = situation, {choice.technique: choice for choice in choices}
         self._chosen: list[tuple[AnyTechnique, Choice, Situation]] = []
         for name, technique in {**techniques(), **alone()}.items():
             if name in by_name:
@@ -80,6 +92,11 @@ class _Chosen:
             for technique, choice, situation in self._chosen
             if stage in technique.hooks()
         ]
+
+    def key(self, stages: frozenset[Stage]) -> Hashable:
+        """Of the workers, and of what is chosen with hooks at some of these stages."""
+        of_choices = (choice.key for technique, choice, _ in self._chosen if technique.hooks().keys() & stages)
+        return self._situation.num_workers, self._situation.host_of, tuple(of_choices)
 
     def rewrite(self, stage: Stage, cycle: Cycle) -> Cycle:
         for hook, decision, situation in self._at(stage):

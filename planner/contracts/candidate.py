@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,9 +36,8 @@ class Candidate:
 
     def without_arrays(self) -> Candidate:
         """What readers say of it, and its choices, without what was cut for it."""
-        read = {name: getattr(self, name) for name in ("schedules", "epoch_s", "memory", "missing_bytes")}
-        other = replace(self, cycle=replace(self.cycle, arrays=None))
-        other.__dict__.update(read)  # where cached properties keep what they found
+        other, own = replace(self, cycle=self.cycle.without_arrays()), {each.name for each in fields(self)}
+        vars(other).update({name: read for name, read in vars(self).items() if name not in own})
         return other
 
     def choice(self, name: str) -> Choice | None:
@@ -110,3 +110,17 @@ class Candidate:
                 for num_bytes in exchanges_bytes(self.cycle, name).values():
                     busy += self.shares[name] * network.ports_s(num_bytes)
         return busy
+
+
+def by_merit(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Those that fit before those that do not, then the shorter epoch first.
+
+    Who takes few of them has the memory of few read, which costs more than their seconds.
+    """
+    too_large = []
+    for each in sorted(candidates, key=lambda candidate: candidate.epoch_s):
+        if each.fits:
+            yield each
+        else:
+            too_large.append(each)
+    yield from too_large

@@ -55,6 +55,12 @@ class Cycle:
             self._found[key] = program, find(self, program)  # kept, so that no other program is taken for it
         return self._found[key][1]
 
+    def without_arrays(self) -> Cycle:
+        """The sizes alone, with what was found of the programs."""
+        other = replace(self, arrays=None)
+        vars(other)["_found"] = self._found
+        return other
+
     @property
     def workers(self) -> range:
         """Ranks."""

@@ -23,11 +23,11 @@ _LEAST_GAIN = 1e-3  # of an epoch: less is no reason for another round
 
 def is_better(one: Candidate, other: Candidate | None, least_gain: float = 0.0) -> bool:
     """Whether a candidate is the one to take: what fits before what does not, then the shorter epoch."""
-    if other is None or one.fits != other.fits:
-        return other is None or one.fits
-    if not one.fits:
-        return int(one.missing_bytes.max()) < int(other.missing_bytes.max())
-    return one.epoch_s < other.epoch_s * (1 - least_gain)
+    if other is None:
+        return True
+    if other.fits:  # seconds first: whose memory is asked for has it read
+        return one.epoch_s < other.epoch_s * (1 - least_gain) and one.fits
+    return one.fits or int(one.missing_bytes.max()) < int(other.missing_bytes.max())
 
 
 def _least_s(to_beat_s: float, best: Candidate | None) -> float:

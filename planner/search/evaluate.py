@@ -50,9 +50,9 @@ class Evaluator:
         if not is_refused and self.is_over(self._shortest_s):
             return None
         found = None if is_refused else self._composed(choices)
+        if found and found.epoch_s < self._shortest_s and found.fits:
+            self._shortest_s = found.epoch_s
         self._made[key] = found.without_arrays() if found else None
-        if found and found.fits:
-            self._shortest_s = min(self._shortest_s, found.epoch_s)
         return found
 
     def whole(self, candidate: Candidate) -> Candidate:

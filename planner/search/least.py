@@ -173,14 +173,24 @@ def _share_s(candidate: Candidate, share: float, frees: Frees, in_long_run: bool
 
     What sums over edges takes the less of two: a share of the edges, or all of them for a share of the columns.
     """
-    setting, seconds = candidate.setting, 0.0
-    by_rows, by_columns = on_share(candidate.cycle, share), on_columns(candidate.cycle, share)
-    for name, of_all in candidate.shares.items():
-        over_rows = schedule_of(by_rows, name, setting.placement, setting.costs)
-        over_columns_s = sums_s(by_columns, name, 0, setting.placement, setting.costs)
-        schedule = _least(over_rows, over_columns_s, by_rows.programs[name], frees)
-        seconds += of_all * (_in_long_run_s(schedule) if in_long_run else play_epochs(schedule).median_epoch_s)
+    seconds, memo = 0.0, candidate.setting.memo
+    # Asked for by the median and for a long run; with the candidate, whose place in memory is its name.
+    _, parts = memo.lasting(("on a share", id(candidate), share), lambda: (candidate, _on_share(candidate, share)))
+    for name, (over_rows, over_columns_s) in parts.items():
+        schedule = _least(over_rows, over_columns_s, candidate.cycle.programs[name], frees)
+        epoch_s = _in_long_run_s(schedule) if in_long_run else play_epochs(schedule).median_epoch_s
+        seconds += candidate.shares[name] * epoch_s
     return seconds
+
+
+def _on_share(candidate: Candidate, share: float) -> dict[str, tuple[Schedule, Mapping[str, float]]]:
+    """By program its schedule on a share of the edges, and seconds of all sums in a share of the columns."""
+    place, costs = candidate.setting.placement, candidate.setting.costs
+    by_rows, by_columns = on_share(candidate.cycle, share), on_columns(candidate.cycle, share)
+    return {
+        name: (schedule_of(by_rows, name, place, costs), sums_s(by_columns, name, 0, place, costs))
+        for name in candidate.shares
+    }
 
 
 def _in_long_run_s(schedule: Schedule) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gnnplan.planner.cluster import Cluster, Placement, resolve
-from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.candidate import Candidate, by_merit
 from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.interval.work import work_of
@@ -94,7 +94,10 @@ def plan_of(job: Job, graph: Graph, found: Found, of_other_models: Sequence[Cand
 def _considered(looked_at: Iterable[Candidate]) -> Iterable[Considered]:
     """The fastest of those that differ in words."""
     shown: dict[str, Considered] = {}
-    for candidate in sorted(looked_at, key=lambda each: (not each.fits, each.epoch_s)):
+    for candidate in by_merit(looked_at):
         words = summary(candidate)
-        shown.setdefault(words, Considered(summary=words, epoch_s=candidate.epoch_s, fits=candidate.fits))
-    return list(shown.values())[:_NUM_CONSIDERED]
+        if words not in shown:
+            shown[words] = Considered(summary=words, epoch_s=candidate.epoch_s, fits=candidate.fits)
+        if len(shown) == _NUM_CONSIDERED:
+            break
+    return list(shown.values())

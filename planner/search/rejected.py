@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal
 
-from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.candidate import Candidate, by_merit
 from gnnplan.planner.plan import Rejected
 from gnnplan.planner.search.predict import loads_of, trace_of
 from gnnplan.planner.search.summary import summary
@@ -23,7 +23,7 @@ def rejected(best: Candidate, looked_at: Sequence[Candidate]) -> Iterator[Reject
     for kind, technique, is_of_kind in _kinds(best):
         of_kind = [each for each in others if is_of_kind(each)]
         if of_kind:
-            yield _kept(kind, technique, min(of_kind, key=lambda each: (not each.fits, each.epoch_s)))
+            yield _kept(kind, technique, next(by_merit(of_kind)))
 
 
 def rejected_model(candidate: Candidate) -> Rejected:
@@ -50,7 +50,7 @@ def _kinds(best: Candidate) -> Iterator[tuple[Kind, str, Test]]:
     for name in techniques():
         yield ("without" if name in names else "with"), name, partial(has_changed, name)
     yield "decided", "", lambda each: is_here(each) and _names(each) == names
-    yield "memory", "", lambda each: not each.fits and each.epoch_s < best.epoch_s
+    yield "memory", "", lambda each: each.epoch_s < best.epoch_s and not each.fits
 
 
 def _names(candidate: Candidate) -> set[str]:
