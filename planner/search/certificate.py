@@ -23,6 +23,7 @@ _Part: TypeAlias = tuple[int, str]  # stage, and layer or other part of an epoch
 _WEIGHTS = np.linspace(0, 1, 33)
 _MOST_TASKS = 5_000_000  # of all candidates: with more, the bound of any plan has to do
 _COMPUTE, _PORT = 0, 1
+_ROUNDING = 1e-9
 _NUM_STAGES = 3
 
 
@@ -67,6 +68,43 @@ def _place_of(candidate: Candidate) -> tuple[Workers, tuple]:
 
 
 @dataclass(frozen=True)
+class _Quotas:
+    """Of every worker, float64 [W]: the share of each period in which its quota lets it compute (1: it has none).
+
+    Two periods' shares may pass without a pause between them (`gnnplan.planner.readers.bound`).
+
+    Args:
+        are_alike: all epochs are of one program. Of several the mean is known, which says less of their pauses.
+    """
+
+    share: Floats
+    period_s: Floats
+    are_alike: bool
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> _Quotas:
+        share, period_s = np.ones(candidate.setting.num_workers), np.zeros(candidate.setting.num_workers)
+        for schedule in candidate.schedules.values():
+            for worker, quota in schedule.quotas.items():
+                if worker < len(share):
+                    share[worker], period_s[worker] = quota.share, quota.period_s
+        return cls(share, period_s, len(candidate.shares) == 1)
+
+    @property
+    def free_pauses_s(self) -> Floats:
+        """By how much less than its sustained seconds a worker may compute in a stage, at most."""
+        return 2 * self.period_s * (1 - self.share)
+
+    def least_s(self, sustained_s: Floats) -> Floats:
+        """What a worker takes at least in a stage for so many sustained seconds."""
+        if not self.are_alike:
+            return sustained_s - self.free_pauses_s
+        processor_s, share_s = sustained_s * self.share, self.period_s * self.share
+        num_shares = np.ceil(processor_s * (1 - _ROUNDING) / np.maximum(share_s, _ROUNDING))
+        return processor_s + np.maximum(num_shares - 2, 0) * (self.period_s - share_s)
+
+
+@dataclass(frozen=True)
 class _Layers:
     """A candidate, part by part: layers, and what else an epoch has, before the gradients' sum, in it, or after it.
 
@@ -74,19 +112,19 @@ class _Layers:
         seconds: by part float64 [W, 2] of every worker, computing and sending.
         touched: by part the spaces of vertices that it reads and writes.
         rows: by space of vertices, how many every worker has.
-        spared_s: as `_free_pauses_s` has it.
+        quotas: of every worker that has one.
     """
 
     seconds: dict[_Part, Floats]
     touched: dict[_Part, frozenset[str]]
     rows: dict[str, tuple[int, ...]]
-    spared_s: Floats
+    quotas: _Quotas
 
     @classmethod
     def of(cls, candidate: Candidate) -> _Layers:
         cycle = candidate.cycle
         rows = {name: space.sizes for name, space in cycle.spaces.items() if space.is_of_vertices}
-        return cls(_by_layer(candidate), _touched(candidate), rows, _free_pauses_s(candidate))
+        return cls(_by_layer(candidate), _touched(candidate), rows, _Quotas.of(candidate))
 
     def agrees(self, part: _Part, other: _Layers) -> bool:
         """Whether this part could stand in the other one's plan: it has the same rows."""
@@ -97,31 +135,34 @@ class _Layers:
 def _of_group(group: Sequence[_Layers]) -> Bound:
     """Of candidates on the same workers, under the same layout; of the rows for which it is least."""
     parts = sorted({part for each in group for part in each.seconds})
-    size = len(group[0].spared_s)
+    size = len(group[0].quotas.share)
     # A layer that some candidate has nothing of may be left out altogether.
     seconds = np.array([[each.seconds.get(part, np.zeros((size, 2))) for part in parts] for each in group])
     by_rows = {tuple(sorted(each.rows.items())): each for each in group}
-    return min((_of_rows(group, parts, seconds, each) for each in by_rows.values()), key=_seconds)
+    quotas = min((each.quotas for each in group), key=lambda quotas: quotas.are_alike)
+    return min((_of_rows(group, parts, seconds, each, quotas) for each in by_rows.values()), key=_seconds)
 
 
-def _of_rows(group: Sequence[_Layers], parts: Sequence[_Part], seconds: Floats, rows: _Layers) -> Bound:
+def _of_rows(
+    group: Sequence[_Layers], parts: Sequence[_Part], seconds: Floats, rows: _Layers, quotas: _Quotas
+) -> Bound:
     """Of plans whose workers have the rows of one candidate.
 
     Args:
         seconds: float64 [candidates, parts, W, 2].
     """
     may_stand = np.array([[each.agrees(part, rows) for part in parts] for each in group])
-    in_all, weight_of = np.zeros(len(rows.spared_s)), np.zeros(len(rows.spared_s))
+    in_all, weight_of = np.zeros_like(quotas.share), np.zeros_like(quotas.share)
     for stage in range(_NUM_STAGES):
         if of_it := [number for number, part in enumerate(parts) if part[0] == stage]:
-            of_stage, weights = _of_stage(seconds[:, of_it], may_stand[:, of_it], rows.spared_s)
+            of_stage, weights = _of_stage(seconds[:, of_it], may_stand[:, of_it], quotas)
             in_all += of_stage
             weight_of = weights if stage == 0 else weight_of
     worker = int(in_all.argmax())
     return Bound(float(in_all[worker]), _words(weight_of[worker], worker, len(in_all)))
 
 
-def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], pauses_s: Floats) -> tuple[Floats, Floats]:
+def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], quotas: _Quotas) -> tuple[Floats, Floats]:
     """By worker the largest sum over weights, and the weight that gives it.
 
     Args:
@@ -132,8 +173,9 @@ def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], pauses_s: Floats) -
     sums = []
     for w in _WEIGHTS:
         weighed = np.where(may_stand[..., None], w * compute_s + (1 - w) * port_s, np.inf)
-        sums.append(weighed.min(0).sum(0) - w * pauses_s)
-    found = np.array(sums)
+        sums.append(weighed.min(0).sum(0))
+    sums[-1] = quotas.least_s(sums[-1])
+    found = np.array(sums) - np.append(_WEIGHTS[:-1], 0.0)[:, None] * quotas.free_pauses_s
     return np.maximum(found.max(0), 0.0), _WEIGHTS[found.argmax(0)]
 
 
@@ -173,16 +215,3 @@ def _stages(candidate: Candidate, name: str) -> dict[str, int]:
     program = candidate.cycle.programs[name]
     stages = stages_of(candidate.cycle, program) or (range(len(program)),)
     return {program[number].key: stage for stage, numbers in enumerate(stages) for number in numbers}
-
-
-def _free_pauses_s(candidate: Candidate) -> Floats:
-    """Float64 [W]: by how much less than its sustained seconds a worker may compute in a stage, under its quota.
-
-    Two periods' shares may pass without a pause between them (`gnnplan.planner.readers.bound`).
-    """
-    found = np.zeros(candidate.setting.num_workers)
-    for schedule in candidate.schedules.values():
-        for worker, quota in schedule.quotas.items():
-            if worker < len(found):
-                found[worker] = max(found[worker], 2 * quota.period_s * (1 - quota.share))
-    return found

@@ -71,7 +71,7 @@ def test_what_went_as_predicted_does_not_change(kind, folder):
             assert ours.median_s == pytest.approx(theirs.median_s, rel=1e-4)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(hidden=hidden_factors(), seed=st.integers(0, 99))
 def test_hidden_factors_are_found(hidden, seed, folder):
     """From five noisy runs, every operator's factor to some percent, and all errors fall to the noise."""
@@ -86,7 +86,7 @@ def test_hidden_factors_are_found(hidden, seed, folder):
     assert np.median(typical) < 0.03
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(hidden=hidden_factors(), seed=st.integers(0, 99))
 def test_plans_that_were_not_run_are_predicted_better(hidden, seed, folder, tmp_path_factory):
     """The same jobs planned on the new profile take about what the hidden machine takes."""
@@ -112,7 +112,7 @@ def busy_s(plan, factors=None):
     return sum(seconds * factors.get(name, 1.0) for task in lower_plan(plan).tasks for name, seconds in task.parts)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(overhead_s=st.floats(1e-7, 1e-3))
 def test_host_overhead_is_what_lies_between_tasks(overhead_s, folder):
     """Whatever the operators take; unlike theirs, its factor has no bounds."""

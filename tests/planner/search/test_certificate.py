@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 
 from gnnplan.planner.contracts.technique import LAYOUT
@@ -14,7 +15,8 @@ from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.evaluate import Evaluator
 from gnnplan.planner.search.pins import options_of
 from gnnplan.planner.techniques.registry import technique, techniques
-from tests.planner.search.searched import found
+from gnnplan.profiles.machine import CpuQuota
+from tests.planner.search.searched import found, placement_of
 
 ROUNDING = 1e-5  # relative: what is counted in nanoseconds
 
@@ -117,3 +119,29 @@ def test_layers_that_disagree_on_the_rows_between_them_make_no_plan(monkeypatch)
     assert min(each.epoch_s for each in result.looked_at) <= 1.2 * found_s
     monkeypatch.setattr(certificate._Layers, "agrees", lambda *_: True)
     assert bounded(result.looked_at) < 0.95 * found_s
+
+
+def limited(period_s):
+    """Three workers whose quota has them compute in two fifths of every period."""
+    placement = placement_of("network", bytes_per_s=1e9)
+    quota = {"cpu_quota": CpuQuota(share=0.4, period_s=period_s), "device_kind": "cpu"}
+    profiles = {name: each.model_copy(update=quota) for name, each in placement.profiles.items()}
+    return placement.model_copy(update={"profiles": profiles})
+
+
+@pytest.mark.parametrize("period_s", [1e-4, 5e-4, 2e-3])
+def test_it_holds_under_quotas(period_s):
+    """Epochs of many periods, of some, and of parts of one, in the long run."""
+    result = found("skewed", placement=limited(period_s), num_workers=3)
+    assert len(result.looked_at) > 5
+    assert min(each.mean_epoch_s for each in result.looked_at) >= result.searched.seconds * (1 - ROUNDING)
+
+
+def test_what_two_periods_do_not_hold_waits_for_the_third():
+    """Processor time of two shares passes at once, a little more not before a pause has; of a mean less is known."""
+    share, period_s = np.array([0.4, 1.0]), np.array([0.01, 0.0])
+    quotas = certificate._Quotas(share, period_s, are_alike=True)
+    for processor_s, least_s in ((0.0, 0.0), (8e-3, 8e-3), (8.1e-3, 14.1e-3), (12e-3, 18e-3), (12.1e-3, 24.1e-3)):
+        assert quotas.least_s(processor_s / share) == pytest.approx([least_s, processor_s])
+        in_mean = replace(quotas, are_alike=False).least_s(processor_s / share)
+        assert (in_mean <= quotas.least_s(processor_s / share) * (1 + ROUNDING)).all()
