@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from gnnplan.planner.cluster import WorkerPlace
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.technique import LAYOUT
+from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.readers.bound import Bound, stages_of
+from gnnplan.planner.search.layers import Window, layers, windows
 from gnnplan.planner.techniques.registry import technique
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -22,7 +24,8 @@ Workers: TypeAlias = tuple[WorkerPlace, ...]
 _Part: TypeAlias = tuple[int, str]  # stage, and layer or other part of an epoch
 _WEIGHTS = np.linspace(0, 1, 33)
 _MOST_TASKS = 5_000_000  # of all candidates: with more, the bound of any plan has to do
-_COMPUTE, _PORT = 0, 1
+_COMPUTE, _PORT, _IN_TURN = range(3)
+_OF_COMPUTE = len(_WEIGHTS) - 1
 _ROUNDING = 1e-9
 _NUM_STAGES = 3
 
@@ -39,8 +42,10 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     A worker computes one operator at a time and takes part in one collective at a time. So what it does before the
     gradients' sum lasts no less than its a seconds of computing, nor than its b seconds in collectives, nor than
     w a + (1 - w) b for any w from 0 to 1. That is a sum over layers, and each layer's part is no less than the least
-    that some candidate has of it. The bound is the largest of these sums over w (a Lagrangian relaxation), then the
-    sum, then the same of what comes after it; of the worker where that is most.
+    that some candidate has of it. Layers follow one another besides, there and back: between the ends of two of them
+    pass the seconds of computing, or those in collectives, of what has to run there (`gnnplan.planner.search.layers`).
+    The bound is the largest of these sums, over w (a Lagrangian relaxation) and in turn, then the sum, then the same of
+    what comes after it; of the worker where that is most.
 
     Args:
         of_set: bounds of all plans of the sets that were looked at, which hold here as well; and of sets that were not,
@@ -109,7 +114,7 @@ class _Layers:
     """A candidate, part by part: layers, and what else an epoch has, before the gradients' sum, in it, or after it.
 
     Args:
-        seconds: by part float64 [W, 2] of every worker, computing and sending.
+        seconds: by part float64 [W, 3] of every worker: computing, sending, and what passes in turn at least.
         touched: by part the spaces of vertices that it reads and writes.
         rows: by space of vertices, how many every worker has.
         quotas: of every worker that has one.
@@ -124,7 +129,8 @@ class _Layers:
     def of(cls, candidate: Candidate) -> _Layers:
         cycle = candidate.cycle
         rows = {name: space.sizes for name, space in cycle.spaces.items() if space.is_of_vertices}
-        return cls(_by_layer(candidate), _touched(candidate), rows, _Quotas.of(candidate))
+        quotas = _Quotas.of(candidate)
+        return cls(_by_layer(candidate, quotas), _touched(candidate), rows, quotas)
 
     def agrees(self, part: _Part, other: _Layers) -> bool:
         """Whether this part could stand in the other one's plan: it has the same rows."""
@@ -137,7 +143,7 @@ def _of_group(group: Sequence[_Layers]) -> Bound:
     parts = sorted({part for each in group for part in each.seconds})
     size = len(group[0].quotas.share)
     # A layer that some candidate has nothing of may be left out altogether.
-    seconds = np.array([[each.seconds.get(part, np.zeros((size, 2))) for part in parts] for each in group])
+    seconds = np.array([[each.seconds.get(part, np.zeros((size, 3))) for part in parts] for each in group])
     by_rows = {tuple(sorted(each.rows.items())): each for each in group}
     quotas = min((each.quotas for each in group), key=lambda quotas: quotas.are_alike)
     return min((_of_rows(group, parts, seconds, each, quotas) for each in by_rows.values()), key=_seconds)
@@ -152,66 +158,73 @@ def _of_rows(
         seconds: float64 [candidates, parts, W, 2].
     """
     may_stand = np.array([[each.agrees(part, rows) for part in parts] for each in group])
-    in_all, weight_of = np.zeros_like(quotas.share), np.zeros_like(quotas.share)
+    in_all, set_by = np.zeros_like(quotas.share), np.zeros(len(quotas.share), int)
     for stage in range(_NUM_STAGES):
         if of_it := [number for number, part in enumerate(parts) if part[0] == stage]:
-            of_stage, weights = _of_stage(seconds[:, of_it], may_stand[:, of_it], quotas)
+            of_stage, by = _of_stage(seconds[:, of_it], may_stand[:, of_it], quotas)
             in_all += of_stage
-            weight_of = weights if stage == 0 else weight_of
+            set_by = by if stage == 0 else set_by
     worker = int(in_all.argmax())
-    return Bound(float(in_all[worker]), _words(weight_of[worker], worker, len(in_all)))
+    return Bound(float(in_all[worker]), f"{_words(set_by[worker])} of worker {worker} of {len(in_all)}, layer by layer")
 
 
-def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], quotas: _Quotas) -> tuple[Floats, Floats]:
-    """By worker the largest sum over weights, and the weight that gives it.
+def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], quotas: _Quotas) -> tuple[Floats, NDArray[np.int_]]:
+    """By worker the largest sum over weights, or of what passes in turn, and the number of the weight that gives it.
 
     Args:
-        seconds: float64 [candidates, parts, W, 2].
+        seconds: float64 [candidates, parts, W, 3].
         may_stand: bool [candidates, parts], what there is to choose from.
     """
-    compute_s, port_s = seconds[..., _COMPUTE], seconds[..., _PORT]
-    sums = []
-    for w in _WEIGHTS:
-        weighed = np.where(may_stand[..., None], w * compute_s + (1 - w) * port_s, np.inf)
-        sums.append(weighed.min(0).sum(0))
-    sums[-1] = quotas.least_s(sums[-1])
-    found = np.array(sums) - np.append(_WEIGHTS[:-1], 0.0)[:, None] * quotas.free_pauses_s
-    return np.maximum(found.max(0), 0.0), _WEIGHTS[found.argmax(0)]
+    compute_s, port_s, in_turn_s = (seconds[..., column] for column in (_COMPUTE, _PORT, _IN_TURN))
+    weighed = [w * compute_s + (1 - w) * port_s for w in _WEIGHTS] + [in_turn_s]
+    sums = np.array([np.where(may_stand[..., None], each, np.inf).min(0).sum(0) for each in weighed])
+    sums[_OF_COMPUTE] = quotas.least_s(sums[_OF_COMPUTE])
+    sums[:_OF_COMPUTE] -= _WEIGHTS[:-1, None] * quotas.free_pauses_s
+    return np.maximum(sums.max(0), 0.0), sums.argmax(0)
 
 
-def _words(weight: float, worker: int, size: int) -> str:
-    what = {0.0: "sending", 1.0: "computing"}.get(float(weight), "computing and sending")
-    return f"{what} of worker {worker} of {size}, layer by layer"
+def _words(number: int) -> str:
+    return {0: "sending", _OF_COMPUTE: "computing"}.get(int(number), "computing and sending")
 
 
-def _by_layer(candidate: Candidate) -> dict[_Part, Floats]:
-    """By stage and layer (or other part of an epoch) float64 [W, 2]: seconds of every worker, computing and sending."""
-    found: dict[_Part, Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, 2)))
+def _by_layer(candidate: Candidate, quotas: _Quotas) -> dict[_Part, Floats]:
+    """By stage and layer (or other part of an epoch) float64 [W, 3]: seconds of every worker.
+
+    They are of computing, of sending, and of what passes in turn: of every window of the part (`windows`) the longer
+    of both, computing by the processor's time alone.
+    """
+    found: dict[_Part, Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, 3)))
+    cycle = candidate.cycle
     for name, share in candidate.shares.items():
-        stage_of = _stages(candidate, name)
+        program = cycle.programs[name]
+        stage_of, layer_of, window_of = _stages(cycle, program), cycle.once(layers, program), windows(cycle, program)
+        of_window: dict[Window, Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, 2)))
         for task in candidate.schedules[name].tasks:
             lane = _PORT if task.category == "communicate" else _COMPUTE
             whole_s = math.floor(task.seconds * 1e9) / 1e9  # the engine counts whole nanoseconds
             if task.key in stage_of:
-                found[stage_of[task.key], task.key.partition("/")[0]][task.worker, lane] += share * whole_s
+                found[stage_of[task.key], layer_of[task.key]][task.worker, lane] += share * whole_s
+            if task.key in window_of:
+                of_window[window_of[task.key]][task.worker, lane] += share * whole_s
+        for (layer, _), seconds in of_window.items():
+            found[0, layer][:, _IN_TURN] += np.maximum(seconds[:, _COMPUTE] * quotas.share, seconds[:, _PORT])
     return found
 
 
 def _touched(candidate: Candidate) -> dict[_Part, frozenset[str]]:
     """By stage and layer, the spaces of vertices that its operators read and write."""
     cycle, found = candidate.cycle, defaultdict[_Part, set[str]](set)
-    for name in candidate.shares:
-        stage_of = _stages(candidate, name)
-        for op in cycle.programs[name]:
+    for program in (cycle.programs[name] for name in candidate.shares):
+        stage_of, layer_of = _stages(cycle, program), cycle.once(layers, program)
+        for op in program:
             if op.key in stage_of:
                 spaces = {cycle.values[value].space for value in (*op.reads, *op.writes)}
-                part = stage_of[op.key], op.key.partition("/")[0]
+                part = stage_of[op.key], layer_of[op.key]
                 found[part] |= {space for space in spaces if cycle.spaces[space].is_of_vertices}
     return {part: frozenset(spaces) for part, spaces in found.items()}
 
 
-def _stages(candidate: Candidate, name: str) -> dict[str, int]:
+def _stages(cycle: Cycle, program: Program) -> dict[str, int]:
     """By task key, whether it comes before the gradients' sum, is it, or comes after it; all in one without a sum."""
-    program = candidate.cycle.programs[name]
-    stages = stages_of(candidate.cycle, program) or (range(len(program)),)
+    stages = stages_of(cycle, program) or (range(len(program)),)
     return {program[number].key: stage for stage, numbers in enumerate(stages) for number in numbers}

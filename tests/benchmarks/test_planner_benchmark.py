@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import _planner_shadow, planner
@@ -46,6 +47,19 @@ def test_a_family_is_missed_where_another_is_faster_by_more_than_noise():
     assert not found["never_worse_than_one_device"]
     assert found["settings"] == 2
     assert found["missing"] == ["c"]
+
+
+def test_what_rounds_that_differ_cannot_tell_is_no_miss():
+    """By twice the standard error of the median ratio: with other numbers round by round, not with the same."""
+    same = row(chosen=[1.06] * 4, one=[1.0] * 4, rows=[1.2] * 4, columns=[3])
+    differing = row(chosen=[1.2, 0.9, 1.0, 1.15], one=[1.0] * 4, rows=[1.3] * 4, columns=[3])
+    assert same["regret"] == pytest.approx(0.06)
+    assert not same["is_hit"]
+    assert not same["is_no_worse_than_one_device"]
+    assert differing["regret"] == pytest.approx(0.075)
+    assert differing["is_hit"]
+    assert differing["is_no_worse_than_one_device"]
+    assert differing["noise"] == pytest.approx(1.2533 * np.std([1.2, 0.9, 1.0, 1.15], ddof=1))
 
 
 def test_there_are_enough_settings_and_none_twice():
