@@ -16,6 +16,7 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.readers.bound import Bound, stages_of
+from gnnplan.planner.schedule import Task
 from gnnplan.planner.search.layers import Window, layers, windows
 from gnnplan.planner.techniques.registry import technique
 
@@ -24,7 +25,8 @@ Workers: TypeAlias = tuple[WorkerPlace, ...]
 _Part: TypeAlias = tuple[int, str]  # stage, and layer or other part of an epoch
 _WEIGHTS = np.linspace(0, 1, 33)
 _MOST_TASKS = 5_000_000  # of all candidates: with more, the bound of any plan has to do
-_COMPUTE, _PORT, _IN_TURN = range(3)
+_COMPUTE, _PORT, _IN_TURN, _SUSTAINED = range(4)
+_NUM_COLUMNS = 4
 _OF_COMPUTE = len(_WEIGHTS) - 1
 _ROUNDING = 1e-9
 _NUM_STAGES = 3
@@ -45,7 +47,8 @@ def searched_bound(looked_at: Sequence[Candidate], of_set: Mapping[Workers, Boun
     that some candidate has of it. Layers follow one another besides, there and back: between the ends of two of them
     pass the seconds of computing, or those in collectives, of what has to run there (`gnnplan.planner.search.layers`).
     The bound is the largest of these sums, over w (a Lagrangian relaxation) and in turn, then the sum, then the same of
-    what comes after it; of the worker where that is most.
+    what comes after it; of the worker where that is most. Under a quota it is no less than what the worker has to
+    sustain in the long run.
 
     Args:
         of_set: bounds of all plans of the sets that were looked at, which hold here as well; and of sets that were not,
@@ -100,6 +103,11 @@ class _Quotas:
         """By how much less than its sustained seconds a worker may compute in a stage, at most."""
         return 2 * self.period_s * (1 - self.share)
 
+    def sustained_s(self, collective: Task) -> float:
+        """What a collective uses of its worker's processor, as its quota has it; without a quota nothing counts."""
+        share = self.share[collective.worker]
+        return collective.processor_s / share if share < 1 else 0.0
+
     def least_s(self, sustained_s: Floats) -> Floats:
         """What a worker takes at least in a stage for so many sustained seconds."""
         if not self.are_alike:
@@ -114,7 +122,7 @@ class _Layers:
     """A candidate, part by part: layers, and what else an epoch has, before the gradients' sum, in it, or after it.
 
     Args:
-        seconds: by part float64 [W, 3] of every worker: computing, sending, and what passes in turn at least.
+        seconds: by part float64 [W, 4] of every worker, as `_by_layer` has them.
         touched: by part the spaces of vertices that it reads and writes.
         rows: by space of vertices, how many every worker has.
         quotas: of every worker that has one.
@@ -143,7 +151,7 @@ def _of_group(group: Sequence[_Layers]) -> Bound:
     parts = sorted({part for each in group for part in each.seconds})
     size = len(group[0].quotas.share)
     # A layer that some candidate has nothing of may be left out altogether.
-    seconds = np.array([[each.seconds.get(part, np.zeros((size, 3))) for part in parts] for each in group])
+    seconds = np.array([[each.seconds.get(part, np.zeros((size, _NUM_COLUMNS))) for part in parts] for each in group])
     by_rows = {tuple(sorted(each.rows.items())): each for each in group}
     quotas = min((each.quotas for each in group), key=lambda quotas: quotas.are_alike)
     return min((_of_rows(group, parts, seconds, each, quotas) for each in by_rows.values()), key=_seconds)
@@ -155,7 +163,7 @@ def _of_rows(
     """Of plans whose workers have the rows of one candidate.
 
     Args:
-        seconds: float64 [candidates, parts, W, 2].
+        seconds: float64 [candidates, parts, W, 4].
     """
     may_stand = np.array([[each.agrees(part, rows) for part in parts] for each in group])
     in_all, set_by = np.zeros_like(quotas.share), np.zeros(len(quotas.share), int)
@@ -164,6 +172,9 @@ def _of_rows(
             of_stage, by = _of_stage(seconds[:, of_it], may_stand[:, of_it], quotas)
             in_all += of_stage
             set_by = by if stage == 0 else set_by
+    sustained_s = np.where(may_stand[..., None], seconds[..., _SUSTAINED], np.inf).min(0).sum(0) * (1 - _ROUNDING)
+    set_by = np.where(sustained_s > in_all, _OF_COMPUTE, set_by)
+    in_all = np.maximum(in_all, sustained_s)
     worker = int(in_all.argmax())
     return Bound(float(in_all[worker]), f"{_words(set_by[worker])} of worker {worker} of {len(in_all)}, layer by layer")
 
@@ -172,7 +183,7 @@ def _of_stage(seconds: Floats, may_stand: NDArray[np.bool_], quotas: _Quotas) ->
     """By worker the largest sum over weights, or of what passes in turn, and the number of the weight that gives it.
 
     Args:
-        seconds: float64 [candidates, parts, W, 3].
+        seconds: float64 [candidates, parts, W, 4].
         may_stand: bool [candidates, parts], what there is to choose from.
     """
     compute_s, port_s, in_turn_s = (seconds[..., column] for column in (_COMPUTE, _PORT, _IN_TURN))
@@ -188,12 +199,12 @@ def _words(number: int) -> str:
 
 
 def _by_layer(candidate: Candidate, quotas: _Quotas) -> dict[_Part, Floats]:
-    """By stage and layer (or other part of an epoch) float64 [W, 3]: seconds of every worker.
+    """By stage and layer (or other part of an epoch) float64 [W, 4]: seconds of every worker.
 
-    They are of computing, of sending, and of what passes in turn: of every window of the part (`windows`) the longer
-    of both, computing by the processor's time alone.
+    They are of computing; of sending; of what passes in turn, in every window of the part (`windows`) the longer of
+    both, computing by the processor's time alone; and of what a quota has to sustain in the long run.
     """
-    found: dict[_Part, Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, 3)))
+    found: dict[_Part, Floats] = defaultdict(lambda: np.zeros((candidate.setting.num_workers, _NUM_COLUMNS)))
     cycle = candidate.cycle
     for name, share in candidate.shares.items():
         program = cycle.programs[name]
@@ -203,7 +214,9 @@ def _by_layer(candidate: Candidate, quotas: _Quotas) -> dict[_Part, Floats]:
             lane = _PORT if task.category == "communicate" else _COMPUTE
             whole_s = math.floor(task.seconds * 1e9) / 1e9  # the engine counts whole nanoseconds
             if task.key in stage_of:
-                found[stage_of[task.key], layer_of[task.key]][task.worker, lane] += share * whole_s
+                part = found[stage_of[task.key], layer_of[task.key]][task.worker]
+                part[lane] += share * whole_s
+                part[_SUSTAINED] += share * (whole_s if lane == _COMPUTE else quotas.sustained_s(task))
             if task.key in window_of:
                 of_window[window_of[task.key]][task.worker, lane] += share * whole_s
         for (layer, _), seconds in of_window.items():

@@ -14,6 +14,7 @@ from gnnplan.planner.search import certificate
 from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.evaluate import Evaluator
 from gnnplan.planner.search.pins import options_of
+from gnnplan.planner.simulator.steady import epochs_to_play
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.machine import CpuQuota
 from tests.planner.search.searched import found, placement_of
@@ -136,7 +137,10 @@ def test_it_holds_under_quotas(period_s):
     """Epochs of many periods, of some, and of parts of one, in the long run."""
     result = found("skewed", placement=limited(period_s), num_workers=3)
     assert len(result.looked_at) > 5
-    assert min(each.mean_epoch_s for each in result.looked_at) >= result.searched.seconds * (1 - ROUNDING)
+    for each in result.looked_at:
+        (schedule,) = each.schedules.values()
+        spared_s = 2 * period_s * (1 - 0.4) / epochs_to_play(schedule)  # a run may be short of two pauses
+        assert each.mean_epoch_s >= result.searched.seconds * (1 - ROUNDING) - spared_s
 
 
 def test_what_two_periods_do_not_hold_waits_for_the_third():
