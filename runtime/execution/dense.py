@@ -45,6 +45,7 @@ def _multiply(c: Context, op: Operator) -> Execution:
 def _gram(c: Context, op: Operator) -> Execution:
     def run(x: Tensor | SparseRows, y: Tensor | SparseRows) -> Tensor:
         if isinstance(x, SparseRows):
+            assert isinstance(y, Tensor), "of two sparse factors there is no kernel"
             return spmm(x.columns, y)
         if isinstance(y, SparseRows):
             return transposed(spmm(y.columns, x))

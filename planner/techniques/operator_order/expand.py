@@ -118,7 +118,7 @@ def _matrix(op: Operator) -> str:
     return op.attributes.get("matrix", "A")
 
 
-def _back(op: Operator) -> dict[str, bool]:
+def _back(op: Operator) -> dict[str, Any]:
     """What its products have beside, where its weights are [input width, output width]."""
     return {"back": True} if op.attributes.get("back") else {}
 
