@@ -9,12 +9,15 @@ the standard error of the median ratio, or 2% where that is less. By the same me
 the best one on one host.
 
 A setting is kept when all its runs have ended, and is not run again while it is the same. Within a setting every run
-that has ended is kept in `out`, as is the profile of its cluster. `missing` names what is left. The quick form plans on
+that has ended is kept in `out`, as is the profile of its cluster, for an hour: a machine does not stay as it was, and
+plans of an older profile are made and run anew. `missing` names what is left. The quick form plans on
 two devices of the catalog, and has epochs of the simulator in place of runs.
 """
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +38,7 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.sound_plan import load_plan
 
 _FILE = "planner"
+_MOST_AGE_S = 3600.0
 _LEAST_NOISE = 0.02  # of a ratio
 _OF_MEDIAN = 1.2533  # times the standard error of a mean, for normal ratios
 
@@ -68,15 +72,20 @@ def _on(cluster: Cluster, settings: Sequence[Setting], folder: Path) -> Iterator
     """Rows as they come, on hosts that are brought up where any is missing."""
     if not settings:
         return
-    profiled = folder / "profile"
     with _periods(cluster.name), inside(cluster) as emulation:
-        if not (profiled / "cluster.json").exists():
-            print(f"{cluster.name}: profiling every host where it runs", flush=True)
-            api.profile_cluster(cluster, profiled)
-        measured_cluster = Cluster.load(profiled / "cluster.json")
         run = on_hosts(emulation, MAX_TRIES)
         for each in settings:
-            yield _row(each, measured_cluster, folder, NUM_ROUNDS, run)
+            yield _row(each, _profiled(cluster, folder), folder, NUM_ROUNDS, run)
+
+
+def _profiled(cluster: Cluster, folder: Path) -> Cluster:
+    """With its hosts' profiles, which are no older than an hour."""
+    file = folder / "profile" / "cluster.json"
+    if not file.exists() or time.time() - file.stat().st_mtime > _MOST_AGE_S:
+        shutil.rmtree(folder, ignore_errors=True)  # what was planned by the old one, too
+        print(f"{cluster.name}: profiling every host where it runs", flush=True)
+        api.profile_cluster(cluster, file.parent)
+    return Cluster.load(file)
 
 
 @contextmanager
