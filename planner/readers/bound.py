@@ -131,16 +131,21 @@ class _Lanes:
         return Bound(int(in_all[worker]) / 1e9, _word(worker, compute_ns[0], port_ns[0]))
 
     def _stage(self, numbers: list[int]) -> tuple[Ints, Ints]:
-        return self._paused(self.compute_ns[numbers].sum(0)), self.port_ns[numbers].sum(0)
+        work_ns = self.compute_ns[numbers].sum(0)
+        return with_least_pauses(work_ns, self.quota_ns, self.period_ns), self.port_ns[numbers].sum(0)
 
-    def _paused(self, work_ns: Ints) -> Ints:
-        """The least time in which every worker has so much processor time, int64 [W].
 
-        At best one period's share lies at its end and the next one's right behind it, so two pass without a pause.
-        """
-        num_shares = -(-work_ns // np.maximum(self.quota_ns, 1))
-        num_pauses = np.where(self.quota_ns > 0, np.maximum(num_shares - 2, 0), 0)
-        return work_ns + num_pauses * (self.period_ns - self.quota_ns)
+def with_least_pauses(work_ns: Ints, quota_ns: Ints, period_ns: Ints) -> Ints:
+    """The least time in which every worker has so much processor time, int64 [W].
+
+    At best one period's share lies at its end and the next one's right behind it, so two pass without a pause.
+
+    Args:
+        quota_ns: processor time in every period (0: no quota).
+    """
+    num_shares = -(-work_ns // np.maximum(quota_ns, 1))
+    num_pauses = np.where(quota_ns > 0, np.maximum(num_shares - 2, 0), 0)
+    return work_ns + num_pauses * (period_ns - quota_ns)
 
 
 def _word(worker: int, compute_ns: Ints, port_ns: Ints) -> str:

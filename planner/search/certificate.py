@@ -15,7 +15,7 @@ from gnnplan.planner.cluster import WorkerPlace
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.program.cycle import Cycle, Program
-from gnnplan.planner.readers.bound import Bound, stages_of
+from gnnplan.planner.readers.bound import Bound, stages_of, with_least_pauses
 from gnnplan.planner.schedule import Task
 from gnnplan.planner.search.layers import Window, layers, windows
 from gnnplan.planner.techniques.registry import technique
@@ -112,9 +112,10 @@ class _Quotas:
         """What a worker takes at least in a stage for so many sustained seconds."""
         if not self.are_alike:
             return sustained_s - self.free_pauses_s
-        processor_s, share_s = sustained_s * self.share, self.period_s * self.share
-        num_shares = np.ceil(processor_s * (1 - _ROUNDING) / np.maximum(share_s, _ROUNDING))
-        return processor_s + np.maximum(num_shares - 2, 0) * (self.period_s - share_s)
+        work_ns = np.floor(sustained_s * self.share * 1e9).astype(np.int64)
+        quota_ns = np.where(self.share < 1, np.ceil(self.period_s * self.share * 1e9), 0).astype(np.int64)
+        period_ns = np.round(self.period_s * 1e9).astype(np.int64)
+        return with_least_pauses(work_ns, quota_ns, period_ns) / 1e9
 
 
 @dataclass(frozen=True)

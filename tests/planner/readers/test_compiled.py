@@ -2,9 +2,13 @@
 
 import pytest
 
+from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers import compiled
-from gnnplan.planner.readers.compiled import compiles
+from gnnplan.planner.readers.compiled import _summed, compiles
 from tests.planner.program.cases import MODELS, ORDERS, Case
+from tests.planner.readers.test_read_cost import CYCLE
+
+DENSE_FIRST = ("narrow", "words")
 
 
 def programs_of(case):
@@ -38,3 +42,11 @@ def test_attention_and_dropout_compile_everywhere(name):
     """Whatever their size."""
     cycle, programs = programs_of(Case(MODELS[name], 2))
     assert all(compiles(cycle, programs, 1, on_cuda=on_cuda) for on_cuda in (False, True))
+
+
+def test_a_gram_of_sparse_rows_sums_the_dense_ones():
+    """Whichever of its two reads they are."""
+    both = [
+        _summed(CYCLE, Operator("key", "gram", reads, ("weight",)), 1) for reads in (DENSE_FIRST, DENSE_FIRST[::-1])
+    ]
+    assert both == [(CYCLE.num_rows("narrow", 1), CYCLE.values["narrow"].num_columns(1))] * 2
