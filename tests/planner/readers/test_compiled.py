@@ -8,8 +8,6 @@ from gnnplan.planner.readers.compiled import _summed, compiles
 from tests.planner.program.cases import MODELS, ORDERS, Case
 from tests.planner.readers.test_read_cost import CYCLE
 
-DENSE_FIRST = ("narrow", "words")
-
 
 def programs_of(case):
     cycle = case.cycle()
@@ -46,7 +44,6 @@ def test_attention_and_dropout_compile_everywhere(name):
 
 def test_a_gram_of_sparse_rows_sums_the_dense_ones():
     """Whichever of its two reads they are."""
-    both = [
-        _summed(CYCLE, Operator("key", "gram", reads, ("weight",)), 1) for reads in (DENSE_FIRST, DENSE_FIRST[::-1])
-    ]
-    assert both == [(CYCLE.num_rows("narrow", 1), CYCLE.values["narrow"].num_columns(1))] * 2
+    ops = [Operator("key", "gram", reads, ("weight",)) for reads in (("narrow", "words"), ("words", "narrow"))]
+    rows_and_columns = CYCLE.num_rows("narrow", 1), CYCLE.values["narrow"].num_columns(1)
+    assert [_summed(CYCLE, op, 1) for op in ops] == [rows_and_columns] * 2
