@@ -72,6 +72,7 @@ class Case:
         layout: which technique says who has which rows and columns.
         share: of the rows that a worker does not own, those that techniques with rows are about.
         num_chunks: of destination chunks.
+        outside: where offload keeps rows.
         num_groups: of workers, where the layout has groups; cases of several need a multiple of them.
         num_steps: that are trained.
         pairs: edges are told from other pairs, in place of labels; `fake_cuda` alone has such cases.
@@ -88,6 +89,7 @@ class Case:
     input_dropout: float = 0.0
     share: float = 1 / 3
     num_chunks: int = 3
+    outside: str = "disk"
     num_groups: int = 1
     num_steps: int = NUM_STEPS
     pairs: bool = False
@@ -243,7 +245,7 @@ def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     chosen = [_layout(case, part, size)]
     filters = (f"convs_{k}/filter" if case.model == "rgcn" else f"l{k}/filter" for k in range(NUM_LAYERS))
     chosen.append(_choice("operator_order", of=dict.fromkeys(filters, case.op_order)))
-    decided = {"destination_chunks": {"num_chunks": case.num_chunks}}
+    decided = {"destination_chunks": {"num_chunks": case.num_chunks}, "offload": {"to": case.outside}}
     return chosen + [
         _choice(name, _arrays(name, case, part, size), **decided.get(name, {}))
         for name in (*case.techniques, *needed(case.techniques))

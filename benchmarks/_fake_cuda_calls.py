@@ -103,7 +103,7 @@ def pretended_cuda() -> Iterator[None]:
     overwrites = torch.__future__.get_overwrite_module_params_on_conversion()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(torch.cuda, **calls))
-        stack.enter_context(mock.patch("gnnplan.runtime.execution.peers.CudaRegistrar"))
+        stack.enter_context(mock.patch("gnnplan.runtime.sampling.page_lock.CudaRegistrar"))
         stack.callback(torch.__future__.set_overwrite_module_params_on_conversion, overwrites)
         torch.__future__.set_overwrite_module_params_on_conversion(True)
         yield

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks._exactness_cases import KINDS, Case, choices_of
+from benchmarks._exactness_cases import KINDS, LAYOUTS, Case, choices_of
 from benchmarks._exactness_relational import NUM_TYPES
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.graph import Graph
@@ -91,6 +91,8 @@ def _composed(model: str) -> Iterator[Case]:
         yield Case(model, techniques, "aggregate_first", optimizer="adam")
         if not set(techniques) & set(_ON_SUMS):
             yield Case(model, techniques, "multiply_first", dropout=0.5, input_dropout=0.3)
+    for layout in LAYOUTS:
+        yield Case(model, ("offload",), layout=layout, optimizer="adam", outside="host")
 
 
 def planned(case: Case, size: int, device: str) -> Planned:

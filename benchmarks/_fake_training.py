@@ -134,8 +134,11 @@ def _watched_operators() -> Iterator[None]:
 
 def _watched(bind: Bind) -> Bind:
     def bound(c: Context, op: Operator) -> Execution:
-        run, values = bind(c, op), c.cycle.values
-        is_crossing = len({values[name].tier for name in (*op.reads, *op.writes)}) > 1
+        values, takes_blocks = c.cycle.values, _takes_blocks(c, op)
+        is_crossing = takes_blocks or len({values[name].tier for name in (*op.reads, *op.writes)}) > 1
+        if takes_blocks:  # they are copied while it is bound, which is when it runs
+            current_device().operator, current_device().is_crossing = op.key, True
+        run = bind(c, op)
 
         def go(*reads):
             device = current_device()
@@ -154,12 +157,17 @@ def _watched(bind: Bind) -> Bind:
     return bound
 
 
+def _takes_blocks(c: Context, op: Operator) -> bool:
+    """Whether the operator has blocks copied that lie in the host's memory."""
+    return c.is_staged and ("block" in op.attributes or "blocks" in op.attributes)
+
+
 def _lies_right(found: Tensor | Transfer | SparseRows, value: Value, device: torch.device) -> bool:
     if isinstance(found, SparseRows):
         made = [each for each in vars(found).values() if isinstance(each, Tensor)]
         return value.layout == "csr" and found.device == device and all(each.device == device for each in made)
     tensor = found.out if isinstance(found, Transfer) else found
     assert tensor is not None
-    if value.tier == "region":
+    if value.tier in ("region", "pinned"):
         return tensor.device == CPU
     return isinstance(tensor, FakeTensor) and tensor.device == device

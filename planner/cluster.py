@@ -54,6 +54,7 @@ class HostSpec(Contract):
         cpu_cores: cores' worth of CPU time the host gets under `gnnplan emulate`, which can give 0.1 or more,
             and in all what the machine has (None: no limit).
         region_bytes: of its main memory, beside what its workers have, for halo rows that they keep together (0: none).
+        pinned_bytes: of its main memory, for rows and edges that its GPUs have no room for (None: what is needed).
     """
 
     name: HostName
@@ -62,6 +63,7 @@ class HostSpec(Contract):
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
     cpu_cores: PositiveFloat | None = None
     region_bytes: Bytes = 0
+    pinned_bytes: Bytes | None = None
     count: Workers = 1
 
 
@@ -114,6 +116,7 @@ class WorkerPlace(Contract):
     Args:
         memory_bytes: of the device.
         region_bytes: of the host's memory, for the halo rows that all its workers keep together.
+        pinned_bytes: of the host's memory, for what all its workers on GPUs keep there (None: what is needed).
         cpu_cores: the host's limit (None: the cluster names none).
         price_per_hour: dollars, of the whole host.
     """
@@ -125,6 +128,7 @@ class WorkerPlace(Contract):
     link: Link
     memory_bytes: SomeBytes
     region_bytes: Bytes = 0
+    pinned_bytes: Bytes | None = None
     cpu_cores: PositiveFloat | None = None
     price_per_hour: Annotated[float, Field(ge=0)] = 0.0
 
@@ -273,6 +277,7 @@ def _place(
         link=cluster.link_of(host),
         memory_bytes=device.memory_bytes or profile.memory_bytes,
         region_bytes=host.region_bytes,
+        pinned_bytes=host.pinned_bytes,
         cpu_cores=host.cpu_cores,
         price_per_hour=host.price_per_hour,
     )

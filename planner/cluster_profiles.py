@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gnnplan.planner.cluster import CLUSTER_FILE, Cluster, HostSpec, expand_hosts, profile_file, with_profile
+from gnnplan.profiles.alike import sharing_timings
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.launch import emulated_hosts
@@ -19,7 +20,7 @@ def profile_cluster(
     """Profiles every host of an emulated cluster where it runs; call it inside `gnnplan emulate`.
 
     Writes `folder/HOST.json`, and `folder/cluster.json`: the same cluster, with those profiles. Each has all hosts with
-    their links and cores, for its collectives are theirs under these.
+    their links and cores, for its collectives are theirs under these. Hosts of one kind share their timings.
 
     Raises:
         UserError: the hosts, or the limits of one, are not emulated here, or a host's name cannot be a file's.
@@ -34,19 +35,18 @@ def profile_cluster(
         MeasuredHost(name=name, num_workers=counts[name], link=cluster.link_of(host), cpu_cores=host.cpu_cores)
         for name, host in hosts
     )
-    profiles = {
-        name: profile.model_copy(update={"members": members, "host": name})
-        for name, profile in profile_hosts(counts, quick=quick, on_progress=on_progress).items()
-    }
+    measured = profile_hosts(counts, quick=quick, on_progress=on_progress)
+    own = [profile.model_copy(update={"members": members, "host": name}) for name, profile in measured.items()]
+    profiles = {profile.host: profile for profile in sharing_timings(own)}
     for name, profile in profiles.items():
         profile.save(files[name])
-    measured = tuple(
+    placed = tuple(
         host.model_copy(
             update={"name": name, "count": 1, "devices": tuple(with_profile(device, name) for device in host.devices)}
         )
         for name, host in hosts
     )
-    cluster.model_copy(update={"hosts": measured}).save(folder / CLUSTER_FILE)
+    cluster.model_copy(update={"hosts": placed}).save(folder / CLUSTER_FILE)
     return profiles
 
 

@@ -28,7 +28,9 @@ from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.outside import is_staged
 from gnnplan.planner.program.region import RegionLayout, region_layout
+from gnnplan.planner.readers.pinned import pinned_bytes
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.planner.trace import Percentiles
@@ -293,6 +295,15 @@ class Plan(Document):
         Edges and rows are those of the aggregation that has most of them.
         """
         return shares_of(self.cycle.cycle())
+
+    def pinned_bytes(self) -> dict[str, int]:
+        """Page-locked memory that each host's GPUs keep rows and edges in, by its name; nothing where none do."""
+        if not is_staged(self.cycle):
+            return {}
+        cycle, found = self.cycle.cycle(), dict.fromkeys((worker.host for worker in self.placement.workers), 0)
+        for rank, worker in enumerate(self.placement.workers):
+            found[worker.host] += pinned_bytes(cycle, rank)
+        return found
 
     def region_layouts(self) -> dict[str, RegionLayout]:
         """What the workers of each host share of its memory, by the host's name; nothing where they share none."""

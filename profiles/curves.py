@@ -29,6 +29,7 @@ class Estimate:
 
 
 _NOTHING = Estimate(0.0, 0.0, False)
+_BY_UNIT = ("degree", "width")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Curve:
     Between grid points it interpolates linearly along every axis, which is exact for
     `a + b * m * k * n`. Outside the grid the estimate says `unprofiled`, and along that axis:
 
-    - above, it goes on along the slope of the last two points, and never falls below the last;
+    - above, it goes on along the slope of the last two points, and never falls below the last; but an edge of a row
+      and a column take what they take in the last point, for of two points that vary a slope says less;
     - below, it goes on along the slope of the first two points, kept between the first point's
       seconds and the shape's share of them (half the rows: at least half the time);
     - where the axis has one value only, nothing is scaled.
@@ -51,19 +53,22 @@ class Curve:
     Args:
         axes: the grid values of each axis, ascending.
         medians_s, spreads_s: one value per grid point, last axis fastest.
+        by_unit: of each axis, whether seconds above it are in proportion (empty: of none).
     """
 
     axes: tuple[tuple[float, ...], ...]
     medians_s: tuple[float, ...]
     spreads_s: tuple[float, ...]
     leaves_caches: bool = False
+    by_unit: tuple[bool, ...] = ()
 
     @classmethod
     def from_table(cls, table: OperatorTable, *, leaves_caches: bool = False) -> Curve:
         """The curve through a table's points, given in any order."""
         axes = tuple(tuple(sorted({p.shape[axis] for p in table.points})) for axis in range(len(table.axes)))
         ordered = sorted(table.points, key=lambda point: point.shape)
-        return cls(axes, tuple(p.median_s for p in ordered), tuple(p.spread_s for p in ordered), leaves_caches)
+        medians_s, spreads_s = tuple(p.median_s for p in ordered), tuple(p.spread_s for p in ordered)
+        return cls(axes, medians_s, spreads_s, leaves_caches, tuple(name in _BY_UNIT for name in table.axes))
 
     @cached_property
     def fixed_s(self) -> float:
@@ -81,8 +86,8 @@ class Curve:
         if min(shape) <= 0:
             return _NOTHING
         offsets, places, unprofiled = [0], [], False
-        for values, coordinate in zip(self.axes, shape):
-            place = _place(values, coordinate)
+        for values, coordinate, by_unit in zip(self.axes, shape, self.by_unit or (False,) * len(shape)):
+            place = _place(values, coordinate, by_unit=by_unit)
             places.append(place)
             unprofiled |= not values[0] <= coordinate <= values[-1]
             corners = (place.lower, place.lower + 1) if place.share else (place.lower,)
@@ -111,19 +116,22 @@ class _Place:
         lower: index of the grid value the place is counted from.
         share: of the way to the next value; below 0 or above 1 outside the grid.
         floor: least part of the first point's seconds, below the grid.
+        units: as many times the last point's seconds, above the grid (0: along the slope).
     """
 
     lower: int
     share: float
     floor: float
+    units: float = 0.0
 
 
-def _place(values: tuple[float, ...], coordinate: float) -> _Place:
+def _place(values: tuple[float, ...], coordinate: float, *, by_unit: bool) -> _Place:
     if len(values) == 1:
         return _Place(0, 0.0, 0.0)
     lower = min(max(bisect_right(values, coordinate) - 1, 0), len(values) - 2)
     share = (coordinate - values[lower]) / (values[lower + 1] - values[lower])
-    return _Place(lower, share, coordinate / values[0] if share < 0 else 0.0)
+    units = coordinate / values[-1] if share > 1 and by_unit else 0.0
+    return _Place(lower, share, coordinate / values[0] if share < 0 else 0.0, units)
 
 
 def _fold(corners: list[float], places: list[_Place]) -> float:
@@ -138,6 +146,8 @@ def _between(low: float, high: float, place: _Place) -> float:
     share = place.share
     if share < 0:
         return min(max(low + share * (high - low), low * place.floor), low)
+    if place.units:
+        return high * place.units
     if share > 1:
         return max(low + share * (high - low), high)
     return low * (1 - share) + high * share

@@ -69,13 +69,19 @@ _HEADS = (1, 8)
 # them: one size more lies where that happens.
 _GATHERING = ("spmm", "spmm_half", "spmm_transposed", *OF_ROWS, "gather_rows", "scatter_add_rows")
 
+# Of a slice of narrow rows. An edge takes next to as long with 2 columns as with 8, for a line of memory has 16: what
+# wider rows tell of it is up to six times too short.
+_NARROW = {"spmm": 2, "spmm_half": 2, "spmm_transposed": 2, **dict.fromkeys(OF_ROWS, 4)}  # of heads a channel each
 
-def _own_axes(features: dict[str, Axes], *num_rows: float) -> dict[str, Axes]:
+
+def _own_axes(features: dict[str, Axes], widths: tuple[float, ...], *num_rows: float) -> dict[str, Axes]:
     """Scores are a few numbers an edge or a row, which fewer sizes tell of; seconds of tiles are nearly linear."""
     first, second, *_, last = num_rows
     tiled: Axes = {"num_rows": (12288, last), "degree": (25, 128), "width": (128, 512)}
     few: Axes = {"num_rows": (first, second, last)}
     gathering: dict[str, Axes] = {operator: {"num_rows": num_rows} for operator in _GATHERING}
+    for operator, narrow in _NARROW.items():
+        gathering[operator]["width"] = (narrow, *widths)
     own = features | gathering | {"spmm_tiled": tiled}
     return own | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
 
@@ -95,7 +101,7 @@ QUICK = Grid(
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB),
     budget_s=0.03,
     num_collective_passes=1,
-    own_axes=_own_axes(_FEATURES, 256, 4096, 12288, 32768),
+    own_axes=_own_axes(_FEATURES, (8, 64, 512), 256, 4096, 12288, 32768),
 )
 
 FULL = Grid(
@@ -112,7 +118,7 @@ FULL = Grid(
     },
     collective_bytes=(4.0, 4 * _KIB, 64 * _KIB, 512 * _KIB, 4 * _MIB, 32 * _MIB),
     budget_s=0.1,
-    own_axes=_own_axes(_FEATURES, 256, 2048, 6144, 16384, 65536),
+    own_axes=_own_axes(_FEATURES, (8, 32, 128, 256, 512), 256, 2048, 6144, 16384, 65536),
 )
 
 # Temporaries of 8 GiB at most.
@@ -153,7 +159,7 @@ QUOTA = Grid(
     },
     collective_bytes=(4.0, 16 * _KIB, 64 * _KIB, 256 * _KIB, 1 * _MIB, 4 * _MIB, 16 * _MIB),
     budget_s=0.15,
-    own_axes=_own_axes(_FEWER_FEATURES, 256, 4096, 12288, 24576),
+    own_axes=_own_axes(_FEWER_FEATURES, (8, 64, 256, 512), 256, 4096, 12288, 24576),
 )
 
 GRIDS = {

@@ -192,6 +192,7 @@ class MachineProfile(Document):
         members: the hosts of that session, by the ranks of their workers, as they were limited (none: a machine
             on its own, or a profile of a version that did not tell).
         host: the one of them that this is.
+        alike: those of them that are of its kind, whose timings are in its own (`gnnplan.profiles.alike`).
         operators: name to table; the names are those of `gnnplan.profiles.operators.OPERATORS`.
         shared_machine: that the host shares with others of the session (None: with none, or it was not looked at).
         disk: of large files where the profile was taken (None: not measured).
@@ -222,6 +223,7 @@ class MachineProfile(Document):
     session: str = ""
     members: tuple[MeasuredHost, ...] = ()
     host: str = ""
+    alike: tuple[HostName, ...] = ()
     shared_machine: SharedMachine | None = None
     disk: DiskRates | None = None
     others_share: float = Field(default=0.0, ge=0, le=1)

@@ -23,7 +23,7 @@ from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.runtime.checkpoint.state import ProgramState, State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.execution.executor import ProgramExecutor
-from gnnplan.runtime.execution.inputs import on_device, planned_module
+from gnnplan.runtime.execution.inputs import on_device, place_of, planned_module
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.net import Net
 from gnnplan.runtime.recorder import Recorder
@@ -63,7 +63,7 @@ class ProgramTrainer:
         self.peers = self._peers(projection)
         self.executor = ProgramExecutor(
             projection,
-            {name: on_device(value, device) for name, value in shard.inputs.items()},
+            {name: on_device(value, place_of(self.cycle, name, device)) for name, value in shard.inputs.items()},
             self.net.matrices,
             self.recorder,
             self.peers,

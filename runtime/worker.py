@@ -17,7 +17,7 @@ import torch.distributed as dist
 from gnnplan.planner.checkpoints import CheckpointOptions
 from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.program.disk import lies_on_disk
+from gnnplan.planner.program.outside import is_staged, lies_on_disk
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.profiles.clocks import ClockReading, on_first_clock
 from gnnplan.profiles.contract import replacing
@@ -154,7 +154,7 @@ def _trainer_of(
         from gnnplan.runtime.mini_batch.trainer import BatchTrainer  # it imports PyG: seconds, and 200 MB
 
         return BatchTrainer(plan, rank, device, timeout_s)
-    shard = ProgramShard.load(folder / f"worker_{rank}.npz", in_place=lies_on_disk(plan.cycle))
+    shard = ProgramShard.load(folder / f"worker_{rank}.npz", in_place=lies_on_disk(plan.cycle) or is_staged(plan.cycle))
     if shard.cut_for != plan.fingerprint():
         raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
     weights = read_weights(folder / FIRST_WEIGHTS)

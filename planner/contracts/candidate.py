@@ -79,15 +79,28 @@ class Candidate:
 
     @cached_property
     def missing_bytes(self) -> np.ndarray:
-        """int64 [W]: bytes that every worker lacks, or its host's region; negative where it has some left.
+        """int64 [W]: bytes that every worker lacks, or its host; negative where it has some left.
 
-        Of a worker's memory the objective's margin does not count.
+        Of a worker's memory the objective's margin does not count. A host has memory for its region, and for what its
+        GPUs keep there.
         """
         workers = self.setting.placement.workers
         pairs = list(zip(self.memory, workers, strict=True))
-        own = [memory.peak_bytes - self.setting.memory_bytes(rank) for rank, memory in enumerate(self.memory)]
+        found = np.array(
+            [m.peak_bytes - self.setting.memory_bytes(rank) for rank, m in enumerate(self.memory)], np.int64
+        )
         region = np.array([memory.region_bytes - worker.region_bytes for memory, worker in pairs], np.int64)
-        return np.where(region > 0, np.maximum(own, region), np.array(own, np.int64))
+        for of_host in (region, self._missing_pinned_bytes()):
+            found = np.where(of_host > 0, np.maximum(found, of_host), found)
+        return found
+
+    def _missing_pinned_bytes(self) -> np.ndarray:
+        """int64 [W]: what every worker's host lacks of page-locked memory; none where it says of no limit."""
+        workers, pinned = self.setting.placement.workers, Counter[int]()
+        for memory, worker in zip(self.memory, workers, strict=True):
+            pinned[worker.host_index] += memory.pinned_bytes
+        limited = [0 if w.pinned_bytes is None else pinned[w.host_index] - w.pinned_bytes for w in workers]
+        return np.array(limited, np.int64)
 
     @property
     def fits(self) -> bool:

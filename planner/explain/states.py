@@ -17,7 +17,7 @@ from gnnplan.planner.plan import GraphFacts, Plan, load_partition
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.techniques.registry import technique
 
-_OF_MACHINE = ("profile", "link", "memory_bytes", "region_bytes", "cpu_cores")
+_OF_MACHINE = ("profile", "link", "memory_bytes", "region_bytes", "pinned_bytes", "cpu_cores")
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,12 @@ from gnnplan.planner.program.parts import Operator
 
 
 def views(cycle: Cycle, op: Operator) -> bool:
-    """Whether what an operator writes lies where its first read lies, unchanged."""
+    """Whether what an operator writes lies where its first read lies, unchanged.
+
+    Rows of the host's memory do not: a GPU has them copied.
+    """
     if op.kind == "take":
-        return cycle.indexes[op.attributes["index"]].is_view
+        return cycle.indexes[op.attributes["index"]].is_view and cycle.values[op.reads[0]].tier != "pinned"
     return op.kind in ("unflatten", "unstack")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.outside import OUTSIDE
 from gnnplan.planner.program.parts import Operator, Value
 
 
@@ -113,8 +114,8 @@ def _faulty_operator(cycle: Cycle, op: Operator, known: set[str]) -> str | None:
 
 
 def _is_alike(value: Value, shape: Value, by_part: bool) -> bool:
-    """Stored entries aside, which are estimates. What is made part by part may lie on disk."""
-    if by_part and value.tier == "disk":
-        shape = replace(shape, tier="disk")
+    """Stored entries aside, which are estimates. What is made part by part may lie outside."""
+    if by_part and value.tier in OUTSIDE:
+        shape = replace(shape, tier=value.tier)
     one, other = ((each.space, each.width, each.columns, each.layout, each.tier) for each in (value, shape))
     return one == other

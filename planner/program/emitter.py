@@ -9,6 +9,7 @@ from typing import Any
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.outside import OUTSIDE
 from gnnplan.planner.program.parts import Block, Index, Operator, Role, Route, Space, Value, parameter_space
 
 
@@ -73,7 +74,7 @@ class Emitter:
             self._fix_space(value.space)
             known = self._values.get(name)
             role: Role = known.role if known else "temporary"
-            tier = known.tier if known and known.tier == "disk" else value.tier
+            tier = known.tier if known and known.tier in OUTSIDE else value.tier
             self._values[name] = value.called(name, role, tier)
         self.operators.append(operator if operator.writes == writes else replace(operator, writes=writes))
         return writes

@@ -16,7 +16,7 @@ Role = Literal["temporary", "input", "parameter", "cell"]
 Lane = Literal["compute", "network"]
 Dtype = Literal["float32", "bfloat16", "int32", "int64"]
 Layout = Literal["dense", "csr"]
-Tier = Literal["device", "host", "region", "disk"]
+Tier = Literal["device", "host", "region", "disk", "pinned"]
 ITEM_BYTES: Mapping[str, int] = {"float32": 4, "bfloat16": 2, "int32": 4, "int64": 8}
 ON_BLOCK = " on "
 """In the name of an input with a row for every entry of a block, between what it is and the block."""
@@ -61,7 +61,8 @@ class Value:
         columns: (start, stop) of those that each worker has (None: all).
         num_entries: stored entries by worker, where the layout is `csr`.
         tier: where it lies: in the worker's own memory, in that of the host where a device has its own, in the region
-            that the workers of its host share, or in a file, of which the host's memory has what there is room for.
+            that the workers of its host share, in a file, of which the host's memory has what there is room for, or
+            page-locked in the host's memory, of which a device takes rows.
     """
 
     name: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gnnplan.planner.costs import ZERO, OperatorCosts
 from gnnplan.planner.program.aliases import owners
 from gnnplan.planner.program.cycle import Cycle, Program
-from gnnplan.planner.program.disk import lies_on_disk
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.outside import lies_on_disk
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.curves import Estimate
 from gnnplan.profiles.machine import MachineProfile

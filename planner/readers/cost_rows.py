@@ -24,6 +24,9 @@ _LENGTH_BYTES = 8  # of a sparse row, which travels before its entries
 
 @costs("take")
 def _take(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """Of the host's memory a GPU copies consecutive rows directly, and others when the host has gathered them."""
+    if cycle.values[op.reads[0]].tier == "pinned":
+        return _copied(cycle, op, op.writes[0], worker, cost, "h2d")
     if cycle.indexes[op.attributes["index"]].is_view:
         return ZERO
     taken = cycle.values[op.writes[0]]
@@ -35,8 +38,14 @@ def _take(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
 
 @costs("scatter_add")
 def _scatter_add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    """Where there is no base, the result is cleared first, which only writes."""
+    """Where there is no base, the result is cleared first, which only writes.
+
+    In the host's memory the host adds, which is guessed to take twice as long as to gather as many rows.
+    """
     x = cycle.values[op.reads[0]]
+    if cycle.values[op.writes[0]].tier == "pinned":
+        shape = cycle.num_rows(x.name, worker), x.num_columns(worker)
+        return guess(total([cost.to_region(*shape), cost.from_region(*shape)]))
     if cycle.indexes[op.attributes["index"]].is_view:
         work = cost("add", in_float32(cycle, x.name, worker))
     else:
@@ -49,7 +58,15 @@ def _scatter_add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -
 
 @costs("put")
 def _put(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    if cycle.values[op.writes[0]].tier == "pinned":
+        return _copied(cycle, op, op.reads[0], worker, cost, "d2h")
     return with_base(cycle, op, worker, cost, cost.copy(cycle.num_elements(op.reads[0], worker)))
+
+
+def _copied(cycle: Cycle, op: Operator, name: str, worker: int, cost: OperatorCosts, way: str) -> Estimate:
+    """A GPU's rows from the host's memory or to it; staged there where they are not consecutive."""
+    how = "pinned" if cycle.indexes[op.attributes["index"]].is_view else "pageable"
+    return cost(f"{way}_{how}", cycle.num_bytes(name, worker))
 
 
 @costs("place")

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from gnnplan.planner.program.aliases import owners, views
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
 from gnnplan.planner.program.edges import awaited
-from gnnplan.planner.program.parts import ITEM_BYTES, Operator, Value
+from gnnplan.planner.program.outside import is_staged
+from gnnplan.planner.program.parts import ITEM_BYTES, Operator, Tier, Value
+from gnnplan.planner.readers.block_bytes import staged_bytes
 from gnnplan.planner.readers.temporaries import temporary_bytes
 from gnnplan.profiles.kernels.pool import POOLED_BYTES, block_bytes, classes_of
 
@@ -62,21 +64,24 @@ class Held:
         return {size: count for size, count in self.most.items() if size >= POOLED_BYTES}
 
 
-def training_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> Held:
+def training_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False, tier: Tier = "device") -> Held:
     """What the programs of training make and drop on a worker, cells that exchanges fill among it.
 
     Where there are many sizes, as of many chunks, tensors of nearly the same size share blocks if less is held so. The
     executor takes `classes` from here.
+
+    Args:
+        tier: of what is counted.
     """
-    held = _training_bytes(cycle, worker, on_cuda, ())
-    if on_cuda or len(held.pooled) < _MANY_SIZES:
+    held = _training_bytes(cycle, worker, on_cuda, (), tier)
+    if on_cuda or len(held.pooled) < _MANY_SIZES or tier != "device":
         return held
-    shared = _training_bytes(cycle, worker, on_cuda, classes_of(held.pooled))
+    shared = _training_bytes(cycle, worker, on_cuda, classes_of(held.pooled), tier)
     return min(held, shared, key=lambda each: each.held_bytes)
 
 
-def _training_bytes(cycle: Cycle, worker: int, on_cuda: bool, classes: tuple[int, ...]) -> Held:
-    reader = _Reader(cycle, worker, on_cuda, classes)
+def _training_bytes(cycle: Cycle, worker: int, on_cuda: bool, classes: tuple[int, ...], tier: Tier) -> Held:
+    reader = _Reader(cycle, worker, on_cuda, classes, tier)
     if SETUP in cycle.programs:  # its cells live on, but what it makes besides is given back before training
         reader.keep(cycle.programs[SETUP])
     for name in (*dict.fromkeys(cycle.order), cycle.order[0]):
@@ -92,21 +97,25 @@ def setup_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> Held:
 
 
 class _Reader:
-    def __init__(self, cycle: Cycle, worker: int, on_cuda: bool, classes: tuple[int, ...] = ()) -> None:
-        self.cycle, self.worker, self.on_cuda, self.held = cycle, worker, on_cuda, Held(classes)
+    def __init__(
+        self, cycle: Cycle, worker: int, on_cuda: bool, classes: tuple[int, ...] = (), tier: Tier = "device"
+    ) -> None:
+        self.cycle, self.worker, self.on_cuda, self.held, self.tier = cycle, worker, on_cuda, Held(classes), tier
+        self._is_staged = is_staged(cycle)
         self._cells: dict[str, int] = {}
 
     def keep(self, program: Program) -> None:
         """Cells that a program fills, without what it makes on the way."""
         for op in program:
             for name in op.writes:
-                if _is_cell(self.cycle.values[name]) and not views(self.cycle, op):
+                if _is_cell(self.cycle.values[name], self.tier) and not views(self.cycle, op):
                     self._make_cell(name)
 
     def play(self, program: Program) -> None:
         """The tensors of a program, in its order; results live to its end."""
         alive: dict[str, int] = {}
-        for op, step in zip(program, self.cycle.once(_steps, program), strict=True):
+        steps = _steps_on_device if self.tier == "device" else _steps_pinned
+        for op, step in zip(program, self.cycle.once(steps, program), strict=True):
             self._execute(op, step, alive)
             for name in step.over:
                 if name in alive:
@@ -115,7 +124,7 @@ class _Reader:
             self.held.drop(num_bytes)
 
     def _execute(self, op: Operator, step: _Step, alive: dict[str, int]) -> None:
-        temporaries = temporary_bytes(self.cycle, op, self.worker, on_cuda=self.on_cuda)
+        temporaries = self._temporary_bytes(op)
         for name in step.cells:
             self._make_cell(name)
         for name in step.made:
@@ -129,6 +138,12 @@ class _Reader:
             self.held.make(num_bytes)
         for num_bytes in temporaries:
             self.held.drop(num_bytes)
+
+    def _temporary_bytes(self, op: Operator) -> list[int]:
+        if self.tier != "device":
+            return []
+        staged = staged_bytes(self.cycle, op, self.worker) if self._is_staged else ()
+        return [*temporary_bytes(self.cycle, op, self.worker, on_cuda=self.on_cuda), *staged]
 
     def _make_cell(self, name: str) -> None:
         """A cell that is written anew: what it held before is dropped first."""
@@ -153,7 +168,15 @@ class _Step:
     over: tuple[str, ...]
 
 
-def _steps(cycle: Cycle, program: Program) -> list[_Step]:
+def _steps_on_device(cycle: Cycle, program: Program) -> list[_Step]:
+    return _steps(cycle, program, "device")
+
+
+def _steps_pinned(cycle: Cycle, program: Program) -> list[_Step]:
+    return _steps(cycle, program, "pinned")
+
+
+def _steps(cycle: Cycle, program: Program, tier: Tier) -> list[_Step]:
     """Of every operator of a program, on any worker."""
     owner, last, found = cycle.once(owners, program), _last_uses(cycle, program), []
     over: dict[int, list[str]] = defaultdict(list)
@@ -161,9 +184,9 @@ def _steps(cycle: Cycle, program: Program) -> list[_Step]:
         over[number].append(name)
     for number, op in enumerate(program):
         values = [(name, cycle.values[name]) for name in op.writes]
-        cells = tuple(name for name, value in values if _is_cell(value) and name not in op.reads)
+        cells = tuple(name for name, value in values if _is_cell(value, tier) and name not in op.reads)
         made = tuple(
-            name for name, value in values if value.role == "temporary" and name not in owner and _is_counted(value)
+            name for name, value in values if value.role == "temporary" and name not in owner and _is_in(value, tier)
         )
         dropped = tuple(name for name in op.writes if name not in cells + made) if op.kind == "dropout" else ()
         found.append(_Step(cells, made, dropped, tuple(over[number])))
@@ -188,10 +211,10 @@ def _last_uses(cycle: Cycle, program: Program) -> dict[str, int]:
     return last
 
 
-def _is_cell(value: Value) -> bool:
-    return value.role == "cell" and _is_counted(value)
+def _is_cell(value: Value, tier: Tier) -> bool:
+    return value.role == "cell" and _is_in(value, tier)
 
 
-def _is_counted(value: Value) -> bool:
-    """Whether a value takes memory of its worker's own; sparse ones count among the inputs."""
-    return value.layout == "dense" and value.tier == "device"
+def _is_in(value: Value, tier: Tier) -> bool:
+    """Whether a value takes memory of a tier; sparse ones count among the inputs."""
+    return value.layout == "dense" and value.tier == tier

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
-from gnnplan.planner.program.disk import lies_on_disk
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.optimizer import is_torchs
+from gnnplan.planner.program.outside import is_staged, lies_on_disk, moves_outside
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.program.sums import widest_sums
 from gnnplan.planner.program.whole import runs_module
+from gnnplan.planner.readers.block_bytes import blocks_bytes, edge_blocks, edges_bytes, matrix_bytes, named_blocks
 from gnnplan.planner.readers.compiled import compiles
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
-from gnnplan.profiles.kernels.tiles import num_tiles
+from gnnplan.planner.readers.pinned import pinned_bytes
 from gnnplan.profiles.machine import MachineProfile
 
 _INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
@@ -38,6 +39,7 @@ class MemoryEstimate:
         outliving_bytes: copies that operators hold from epoch to epoch, beside cells.
         before_bytes: the parameters from before an epoch of training, for who looks where a NaN came from.
         region_bytes: of the region that its host's workers share; it is of the host's memory, and not in the peak.
+        pinned_bytes: page-locked memory of the host that a GPU takes rows and blocks of; not in the peak either.
     """
 
     base_bytes: int
@@ -49,6 +51,7 @@ class MemoryEstimate:
     outliving_bytes: int = 0
     before_bytes: int = 0
     region_bytes: int = 0
+    pinned_bytes: int = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -69,7 +72,9 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         graph_bytes, input_bytes = _largest_made_bytes(cycle, worker, programs), 0
     else:
         graph_bytes = _graph_bytes(cycle, worker, programs, on_cuda=on_cuda)
-        input_bytes = sum(_input_bytes(cycle, name, worker) for name in _inputs(cycle))
+        input_bytes = sum(
+            _input_bytes(cycle, name, worker) for name in _inputs(cycle) if cycle.values[name].tier == "device"
+        )
     return MemoryEstimate(
         base_bytes=_base_bytes(cycle, programs, worker, profile),
         graph_bytes=graph_bytes,
@@ -80,6 +85,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
         before_bytes=_before_bytes(cycle, programs, worker),
         region_bytes=region_bytes(cycle, worker),
+        pinned_bytes=pinned_bytes(cycle, worker) if is_staged(cycle) else 0,
     )
 
 
@@ -106,25 +112,21 @@ def _starting(cycle: Cycle) -> list[str]:
 
 
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:
-    """Every block once for each direction in which it is used, every diagonal one's entries and every index once."""
-    widths = {} if on_cuda else widest_sums(cycle, worker)
-    blocks: set[tuple[str, bool]] = set()
-    edges: set[str] = set()
+    """Every block once for each direction in which it is used, every diagonal one's entries and every index once.
+
+    Where rows lie in the host's memory so do blocks, and the indexes of these rows.
+    """
     indexes: set[str] = set()
     diagonals: set[str] = set()
     for op in (op for program in programs for op in program):
-        name = op.attributes.get("block")
-        if name and KINDS[op.kind].holds == "matrix":
-            blocks.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
-        elif KINDS[op.kind].holds == "diagonal":
-            diagonals |= _named_blocks(cycle, op)
-        edges |= _edge_blocks(cycle, op)
+        if KINDS[op.kind].holds == "diagonal":
+            diagonals |= named_blocks(cycle, op)
         name = op.attributes.get("index")
-        if name and not cycle.indexes[name].is_view:
+        if name and not cycle.indexes[name].is_view and not moves_outside(cycle, op):
             indexes.add(cycle.indexes[name].content or name)
+    widths = {} if on_cuda else widest_sums(cycle, worker)
     return (
-        sum(_matrix_bytes(cycle, name, worker, back, widths.get((name, back), 0)) for name, back in blocks)
-        + sum(_edges_bytes(cycle, name, worker) for name in edges)
+        (0 if is_staged(cycle) else blocks_bytes(cycle, worker, programs, widths))
         + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
         + max(
@@ -140,8 +142,8 @@ def _largest_made_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> i
         name, back = op.attributes.get("block"), bool(op.attributes.get("back"))
         if name and KINDS[op.kind].holds == "matrix":
             key = cycle.blocks[name].content or name
-            most = max(most, _matrix_bytes(cycle, key, worker, back, widths.get((key, back), 0)))
-        most = max([most, *(_edges_bytes(cycle, each, worker) for each in _edge_blocks(cycle, op))])
+            most = max(most, matrix_bytes(cycle, key, worker, back, widths.get((key, back), 0)))
+        most = max([most, *(edges_bytes(cycle, each, worker) for each in edge_blocks(cycle, op))])
     return most
 
 
@@ -149,34 +151,6 @@ def _label_bytes(cycle: Cycle, op: Operator, worker: int) -> int:
     """Labels of the training rows, which are taken once; where all rows are trained, they are the input."""
     labels = cycle.values[op.reads[1]]
     return rows_of_loss(cycle, op)[worker] * labels.width * ITEM_BYTES[labels.dtype] if "index" in op.attributes else 0
-
-
-def _edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
-    """Blocks that an operator reads edge by edge."""
-    return _named_blocks(cycle, op) if KINDS[op.kind].holds == "edges" else set()
-
-
-def _named_blocks(cycle: Cycle, op: Operator) -> set[str]:
-    names = [*op.attributes.get("blocks", ()), *([op.attributes["block"]] if "block" in op.attributes else [])]
-    return {cycle.blocks[name].content or name for name in names}
-
-
-def _matrix_bytes(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
-    """A CPU's matrix is the host's own, unless it is transposed or cut; every tile points at the begin of each row."""
-    block = cycle.blocks[name]
-    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column)[:: -1 if back else 1])
-    entries_bytes = block.num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES)
-    tiles = num_tiles(rows, columns, block.num_edges[worker], width)
-    held_bytes = entries_bytes + tiles * (rows + 1) * _INDEX_BYTES
-    of_host_bytes = 0 if back or tiles == 1 else entries_bytes + (rows + 1) * _INDEX_BYTES
-    return held_bytes + of_host_bytes
-
-
-def _edges_bytes(cycle: Cycle, name: str, worker: int) -> int:
-    """Source, target and by-source edge as int64, and two row pointers."""
-    block = cycle.blocks[name]
-    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column))
-    return (3 * block.num_edges[worker] + rows + columns + 2) * _LONG_BYTES
 
 
 def _inputs(cycle: Cycle) -> list[str]:

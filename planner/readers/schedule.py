@@ -15,6 +15,7 @@ from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Lane, Operator
 from gnnplan.planner.readers.cost import COLLECTIVES, COSTS, Collective, CostsByProfile, costs_of, with_overhead_s
 from gnnplan.planner.readers.cost_disk import DiskCosts
+from gnnplan.planner.readers.cost_staged import StagingCosts
 from gnnplan.planner.readers.stream import is_streamed, stream_schedule
 from gnnplan.planner.schedule import Quota, Schedule, Task
 from gnnplan.profiles.curves import Estimate
@@ -89,7 +90,7 @@ class _Lowering:
         self._network = Network(self.placement)
         self._profiles = [self.placement.profile_of(worker) for worker in self.cycle.workers]
         self._has_other_cores = [self.placement.has_other_cores(worker) for worker in self.cycle.workers]
-        self._disk = DiskCosts(self.cycle, self.program)
+        self._beside = DiskCosts(self.cycle, self.program), StagingCosts(self.cycle)
         self._schedule = Schedule(self.cycle.num_workers, quotas=self._quotas())
 
     def run(self) -> Schedule:
@@ -120,8 +121,8 @@ class _Lowering:
     def _computed(self, op: Operator, worker: int, after: tuple[int, ...]) -> Task:
         costs = self.costs[self.placement.workers[worker].profile]
         estimate = COSTS[op.kind](self.cycle, op, worker, costs)
-        on_disk = self._disk(op, worker, costs)
-        estimate = total([estimate, on_disk]) if on_disk.seconds else estimate
+        beside = [each for of in self._beside if (each := of(op, worker, costs)).seconds]
+        estimate = total([estimate, *beside]) if beside else estimate
         return Task(
             op.key,
             worker,

@@ -237,6 +237,8 @@ def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "" if number else "techniques", technique(chosen.technique).words(chosen.choice().decision)
     if layouts := plan.region_layouts():
         yield "regions", ", ".join(f"{host} {size(layout.num_bytes)}" for host, layout in layouts.items())
+    if pinned := plan.pinned_bytes():
+        yield "host memory", ", ".join(f"{host} {size(num_bytes)}" for host, num_bytes in pinned.items())
 
 
 def _weather_words(plan: Plan) -> str:

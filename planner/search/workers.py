@@ -66,7 +66,7 @@ def _groups(placement: Placement, rates_s: Sequence[float], kinds: Sequence[tupl
 def _kind(placement: Placement, rank: int) -> tuple:
     """What is equal for workers that are alike."""
     worker, profile = placement.workers[rank], placement.profile_of(rank)
-    link, of_host = worker.link, (worker.cpu_cores, worker.region_bytes, worker.price_per_hour)
+    link, of_host = worker.link, (worker.cpu_cores, worker.region_bytes, worker.pinned_bytes, worker.price_per_hour)
     limits = *of_host, link.bytes_per_s, link.latency_s
     if profile.own_host is None:
         return worker.profile, worker.memory_bytes, *limits

@@ -36,3 +36,7 @@ class EdgeBlock:
             np.argsort(matrix.indices, kind="stable"),
         )
         return cls(*(torch.from_numpy(array.astype(np.int64)).to(device) for array in arrays))
+
+    def to(self, device: torch.device) -> EdgeBlock:
+        """A copy on a device, which may still be under way: the device itself waits for it."""
+        return EdgeBlock(*(each.to(device, non_blocking=True) for each in vars(self).values()))

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from gnnplan.planner.program.outside import OUTSIDE, is_staged
 from gnnplan.planner.program.own_layer import OwnLayer
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
@@ -37,7 +38,7 @@ class Context:
         sent_bytes: what this worker has handed to exchanges.
         region: what the workers of its host hold together (None: they hold nothing).
         module: whose layers some operators run (None: there are none); it is left as it is.
-        outside: where rows and matrices lie that take no memory (None: there are none).
+        outside: where rows and matrices lie that take none of the device's memory (None: there are none).
     """
 
     projection: Projection
@@ -65,10 +66,18 @@ class Context:
     def empty(self, value: str, width: int) -> Tensor:
         """Uninitialised rows of a value, where it lies."""
         of = self.cycle.values[value]
-        if of.tier == "disk":
-            assert self.outside is not None
-            return self.outside.rows(self.num_rows(of.space), width)
+        if of.tier in OUTSIDE:
+            return self.rows_outside(self.num_rows(of.space), width)
         return pool.empty(self.device, self.num_rows(of.space), width, dtype=getattr(torch, of.dtype))
+
+    def rows_outside(self, num_rows: int, width: int) -> Tensor:
+        """Uninitialised float32 rows that take none of the device's memory."""
+        assert self.outside is not None
+        return self.outside.rows(num_rows, width)
+
+    def lies_in_host(self, value: str) -> bool:
+        """Whether a GPU takes a value's rows of its host's memory."""
+        return self.cycle.values[value].tier == "pinned"
 
     def is_half(self, value: str) -> bool:
         """Whether a value's numbers take two bytes."""
@@ -91,6 +100,10 @@ class Context:
         rows = self._arrays.rows[index][0]
         return self._once(("rows", id(rows)), lambda: torch.from_numpy(rows).to(self.device))
 
+    def rows_on_host(self, index: str) -> Tensor:
+        """int64 rows of an index, on the CPU."""
+        return torch.from_numpy(self._arrays.rows[index][0])
+
     def view(self, index: str) -> tuple[int, int]:
         """(start, stop) of an index of consecutive rows."""
         rows = self._arrays.rows[index][0]
@@ -101,12 +114,16 @@ class Context:
         return self._arrays.matrices[block][0]
 
     def matrix(self, op: Operator) -> Tensor | Tiles:
-        """The matrix of an operator's block on the device, transposed with `back`. Equal blocks share one."""
+        """The matrix of an operator's block on the device, transposed with `back`. Equal blocks share one.
+
+        Where blocks lie in the host's memory it is a new copy.
+        """
         name, back = op.attributes["block"], bool(op.attributes.get("back"))
         matrix = self.host_matrix(name)
         is_half = self.is_half(op.reads[0])  # a product of halves takes its matrix whole
         width = 0 if is_half else self._widest_sums[self.cycle.blocks[name].content or name, back]
-        return self._once(("matrix", id(matrix), back, is_half), lambda: self._matrix(matrix, back, width))
+        made = self._once(("matrix", id(matrix), back, is_half), lambda: self._matrix(matrix, back, width))
+        return made.to(self.device, non_blocking=True) if self.is_staged and isinstance(made, Tensor) else made
 
     def diagonal(self, block: str) -> Tensor:
         """float32 [n, 1]: the entries of a diagonal block, one a row, on the device."""
@@ -115,9 +132,10 @@ class Context:
         return self._once(("diagonal", id(matrix)), lambda: torch.from_numpy(matrix.data).to(self.device)[:, None])
 
     def edges(self, block: str) -> EdgeBlock:
-        """A block's edges on the device."""
+        """A block's edges on the device; a new copy where blocks lie in the host's memory."""
         matrix = self.host_matrix(block)
-        return self._once(("edges", id(matrix)), lambda: self._edges(matrix))
+        made = self._once(("edges", id(matrix)), lambda: self._edges(matrix))
+        return made.to(self.device) if self.is_staged else made
 
     def own_layer(self, op: Operator) -> OwnLayer:
         """A layer of the user's module on the edges of a block."""
@@ -129,6 +147,15 @@ class Context:
         return self._once(key, lambda: OwnLayer(layer, matrix, op.attributes, self.device))
 
     @cached_property
+    def is_staged(self) -> bool:
+        """Whether blocks lie in the host's memory, and go to the device for one operator each."""
+        return is_staged(self.cycle)
+
+    @property
+    def _stored_on(self) -> torch.device:
+        return torch.device("cpu") if self.is_staged else self.device
+
+    @cached_property
     def _widest_sums(self) -> dict[tuple[str, bool], int]:
         return widest_sums(self.cycle, 0)
 
@@ -138,11 +165,11 @@ class Context:
         return self.cycle.arrays
 
     def _matrix(self, matrix: sp.csr_matrix, back: bool, width: float) -> Tensor | Tiles:
-        made = on_device(matrix, back, width, self.device)
+        made = on_device(matrix, back, 0 if self.is_staged else width, self._stored_on)
         return made if self.outside is None else self.outside.matrix(made)
 
     def _edges(self, matrix: sp.csr_matrix) -> EdgeBlock:
-        made = EdgeBlock.from_csr(matrix, self.device)
+        made = EdgeBlock.from_csr(matrix, self._stored_on)
         return made if self.outside is None else self.outside.edges(made)
 
     def _once(self, key: tuple, make: Callable[[], Any]) -> Any:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cells import starting_cells
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
-from gnnplan.planner.program.disk import lies_on_disk
 from gnnplan.planner.program.edges import awaited
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.outside import is_staged, lies_on_disk
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program.region import region_layout
@@ -35,9 +35,9 @@ from gnnplan.runtime.execution import (  # noqa: F401  (register)
     travel,
 )
 from gnnplan.runtime.execution.context import Context
-from gnnplan.runtime.execution.outside import Outside
+from gnnplan.runtime.execution.outside import Outside, in_host_memory, on_disk
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.execution.table import Execution, execution_of
+from gnnplan.runtime.execution.table import Bind, Execution, execution_of
 from gnnplan.runtime.recorder import Recorder
 
 
@@ -65,7 +65,7 @@ class ProgramExecutor:
 
     Args:
         projection: with arrays.
-        inputs: every input value on the device: tensors, or `SparseRows`.
+        inputs: every input value where it lies, which is the device or its host: tensors, or `SparseRows`.
         parameters: every parameter as a matrix, and cells that do not start at zero; all are trained in place.
         peers: the other workers.
         module: whose layers some operators run (None: there are none); it is left as it is.
@@ -84,18 +84,19 @@ class ProgramExecutor:
     ) -> None:
         self.cycle, self.recorder, self._peers = projection.cycle, recorder, peers
         pool.serve(training_bytes(self.cycle, 0, on_cuda=recorder.device.type == "cuda").classes)
-        outside = Outside(folder or Path(gettempdir())) if lies_on_disk(self.cycle) else None
         self._context = Context(
             projection,
             recorder.device,
             peers,
             region=_region_of(projection, peers),
             module=module,
-            outside=outside,
+            outside=_outside_of(self.cycle, folder, recorder.device),
         )
         self.stored: dict[str, Any] = {**inputs, **parameters}
         for name in (name for name in inputs if self._context.is_half(name)):
             self.stored[name] = inputs[name].to(torch.bfloat16)
+        for name in (name for name in inputs if self._context.lies_in_host(name)):
+            self.stored[name] = self._context.rows_outside(*inputs[name].shape).copy_(inputs[name])
         for name in starting_cells(self.cycle):
             if name in parameters:
                 continue
@@ -229,9 +230,27 @@ class ProgramExecutor:
                 if last[name] == number and self.cycle.values[name].role == "temporary"
             )
             anew = tuple(n for n in op.writes if self.cycle.values[n].role == "cell" and n not in op.reads)
-            run = execution_of(op.kind)(self._context, op)
+            bind = execution_of(op.kind)
+            run = _bound_anew(bind, self._context, op) if _is_staged(self._context, op) else bind(self._context, op)
             steps.append(Step(op, run, not views(self.cycle, op), waits[number], anew, ends))
         return steps
+
+
+def _outside_of(cycle: Cycle, folder: Path | None, device: torch.device) -> Outside | None:
+    """Where some rows lie, if any lie outside."""
+    if lies_on_disk(cycle):
+        return on_disk(folder or Path(gettempdir()))
+    return in_host_memory(device) if is_staged(cycle) else None
+
+
+def _is_staged(context: Context, op: Operator) -> bool:
+    """Whether an operator's blocks come to the device when it runs, and leave it afterwards."""
+    names_blocks = "block" in op.attributes or "blocks" in op.attributes
+    return context.is_staged and names_blocks and KINDS[op.kind].holds != "diagonal"
+
+
+def _bound_anew(bind: Bind, context: Context, op: Operator) -> Execution:
+    return lambda *reads: bind(context, op)(*reads)
 
 
 def _region_of(projection: Projection, peers: Workers) -> region.HostRegion | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.whole import runs_module
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 
@@ -17,6 +18,11 @@ from gnnplan.runtime.execution.sparse_rows import SparseRows
 def on_device(value: Any, device: torch.device) -> Tensor | SparseRows:
     """Dense rows as a tensor, scipy's CSR as sparse rows."""
     return SparseRows(value, device) if sp.issparse(value) else torch.from_numpy(value).to(device)
+
+
+def place_of(cycle: Cycle, name: str, device: torch.device) -> torch.device:
+    """Where an input of a worker lies: on its device, or in its host's memory."""
+    return torch.device("cpu") if cycle.values[name].tier == "pinned" else device
 
 
 def planned_module(plan: Plan) -> nn.Module | None:

@@ -1,13 +1,15 @@
-"""Files that hold what lies outside of a worker's memory: the kernel keeps in memory what it has room for.
+"""What lies outside of a worker's own memory: in files, or page-locked in the memory of the host.
 
-They have no name, so nothing is left of them whatever ends the worker. Their room is taken at once: a full disk is an
-error when a file is made, and not when a page of it is written.
+The kernel keeps in memory what of files it has room for. They have no name, so nothing is left of them whatever ends
+the worker. Their room is taken at once: a full disk is an error when a file is made, and not when a page of it is
+written.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -19,21 +21,22 @@ from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.pool import Pool
 from gnnplan.profiles.kernels.tiles import Tiles
+from gnnplan.runtime.sampling.page_lock import page_lock
 
-_PIECE_BYTES = 2**26  # of a file for arrays that stay: few files, for each takes one of the process's handles
+_PIECE_BYTES = 2**26  # for arrays that stay: few files, for each takes one of the process's handles
 _ALIGNED_BYTES = 64
 
 
 class Outside:
-    """What a worker has on disk.
+    """What a worker has there.
 
     Args:
-        folder: where the files are made.
+        block: makes so many bytes of it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._pool = Pool(self._block)
+    def __init__(self, block: Callable[[int], mmap.mmap]) -> None:
+        self._block = block
+        self._pool = Pool(block)
         self._piece: mmap.mmap | None = None
         self._used_bytes = 0
 
@@ -42,13 +45,13 @@ class Outside:
         return torch.from_numpy(self._pool.array(num_rows * width).reshape(num_rows, width))
 
     def matrix(self, made: Tensor | Tiles) -> Tensor | Tiles:
-        """A CSR matrix, or its tiles, in a file for as long as the worker lives."""
+        """A CSR matrix, or its tiles, there for as long as the worker lives."""
         if isinstance(made, Tiles):
             return Tiles(made.shape, tuple((start, stop, self._csr(part)) for start, stop, part in made.parts))
         return self._csr(made)
 
     def edges(self, made: EdgeBlock) -> EdgeBlock:
-        """Edges in a file for as long as the worker lives."""
+        """Edges there for as long as the worker lives."""
         return EdgeBlock(*(self._copy(each) for each in vars(made).values()))
 
     def _csr(self, made: Tensor) -> Tensor:
@@ -64,13 +67,40 @@ class Outside:
         self._used_bytes += -(-array.nbytes // _ALIGNED_BYTES) * _ALIGNED_BYTES
         return torch.from_numpy(copy)
 
-    def _block(self, size: int) -> mmap.mmap:
-        with TemporaryFile(dir=self._folder) as file:
+
+def on_disk(folder: Path) -> Outside:
+    """In files of a folder."""
+
+    def block(size: int) -> mmap.mmap:
+        with TemporaryFile(dir=folder) as file:
             try:
                 os.posix_fallocate(file.fileno(), 0, size)
             except OSError as error:
                 raise RunFailedError(
-                    f"{self._folder}: no room for a file of {size:,} bytes ({error.strerror}); "
+                    f"{folder}: no room for a file of {size:,} bytes ({error.strerror}); "
                     "the plan keeps rows on disk: free some, or run in a folder on another disk"
                 ) from None
             return mmap.mmap(file.fileno(), size)
+
+    return Outside(block)
+
+
+def in_host_memory(device: torch.device) -> Outside:
+    """Page-locked, so that a GPU copies it directly; where the driver will not lock it, copies are staged.
+
+    Args:
+        device: that takes rows of it; a CPU needs no lock.
+    """
+
+    def block(size: int) -> mmap.mmap:
+        try:
+            memory = mmap.mmap(-1, size)
+        except OSError as error:
+            raise RunFailedError(
+                f"no room for {size:,} bytes in the host's memory ({error.strerror}), where the plan keeps rows"
+            ) from None
+        if device.type == "cuda":
+            page_lock(memory)
+        return memory
+
+    return Outside(block)

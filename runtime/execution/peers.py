@@ -6,14 +6,13 @@ import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.region import RegionLayout
 from gnnplan.runtime.recorder import Recorder
-from gnnplan.runtime.sampling.page_lock import CudaRegistrar
+from gnnplan.runtime.sampling.page_lock import page_lock
 from gnnplan.runtime.shared_memory import group_of_host, make_memory, share_memory
 from gnnplan.runtime.transfer import Transfer, exchanged, exchanging
 
@@ -71,7 +70,7 @@ class Workers:
         descriptor = make_memory(layout.num_bytes, _WHAT, REGION_NAME) if is_first else None
         memory = share_memory(descriptor, layout.num_bytes, ranks, self._host)
         if self._recorder.device.type == "cuda":
-            _page_lock(memory)
+            page_lock(memory)  # rows are written into it directly; who reads gathers them first
         return memory
 
     def host_barrier(self) -> None:
@@ -79,12 +78,3 @@ class Workers:
         with self._recorder.span(self._key, "communicate"):
             if self._host is not None:
                 dist.barrier(self._host)
-
-
-def _page_lock(memory: mmap.mmap) -> None:
-    """Lets a GPU's rows be written into it directly; where the driver will not, they are staged.
-
-    Reading has no use for it: rows are gathered into memory of this process first. It ends with the process.
-    """
-    address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
-    CudaRegistrar().register(address, len(memory))

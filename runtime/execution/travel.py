@@ -11,6 +11,7 @@ from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.dense import gather_rows
 from gnnplan.profiles.kernels.halves import HALF, add_rows_
+from gnnplan.runtime.execution import host_rows
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.dense import writable
 from gnnplan.runtime.execution.sparse_rows import SparseRows
@@ -21,6 +22,8 @@ from gnnplan.runtime.transfer import Transfer
 @executes("take")
 def _take(c: Context, op: Operator) -> Execution:
     index = op.attributes["index"]
+    if c.lies_in_host(op.reads[0]):
+        return host_rows.taken(c, op)
     if c.cycle.indexes[index].is_view:
         start, stop = c.view(index)
         return lambda x: x.of(x.matrix[start:stop]) if isinstance(x, SparseRows) else x[start:stop]
@@ -34,6 +37,8 @@ def _take(c: Context, op: Operator) -> Execution:
 
 @executes("scatter_add")
 def _scatter_add(c: Context, op: Operator) -> Execution:
+    if c.lies_in_host(op.writes[0]):
+        return host_rows.added(c, op)
     index, last = op.attributes["index"], len(op.reads) - 1
     is_view = c.cycle.indexes[index].is_view
     start, stop = c.view(index) if is_view else (0, 0)
@@ -52,6 +57,8 @@ def _scatter_add(c: Context, op: Operator) -> Execution:
 @executes("put")
 def _put(c: Context, op: Operator) -> Execution:
     """Consecutive rows are copied, others scattered. Without a base nothing is cleared, for all rows are put yet."""
+    if c.lies_in_host(op.writes[0]):
+        return host_rows.put(c, op)
     index, last = op.attributes["index"], len(op.reads) - 1
     is_view = c.cycle.indexes[index].is_view
     start, stop = c.view(index) if is_view else (0, 0)

@@ -21,7 +21,7 @@ from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.torchrun import process_group
 from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.execution.executor import ProgramExecutor
-from gnnplan.runtime.execution.inputs import on_device, planned_module
+from gnnplan.runtime.execution.inputs import on_device, place_of, planned_module
 from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.inference.weights import weights_of
 from gnnplan.runtime.recorder import Recorder
@@ -53,7 +53,7 @@ def _executor(
     forward = forward_of(whole, of)
     cycle, recorder = forward.cycle, Recorder(device)
     read = {name for program in cycle.programs.values() for op in program for name in op.reads}
-    inputs = {name: on_device(value, device) for name, value in shard.inputs.items() if name in read}
+    inputs = {n: on_device(v, place_of(cycle, n, device)) for n, v in shard.inputs.items() if n in read}
     matrices = {name: each.to(device) for name, each in weights_of(weights, whole).items() if name in read}
     projection = attach(project(cycle, rank), shard.arrays)
     peers = Workers(recorder, timeout_s)

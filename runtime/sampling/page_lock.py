@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 import weakref
 from collections.abc import Callable
@@ -141,6 +142,12 @@ class CudaRegistrar:
         with suppress(RuntimeError):
             torch.ones(1, device=self._device)
         return f"CUDA says: {self._runtime.cudaGetErrorString(code)}"
+
+
+def page_lock(memory: mmap.mmap) -> None:
+    """Lets a GPU read and write memory directly while the process lives; without effect where it is refused."""
+    address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
+    CudaRegistrar().register(address, len(memory))
 
 
 @cache

@@ -125,6 +125,16 @@ def test_above_the_grid_goes_on_along_the_last_slope():
     assert curve.seconds((100.0,)) == Estimate(pytest.approx(11.0), 0.0, True)
 
 
+@pytest.mark.parametrize("axis", ["degree", "width"])
+def test_above_the_grid_an_edge_and_a_column_take_as_long(axis):
+    """Twice the width takes twice as long, whatever the two last widths that were timed vary by."""
+    of_width = {1.0: 2.0, 4.0: 5.0, 8.0: 6.0}
+    table = make_table(((10.0, 20.0), tuple(of_width)), lambda n, width: n * of_width[width])
+    curve = Curve.from_table(table.model_copy(update={"axes": ("num_rows", axis)}))
+    assert curve.seconds((10.0, 24.0)) == Estimate(pytest.approx(10 * 18.0), 0.0, True)
+    assert curve.seconds((40.0, 24.0)) == Estimate(pytest.approx(40 * 18.0), 0.0, True)
+
+
 def test_above_the_grid_a_falling_slope_is_not_followed():
     curve = make_curve(((10.0, 20.0),), lambda n: 3.0 - 0.1 * n)
     assert curve.seconds((100.0,)) == Estimate(1.0, 0.0, True)

@@ -11,11 +11,12 @@ from gnnplan.runtime import room
 CPU = torch.device("cpu")
 
 
-def plan_of(*peaks, region_bytes=0):
+def plan_of(*peaks, region_bytes=0, pinned=None):
     """What is read of a plan whose workers need so many bytes."""
     return SimpleNamespace(
         prediction=SimpleNamespace(workers=[SimpleNamespace(peak_bytes=peak) for peak in peaks]),
         placement=SimpleNamespace(workers=[SimpleNamespace(host=f"h{n}") for n in range(len(peaks))]),
+        pinned_bytes=lambda: pinned or {},
         region_layouts=lambda: {"h1": SimpleNamespace(num_bytes=region_bytes)} if region_bytes else {},
     )
 

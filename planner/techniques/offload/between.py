@@ -1,4 +1,4 @@
-"""What the forward half makes and the backward half reads lies on disk in between."""
+"""What the forward half makes and the backward half reads lies outside in between."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import numpy as np
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import Index, Operator
+from gnnplan.planner.program.parts import Index, Operator, Tier
 from gnnplan.profiles.kernels.pool import POOLED_BYTES
 
 _OUT, _BACK = "/outside", "/from outside"
 
 
-def put_between_halves(cycle: Cycle) -> Cycle:
+def put_between_halves(cycle: Cycle, tier: Tier) -> Cycle:
     """The cycle whose programs put aside what they make before the loss and read after it.
 
-    What already lies in a value that is on disk, or is small, stays as it is.
+    What already lies in a value that is outside, or is small, stays as it is.
+
+    Args:
+        tier: where it is put.
     """
     emitter = Emitter(cycle)
     for name, program in cycle.programs.items():
         emitter.begin()
-        _write(emitter, program, _kept(cycle, program))
+        _write(emitter, program, _kept(cycle, program), tier)
         emitter.end(name)
     return emitter.cycle
 
@@ -50,13 +53,13 @@ def _loss(program: Program) -> int:
     return next((number for number, op in enumerate(program) if op.kind == "loss"), len(program))
 
 
-def _write(emitter: Emitter, program: Program, kept: set[str]) -> None:
+def _write(emitter: Emitter, program: Program, kept: set[str], tier: Tier) -> None:
     loss, back = _loss(program), set[str]()
     for number, op in enumerate(program):
         if number < loss:
             emitter.append(op)
             for name in (name for name in op.writes if name in kept):
-                _put(emitter, name)
+                _put(emitter, name, tier)
             continue
         for name in (name for name in op.reads if name in kept and name not in back):
             back.add(name)
@@ -64,9 +67,9 @@ def _write(emitter: Emitter, program: Program, kept: set[str]) -> None:
         emitter.append(replace(op, reads=tuple(name + _BACK if name in kept else name for name in op.reads)))
 
 
-def _put(emitter: Emitter, name: str) -> None:
+def _put(emitter: Emitter, name: str, tier: Tier) -> None:
     emitter.emit("put", name, key=name + _OUT, index=_all(emitter, name))
-    emitter.add_value(replace(emitter.cycle.values[name + _OUT], tier="disk"))
+    emitter.add_value(replace(emitter.cycle.values[name + _OUT], tier=tier))
 
 
 def _all(emitter: Emitter, name: str) -> str:

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds import KINDS
-from gnnplan.planner.program.parts import Operator, Value
+from gnnplan.planner.program.parts import Operator, Tier, Value
 
 
-def keep_outside(cycle: Cycle) -> Cycle:
-    """The cycle with these values on disk.
+def keep_outside(cycle: Cycle, tier: Tier) -> Cycle:
+    """The cycle with these values in a tier that is outside.
 
     Inputs and temporaries are among them, and results are not. Values that lie in one storage, as those that rows are
     put into one after another, go together or stay.
     """
     outside = _in_parts(cycle)
-    values = {n: replace(value, tier="disk") if n in outside else value for n, value in cycle.values.items()}
+    values = {n: replace(value, tier=tier) if n in outside else value for n, value in cycle.values.items()}
     return replace(cycle, values=values)
 
 

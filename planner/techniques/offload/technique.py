@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.parts import Tier
 from gnnplan.planner.techniques.offload.between import put_between_halves
 from gnnplan.planner.techniques.offload.outside import keep_outside
 from gnnplan.planner.techniques.offload.read_rows import take_what_is_read
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.errors import UserError
 
+_TIERS: Mapping[str, Tier] = {"disk": "disk", "host": "pinned"}
+_KINDS = {"cpu": "disk", "cuda": "host"}
+
 
 class Outside(Contract):
-    """Nothing is to be decided: it is done or not."""
+    """Where rows lie.
+
+    Args:
+        to: `disk`, for workers on CPUs, or the memory of their `host`, for workers on GPUs.
+    """
+
+    to: Literal["disk", "host"] = "disk"
 
 
 class Offload(Technique[Outside]):
-    """Rows of vertices lie in files, and each range of them is read where it is needed."""
+    """Rows of vertices lie outside of workers' memory, and each range of them is read where it is needed."""
 
     name = "offload"
     Decision = Outside
@@ -32,29 +43,46 @@ class Offload(Technique[Outside]):
         return {Stage.SPLIT: _take, Stage.STORAGE: _put_outside}
 
     def words(self, decision: Outside) -> str:
-        return "Rows of vertices lie on disk, and each range of them is read where it is needed."
+        where = "on disk" if decision.to == "disk" else "in the host's memory"
+        return f"Rows of vertices lie {where}, and each range of them is read where it is needed."
 
     def brief(self, decision: Outside) -> str:
-        return "rows on disk"
+        return "rows on disk" if decision.to == "disk" else "rows in the host's memory"
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
         """None where everything fits without it, for it saves memory and not seconds."""
-        outside, fault, is_asked = Choice(self.name, Outside()), _fault(setting), setting.job.pin.asked.get(self.name)
+        pin, is_asked, fault = setting.job.pin, setting.job.pin.asked.get(self.name), _mixed(setting)
         if is_asked and fault:
             raise UserError(f"pin.techniques.offload: {fault}")
+        if fault:
+            return (None,)
+        fields = {"to": _KINDS[_kinds(setting)[0]], **pin.decisions.get(self.name, {})}
+        outside = Choice(self.name, Outside.model_validate(fields))
         if is_asked:
+            if wrong := self.fault(outside, setting):
+                raise UserError(f"pin.decisions.offload: {wrong}")
             return (outside,)
-        if fault or so_far is None or (so_far.fits and not so_far.choice(self.name)):
+        if so_far is None or (so_far.fits and not so_far.choice(self.name)):
             return (None,)
         return (None, outside)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
-        return _fault(setting)
+        if fault := _mixed(setting):
+            return fault
+        assert isinstance(choice.decision, Outside)
+        kind = _kinds(setting)[0]
+        if choice.decision.to == _KINDS[kind]:
+            return None
+        return "rows on disk are read by CPUs alone" if kind == "cuda" else "a CPU's own memory is its host's"
 
 
-def _fault(setting: Setting) -> str | None:
-    on_gpu = sorted({name for name, profile in setting.placement.profiles.items() if profile.device_kind == "cuda"})
-    return f"rows on disk are read by CPUs alone so far, and {on_gpu[0]} is a GPU" if on_gpu else None
+def _kinds(setting: Setting) -> list[str]:
+    """Of the workers' devices."""
+    return sorted({setting.placement.profile_of(rank).device_kind for rank in range(setting.num_workers)})
+
+
+def _mixed(setting: Setting) -> str | None:
+    return "rows lie on disk for CPUs, and in the host's memory for GPUs" if len(_kinds(setting)) > 1 else None
 
 
 def _take(cycle: Cycle, decision: Outside, situation: Situation) -> Cycle:
@@ -62,4 +90,5 @@ def _take(cycle: Cycle, decision: Outside, situation: Situation) -> Cycle:
 
 
 def _put_outside(cycle: Cycle, decision: Outside, situation: Situation) -> Cycle:
-    return put_between_halves(keep_outside(cycle))
+    tier = _TIERS[decision.to]
+    return put_between_halves(keep_outside(cycle, tier), tier)

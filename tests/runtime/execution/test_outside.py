@@ -11,7 +11,7 @@ from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.tiles import in_tiles
 from gnnplan.profiles.operands import random_csr
-from gnnplan.runtime.execution.outside import Outside
+from gnnplan.runtime.execution.outside import on_disk
 
 
 def file_pages():
@@ -22,7 +22,7 @@ def file_pages():
 
 def test_rows_are_used_again(tmp_path):
     """The same file serves the next rows of the size, once nothing looks at the first."""
-    outside = Outside(tmp_path)
+    outside = on_disk(tmp_path)
     first = outside.rows(1000, 64)
     place, view = first.data_ptr(), first[3:5]
     assert outside.rows(1000, 64).data_ptr() != place
@@ -35,7 +35,7 @@ def test_rows_are_used_again(tmp_path):
 
 def test_nothing_is_left_and_nothing_has_a_name(tmp_path):
     """Whatever ends the process, no file stays."""
-    outside = Outside(tmp_path)
+    outside = on_disk(tmp_path)
     rows = outside.rows(5000, 64).fill_(1.0)
     assert os.listdir(tmp_path) == []
     assert rows.sum() == 5000 * 64
@@ -43,7 +43,7 @@ def test_nothing_is_left_and_nothing_has_a_name(tmp_path):
 
 def test_rows_take_pages_of_files(tmp_path):
     """And no memory of the process's own."""
-    outside, before = Outside(tmp_path), file_pages()
+    outside, before = on_disk(tmp_path), file_pages()
     rows = outside.rows(10_000, 256).fill_(1.0)
     assert file_pages() - before > 0.9 * rows.nbytes / 1024
 
@@ -51,7 +51,7 @@ def test_rows_take_pages_of_files(tmp_path):
 @pytest.mark.parametrize("make", [lambda m: in_tiles(m, 3), EdgeBlock.from_csr, lambda m: in_tiles(m, 1).parts[0][2]])
 def test_kept_numbers_are_the_same(make, tmp_path):
     """Of matrices, tiles and edges, whichever file they come into."""
-    held, outside = make(random_csr(2000, 9.0)), Outside(tmp_path)
+    held, outside = make(random_csr(2000, 9.0)), on_disk(tmp_path)
     kept = outside.edges(held) if isinstance(held, EdgeBlock) else outside.matrix(held)
     for one, other in zip(_arrays(held), _arrays(kept), strict=True):
         assert torch.equal(one, other)
@@ -66,7 +66,7 @@ def test_a_full_disk_is_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(RunFailedError, match="no room for a file of"):
-        Outside(tmp_path).rows(10_000, 64)
+        on_disk(tmp_path).rows(10_000, 64)
 
 
 def _arrays(held):
@@ -78,7 +78,7 @@ def _arrays(held):
 
 def test_pieces_are_shared(tmp_path):
     """Small arrays lie behind one another in one file, aligned."""
-    outside = Outside(tmp_path)
+    outside = on_disk(tmp_path)
     made = [csr_tensor(random_csr(number, 3.0)) for number in range(1, 50)]
     kept = [outside.matrix(each) for each in made]
     assert all(torch.equal(one.to_dense(), other.to_dense()) for one, other in zip(made, kept, strict=True))

@@ -1,0 +1,71 @@
+"""Bytes of a block as operators read it: its matrix, or its edges one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.parts import Operator
+from gnnplan.profiles.kernels.tiles import num_tiles
+
+_INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
+
+
+def matrix_bytes(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
+    """A CPU's matrix is the host's own, unless it is transposed or cut; every tile points at the begin of each row.
+
+    Args:
+        width: of the widest rows that it is multiplied with on a CPU (0: it is not cut).
+    """
+    block = cycle.blocks[name]
+    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column)[:: -1 if back else 1])
+    entries_bytes = block.num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES)
+    tiles = num_tiles(rows, columns, block.num_edges[worker], width)
+    held_bytes = entries_bytes + tiles * (rows + 1) * _INDEX_BYTES
+    of_host_bytes = 0 if back or tiles == 1 else entries_bytes + (rows + 1) * _INDEX_BYTES
+    return held_bytes + of_host_bytes
+
+
+def edges_bytes(cycle: Cycle, name: str, worker: int) -> int:
+    """Source, target and by-source edge as int64, and two row pointers."""
+    block = cycle.blocks[name]
+    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column))
+    return (3 * block.num_edges[worker] + rows + columns + 2) * _LONG_BYTES
+
+
+def named_blocks(cycle: Cycle, op: Operator) -> set[str]:
+    """Blocks that an operator names, equal ones once."""
+    names = [*op.attributes.get("blocks", ()), *([op.attributes["block"]] if "block" in op.attributes else [])]
+    return {cycle.blocks[name].content or name for name in names}
+
+
+def edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
+    """Blocks that an operator reads edge by edge."""
+    return named_blocks(cycle, op) if KINDS[op.kind].holds == "edges" else set()
+
+
+def blocks_bytes(cycle: Cycle, worker: int, programs: Iterable[Program], widths: Mapping[tuple[str, bool], int]) -> int:
+    """Of every matrix that operators of these programs read, once in each direction, and of all edges.
+
+    Args:
+        widths: as `widest_sums` gives them.
+    """
+    matrices: set[tuple[str, bool]] = set()
+    edges: set[str] = set()
+    for op in (op for program in programs for op in program):
+        name = op.attributes.get("block")
+        if name and KINDS[op.kind].holds == "matrix":
+            matrices.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
+        edges |= edge_blocks(cycle, op)
+    of_matrices = sum(matrix_bytes(cycle, name, worker, back, widths.get((name, back), 0)) for name, back in matrices)
+    return of_matrices + sum(edges_bytes(cycle, name, worker) for name in edges)
+
+
+def staged_bytes(cycle: Cycle, op: Operator, worker: int) -> Iterator[int]:
+    """Of each block that goes to a GPU for an operator, where blocks lie in the host's memory."""
+    if KINDS[op.kind].holds == "matrix":
+        for name in named_blocks(cycle, op):
+            yield matrix_bytes(cycle, name, worker, bool(op.attributes.get("back")), 0)
+    for name in edge_blocks(cycle, op):
+        yield edges_bytes(cycle, name, worker)
