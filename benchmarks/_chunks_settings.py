@@ -24,7 +24,7 @@ BASELINES = {
 PAPER_SPEEDUPS = {"gcn": (3.4, 5.8, 1.9), "gat": (4.1, 7.1, 2.5)}
 """Steps a second at B = 10 over B = 1 in the paper's tables, on Products, Reddit and Yelp."""
 _HIDDEN = 128
-_NUM_HOSTS, _CORES = 4, 0.45
+NUM_HOSTS, _CORES = 4, 0.45
 NETWORKS = (1000, 200)  # Mbit/s of every host's link
 # Nothing else may be stale or left out, so that a difference is the variant's own.
 _PLAIN = {"partitioner": "metis", "prune": "none", "refresh_interval": 1, "dependencies": "communicate"}
@@ -110,4 +110,4 @@ def rows_of(quick: bool) -> list[Row]:
 
 def hosts_of(mbit: int) -> Cluster:
     """Four hosts on emulated links, not yet profiled."""
-    return unprofiled(f"four at {mbit} Mbit", [(_CORES, mbit)] * _NUM_HOSTS)
+    return unprofiled(f"four at {mbit} Mbit", [(_CORES, mbit)] * NUM_HOSTS)

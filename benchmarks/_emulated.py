@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pydantic import PositiveFloat
 
+from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.emulation import kernel
 from gnnplan.planner.emulation.emulate import EmulatedHost, emulated
@@ -26,6 +29,7 @@ Emulation = tuple[str, Sequence[EmulatedHost]]
 MBIT = 125e3  # bytes a second
 MAX_TRIES = 4
 _PAUSE_S = 10.0  # longer after every try
+_MOST_AGE_S = 3600.0  # of a profile that a plan is made by
 
 
 @contextmanager
@@ -38,6 +42,22 @@ def inside(cluster: Cluster) -> Iterator[tuple[str, tuple[EmulatedHost, ...]]]:
         finally:
             for name in environment:
                 del os.environ[name]
+
+
+def profiled(cluster: Cluster, folder: Path) -> Cluster:
+    """With its hosts' profiles, which are no older than an hour: a machine does not stay as it was.
+
+    To be called inside the cluster.
+
+    Args:
+        folder: of the profile, and of all that is planned by it: with an older profile it goes.
+    """
+    file = folder / "profile" / "cluster.json"
+    if not file.exists() or time.time() - file.stat().st_mtime > _MOST_AGE_S:
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"{cluster.name}: profiling every host where it runs", flush=True)
+        api.profile_cluster(cluster, file.parent)
+    return Cluster.load(file)
 
 
 @contextmanager
@@ -77,18 +97,6 @@ def why_not_emulated() -> str:
     except UserError as error:
         return str(error)
     return ""
-
-
-@contextmanager
-def unhurried(identity: str, hosts: Sequence[EmulatedHost]) -> Iterator[None]:
-    """Hosts have all processor time: for trainings whose accuracies count, and no second."""
-    for host in hosts:
-        kernel.set_cpu(identity, host.index, None)
-    try:
-        yield
-    finally:
-        for host in hosts:
-            kernel.set_cpu(identity, host.index, host.cpu_cores)
 
 
 def without_limits(cluster: Cluster) -> Cluster:

@@ -134,9 +134,9 @@ def _watched_operators() -> Iterator[None]:
 
 def _watched(bind: Bind) -> Bind:
     def bound(c: Context, op: Operator) -> Execution:
-        values, takes_blocks = c.cycle.values, _takes_blocks(c, op)
-        is_crossing = takes_blocks or len({values[name].tier for name in (*op.reads, *op.writes)}) > 1
-        if takes_blocks:  # they are copied while it is bound, which is when it runs
+        values, brings_arrays = c.cycle.values, c.brings_arrays(op)
+        is_crossing = brings_arrays or len({values[name].tier for name in (*op.reads, *op.writes)}) > 1
+        if brings_arrays:  # they are copied while it is bound, which is when it runs
             current_device().operator, current_device().is_crossing = op.key, True
         run = bind(c, op)
 
@@ -155,11 +155,6 @@ def _watched(bind: Bind) -> Bind:
         return go
 
     return bound
-
-
-def _takes_blocks(c: Context, op: Operator) -> bool:
-    """Whether the operator has blocks copied that lie in the host's memory."""
-    return c.is_staged and ("block" in op.attributes or "blocks" in op.attributes)
 
 
 def _lies_right(found: Tensor | Transfer | SparseRows, value: Value, device: torch.device) -> bool:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from benchmarks._composition_runs import is_same
 from benchmarks._emulated import MAX_TRIES, loaded, undisturbed
-from benchmarks._tensor_parallel_settings import CHOICE, MAX_EPOCHS, MIN_EPOCHS, NUM_ROUNDS, RUN_S, Cell
+from benchmarks._tensor_parallel_settings import CHOICE, MAX_EPOCHS, MIN_EPOCHS, NUM_ROUNDS, RUN_S
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.graph_spec import GraphSpec
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
@@ -37,8 +39,23 @@ class Side:
         return float(np.median([trace.median_epoch_s for trace in self.rounds]))
 
 
-def sides_of(cell: Cell, cluster: Cluster, folder: Path, started: Started, quick: bool) -> dict[str, Side]:
-    """All sides of a cell, planned and run as far as that has not been done."""
+class Sides(Protocol):
+    """What is planned in several ways, side by side: a cell, or the gains of a graph."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def graph(self) -> GraphSpec: ...
+
+    @property
+    def jobs(self) -> dict[str, Job]:
+        """By side."""
+        ...
+
+
+def sides_of(cell: Sides, cluster: Cluster, folder: Path, started: Started, quick: bool) -> dict[str, Side]:
+    """All sides, planned and run as far as that has not been done."""
     plans = {name: _planned(cell, job, cluster, _place(folder, name)) for name, job in cell.jobs.items()}
     same = _stands_for_the_choice(plans)
     num_rounds, own = 1 if quick else NUM_ROUNDS, [name for name in plans if not (same and name == CHOICE)]
@@ -62,11 +79,13 @@ def _measured(at: Path, number: int) -> Path:
 
 
 def _stands_for_the_choice(plans: Mapping[str, Plan]) -> str:
-    """A side that was planned as the planner chose freely (empty: none)."""
+    """A side that was planned as the planner chose freely (empty: none, or it does not choose)."""
+    if CHOICE not in plans:
+        return ""
     return next((name for name, plan in plans.items() if name != CHOICE and is_same(plan, plans[CHOICE])), "")
 
 
-def _planned(cell: Cell, job: Job, cluster: Cluster, at: Path) -> Plan:
+def _planned(cell: Sides, job: Job, cluster: Cluster, at: Path) -> Plan:
     """A plan for as many epochs as fill a run."""
     path = at / "plan.json"
     if not path.exists():
@@ -80,7 +99,7 @@ def _planned(cell: Cell, job: Job, cluster: Cluster, at: Path) -> Plan:
     return Plan.load(path)
 
 
-def _run(cell: Cell, side: str, at: Path, number: int, started: Started, tries: int) -> None:
+def _run(cell: Sides, side: str, at: Path, number: int, started: Started, tries: int) -> None:
     if _measured(at, number).exists():
         return
     graph = loaded(cell.graph)

@@ -16,8 +16,6 @@ two devices of the catalog, and has epochs of the simulator in place of runs.
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,19 +24,17 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks._common import OUT, why_absent
-from benchmarks._emulated import MAX_TRIES, inside
+from benchmarks._emulated import MAX_TRIES, inside, profiled
 from benchmarks._planner_runs import CHOSEN, Planned, Run, measured, on_hosts, planned, simulated
 from benchmarks._planner_settings import LONG_PERIODS, NUM_ROUNDS, ONE_HOST, Setting, clusters, settings_on
 from benchmarks._planner_shadow import worst_shadow_error
 from benchmarks._results import about, keep, kept_parts, record_of
-from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.emulation import kernel
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.sound_plan import load_plan
 
 _FILE = "planner"
-_MOST_AGE_S = 3600.0
 _LEAST_NOISE = 0.02  # of a ratio
 _OF_MEDIAN = 1.2533  # times the standard error of a mean, for normal ratios
 
@@ -75,17 +71,7 @@ def _on(cluster: Cluster, settings: Sequence[Setting], folder: Path) -> Iterator
     with _periods(cluster.name), inside(cluster) as emulation:
         run = on_hosts(emulation, MAX_TRIES)
         for each in settings:
-            yield _row(each, _profiled(cluster, folder), folder, NUM_ROUNDS, run)
-
-
-def _profiled(cluster: Cluster, folder: Path) -> Cluster:
-    """With its hosts' profiles, which are no older than an hour."""
-    file = folder / "profile" / "cluster.json"
-    if not file.exists() or time.time() - file.stat().st_mtime > _MOST_AGE_S:
-        shutil.rmtree(folder, ignore_errors=True)  # what was planned by the old one, too
-        print(f"{cluster.name}: profiling every host where it runs", flush=True)
-        api.profile_cluster(cluster, file.parent)
-    return Cluster.load(file)
+            yield _row(each, profiled(cluster, folder), folder, NUM_ROUNDS, run)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ rows of the epoch before (PipeGCN), in one engine and on one partition of four w
 training has epochs. A pass is B steps; the paper's tables count steps as epochs. An accuracy is that of the test
 vertices at the best validation.
 
-A row's trainings are the same on every network, so they run once, with all processor time that there is. Then some
+A row's trainings are the same on every network, so they run once, on four workers of this machine as it is. Then some
 steps of each variant are timed on four emulated hosts, at 1 Gbit/s and at 200 Mbit/s. Time to accuracy is the steps
 until validation is within half a point of exact training's best, times the median step there. The quick form has two
 workers of this machine.
@@ -29,9 +29,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, PAPER_SPEEDUPS, Row, hosts_of, rows_of, variants
+from benchmarks._chunks_settings import (
+    BASELINES,
+    EXACT,
+    NETWORKS,
+    NUM_HOSTS,
+    PAPER_SPEEDUPS,
+    Row,
+    hosts_of,
+    rows_of,
+    variants,
+)
 from benchmarks._common import OUT, chosen, on_all, this_machine, why_absent
-from benchmarks._emulated import inside, loaded, started_fast, unhurried
+from benchmarks._emulated import inside, loaded, profiled, started_fast
 from benchmarks._results import Parts
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
@@ -48,16 +58,14 @@ OnEvent = Callable[[dict], None]
 
 @dataclass(frozen=True)
 class Hosts:
-    """Where rows run.
+    """Where rows are timed.
 
     Args:
-        timed: what starts a run that is timed; it gives the run's `on_event`.
-        unhurried: what is around a run that is not.
+        started: what starts a run; it gives the run's `on_event`.
     """
 
     cluster: Cluster
-    timed: Callable[[], AbstractContextManager[OnEvent | None]]
-    unhurried: Callable[[], AbstractContextManager[None]]
+    started: Callable[[], AbstractContextManager[OnEvent | None]]
 
 
 def main(quick: bool) -> dict:
@@ -69,17 +77,22 @@ def main(quick: bool) -> dict:
     prints = {row.name: row.fingerprint() for row in here}
     timed = {_on(row, mbit): f"{prints[row.name]}-{_TIMED_STEPS}" for mbit in networks for row in here}
     parts = Parts(_FILE, {"trained": prints, "timed": timed}, _summary, is_kept=not quick)
+    unlimited = this_machine(NUM_WORKERS if quick else NUM_HOSTS, quick=True, folder=OUT)
+    for row in here:
+        parts.add("trained", row.name, partial(_trained, row, names, unlimited, folder / "trained" / _folder(row)))
     for mbit in networks:
-        if all(parts.has("trained", row.name) and parts.has("timed", _on(row, mbit)) for row in here):
-            continue
-        with _hosts(mbit, folder, quick) as hosts:
-            for row in here:
-                at = folder / _on(row, mbit).replace(" ", "_").replace("/", "_")
-                parts.add("trained", row.name, partial(_trained, row, names, hosts, at / "trained"))
-                parts.add("timed", _on(row, mbit), partial(_timed, row, names, hosts, at / "timed"))
+        place = folder / (str(mbit) if mbit else "here")
+        missing = [row for row in here if not parts.has("timed", _on(row, mbit))]
+        with _hosts(mbit, place, quick) if missing else nullcontext() as known:
+            for row in missing:
+                parts.add("timed", _on(row, mbit), partial(_timed, row, names, known(), place / _folder(row)))
     record = parts.record()
     _show(record["rows"])
     return record | {"skipped": skipped}
+
+
+def _folder(row: Row) -> str:
+    return row.name.replace(" ", "_")
 
 
 def _on(row: Row, mbit: int | None) -> str:
@@ -87,18 +100,18 @@ def _on(row: Row, mbit: int | None) -> str:
 
 
 @contextmanager
-def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Hosts]:
+def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Callable[[], Hosts]]:
+    """Where rows run, with profiles as they are needed."""
     if mbit is None:
-        yield Hosts(this_machine(NUM_WORKERS, quick=quick, folder=folder), nullcontext, nullcontext)
+        here = Hosts(this_machine(NUM_WORKERS, quick=quick, folder=OUT), nullcontext)
+        yield lambda: here
         return
-    path, cluster = folder / f"profile_{mbit}" / "cluster.json", hosts_of(mbit)
+    cluster = hosts_of(mbit)
     with inside(cluster) as emulation:
-        if not path.exists():
-            api.profile_cluster(cluster, path.parent, quick=quick)
-        yield Hosts(Cluster.load(path), lambda: started_fast(*emulation), lambda: unhurried(*emulation))
+        yield lambda: Hosts(profiled(cluster, folder), lambda: started_fast(*emulation))
 
 
-def _trained(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
+def _trained(row: Row, names: Sequence[str], cluster: Cluster, place: Path) -> dict:
     """Validation accuracies on the way, and the test accuracy at the best of them, by variant."""
     found = {}
     for name in names:
@@ -109,9 +122,8 @@ def _trained(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
             if accuracy and (not curve or curve[-1][1:] != (accuracy["val"], accuracy["test"])):
                 curve.append((event["epoch"] + 1, accuracy["val"], accuracy["test"]))
 
-        plan, at = _plan(row, name, row.steps, hosts.cluster, place)
-        with hosts.unhurried():
-            api.run(at, at.parent, graph=loaded(row.graph), num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
+        plan, at = _plan(row, name, row.steps, cluster, place)
+        api.run(at, at.parent, graph=loaded(row.graph), num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
         best = max(curve, key=lambda each: each[1])
         found[name] = {"num_chunks": _num_chunks(plan), "val": best[1], "test": best[2], "curve": curve}
     return {"variants": found}
@@ -122,7 +134,7 @@ def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
     found, cycles = {}, {}
     for name in names:
         plan, at = _plan(row, name, _TIMED_STEPS, hosts.cluster, place)
-        with hosts.timed() as on_event:
+        with hosts.started() as on_event:
             measured = api.run(at, at.parent, graph=loaded(row.graph), on_event=on_event)
         found[name], cycles[name] = _figures(plan, measured), plan.cycle.cycle()
     for name, each in found.items():

@@ -2,76 +2,92 @@
 
 A cell is a network, a model, its layers and the width of its input. Of each it says seconds an epoch, and busy seconds
 and bytes of every worker. Bytes are compared with NeutronTP's formula (section 3.2). The sides of a cell run in turn.
+What each idea of the paper gains is measured on the same hosts (`_slices_gains`).
 
-A cell is kept when its runs have ended, and is not run again under the same settings. So a session that stops early is
-gone on with by the next one, and `missing` names what is left. Plans and finished runs are kept under `out/`.
+A part is kept when its runs have ended, and is not run again under the same settings. So a session that stops early is
+gone on with by the next one, and `missing` names what is left. Plans and finished runs are kept under `out/`, for as
+long as the profile that they are made by: an hour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks._common import OUT, this_machine
-from benchmarks._emulated import inside, started_fast
-from benchmarks._results import about, keep, kept_parts, record_of
+from benchmarks._emulated import inside, profiled, started_fast
+from benchmarks._results import Parts
+from benchmarks._slices_gains import Gains, gains_of, gains_result, gains_summary
 from benchmarks._tensor_parallel_results import cell_result, summary
 from benchmarks._tensor_parallel_runs import Started, sides_of
 from benchmarks._tensor_parallel_settings import CHOICE, ROWS, SLICES, Cell, cells_of, hosts_of
-from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 
 _FILE = "tensor_parallel"
 
 
 def main(quick: bool) -> dict:
-    """Runs the cells that have not run; the quick form runs two small ones on two workers here, and keeps nothing."""
-    cells = {cell.name: cell for cell in cells_of(quick)}
-    settings = {name: cell.fingerprint for name, cell in cells.items()}
-    results = {} if quick else kept_parts(_FILE, "cells", "cell", settings)
-    missing = [cell for name, cell in cells.items() if name not in results]
-    for mbit in dict.fromkeys(cell.mbit for cell in missing):
-        _on(mbit, [cell for cell in missing if cell.mbit == mbit], results, quick, list(cells))
-    found = [results[name] for name in cells]
-    _show(found)
-    return _record(results, list(cells))
+    """Runs the parts that have not run; the quick form runs small ones on two workers here, and keeps nothing."""
+    cells, gains = list(cells_of(quick)), gains_of(quick)
+    settings = {
+        "cells": {cell.name: cell.fingerprint for cell in cells},
+        "gain_rows": {each.name: each.fingerprint for each in gains},
+    }
+    parts = Parts(_FILE, settings, _figures, is_kept=not quick)
+    for mbit in dict.fromkeys(each.mbit for each in (*cells, *gains)):
+        missing = [each for each in cells if each.mbit == mbit and not parts.has("cells", each.name)]
+        missing_gains = [each for each in gains if each.mbit == mbit and not parts.has("gain_rows", each.name)]
+        if missing or missing_gains:
+            _on(mbit, missing, missing_gains, parts, quick)
+    record = parts.record()
+    _show(record["cells"])
+    _show_gains(record["gain_rows"])
+    return record
 
 
-def _on(mbit: int | None, cells: Sequence[Cell], results: dict[str, dict], quick: bool, names: Sequence[str]) -> None:
-    """Adds the results of these cells, of one network, and keeps each as it comes."""
-    folder = OUT / f"{_FILE}{'_quick' if quick else ''}"
-    with _cluster(mbit, cells[0].num_workers, folder, quick) as (cluster, started):
+def _on(mbit: int | None, cells: Sequence[Cell], gains: Sequence[Gains], parts: Parts, quick: bool) -> None:
+    """Adds parts on one network."""
+    folder = OUT / f"{_FILE}{'_quick' if quick else ''}" / (str(mbit) if mbit else "here")
+    with _cluster(mbit, (*cells, *gains)[0].num_workers, folder, quick) as (known, started):
         for cell in cells:
-            at = folder / f"{cell.name.replace(', ', '_').replace('/', '_').replace(' ', '_')}-{cell.fingerprint}"
-            sides = sides_of(cell, cluster, at, started, quick)
-            of = {"cell": cell.name, "settings": cell.fingerprint, **about()}
-            results[cell.name] = of | cell_result(cell, sides)
-            if not quick:
-                keep(_FILE, record_of(_FILE, _record(results, names)))
+            parts.add("cells", cell.name, partial(_cell, cell, known, folder, started, quick))
+        for each in gains:
+            parts.add("gain_rows", each.name, partial(_gains, each, known, folder, started, quick))
+
+
+def _cell(cell: Cell, known: Callable[[], Cluster], folder: Path, started: Started, quick: bool) -> dict:
+    return cell_result(cell, sides_of(cell, known(), folder / _folder(cell), started, quick))
+
+
+def _gains(gains: Gains, known: Callable[[], Cluster], folder: Path, started: Started, quick: bool) -> dict:
+    return gains_result(sides_of(gains, known(), folder / _folder(gains), started, quick))
+
+
+def _folder(of: Cell | Gains) -> str:
+    return f"{of.name.replace(', ', '_').replace('/', '_').replace(' ', '_')}-{of.fingerprint}"
 
 
 @contextmanager
-def _cluster(mbit: int | None, num_workers: int, folder: Path, quick: bool) -> Iterator[tuple[Cluster, Started]]:
-    """The profiled workers that cells run on, and what starts their runs."""
+def _cluster(
+    mbit: int | None, num_workers: int, folder: Path, quick: bool
+) -> Iterator[tuple[Callable[[], Cluster], Started]]:
+    """The workers that parts run on, with profiles as they are needed, and what starts their runs."""
     if mbit is None:
-        yield this_machine(num_workers, quick=quick, folder=folder), nullcontext
+        here = this_machine(num_workers, quick=quick, folder=folder)
+        yield lambda: here, nullcontext
         return
-    path, hosts = folder / f"profile_{mbit}" / "cluster.json", hosts_of(mbit)
+    hosts = hosts_of(mbit)
     with inside(hosts) as emulation:
-        if not path.exists():
-            print(f"{hosts.name}: profiling every host where it runs", flush=True)
-            api.profile_cluster(hosts, path.parent, quick=quick)
-        yield Cluster.load(path), lambda: started_fast(*emulation)
+        yield lambda: profiled(hosts, folder), lambda: started_fast(*emulation)
 
 
-def _record(results: Mapping[str, dict], names: Sequence[str]) -> dict:
-    """Figures over what is there, in the order of the settings."""
-    found = [results[name] for name in names if name in results]
-    return {**summary(found), "missing": [name for name in names if name not in results], "cells": found}
+def _figures(parts: Mapping[str, Mapping[str, dict]]) -> dict:
+    return {**summary(list(parts["cells"].values())), **gains_summary(list(parts["gain_rows"].values()))}
 
 
 def _show(cells: Sequence[dict]) -> None:
@@ -81,7 +97,7 @@ def _show(cells: Sequence[dict]) -> None:
     for cell in cells:
         slices, rows, choice = (cell["sides"][name] for name in (SLICES, ROWS, CHOICE))
         table.add_row(
-            cell["cell"],
+            cell["part"],
             f"{slices['epoch_s'] * 1e3:.0f} ms",
             f"{rows['epoch_s'] / slices['epoch_s']:.2f}",
             f"{choice['epoch_s'] / slices['epoch_s']:.2f}",
@@ -89,4 +105,16 @@ def _show(cells: Sequence[dict]) -> None:
             f"{slices['balance']:.3f}",
             "as formula" if cell["bytes_as_formula"] else "not as formula",
         )
+    Console(width=130).print(table)
+
+
+def _show_gains(rows: Sequence[dict]) -> None:
+    table = Table(title="how many times shorter an epoch gets by each idea, over the one before it")
+    table.add_column("graph")
+    for way in rows[0]["gains"] if rows else ():
+        table.add_column(way, justify="right")
+    table.add_column("communication", justify="right")
+    for row in rows:
+        gains = [f"{gain:.2f}" for gain in row["gains"].values()]
+        table.add_row(row["part"], *gains, f"{row['communication_share']:.0%}")
     Console(width=130).print(table)

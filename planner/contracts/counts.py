@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,7 @@ class Counts:
         even_own: rows that a worker owns where rows are shared out by number.
         busiest: how many times the halo rows of all that are like it a worker has, in the mean.
         routed: int64 [R, R] halo rows from worker to worker (None: from all others in proportion to their shares).
+        touched: of the columns of a matrix with so many entries a column the share that has any.
     """
 
     num_nodes: int
@@ -42,6 +44,7 @@ class Counts:
     even_own: Rows
     busiest: tuple[float, ...]
     routed: np.ndarray | None = None
+    touched: Callable[[float], float] = lambda entries: min(1.0, entries)
 
     @property
     def is_of_each(self) -> bool:

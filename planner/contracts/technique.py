@@ -78,6 +78,7 @@ class Technique(ABC, Generic[D]):
         needs: what some chosen technique must offer.
         offers: what others may need or use.
         uses: what it gains by where another one offers it: the search tries it on top of whatever does.
+        saves_memory: it is for what does not fit without it, and is not tried elsewhere (`to_save`).
         sums_only: it rewrites sums over edges, and can do nothing with a layer that is one whole operator.
         changes_edges: a worker may have other edges at one level than at another.
         drops_edges: an epoch may be without some edges.
@@ -91,6 +92,7 @@ class Technique(ABC, Generic[D]):
     needs: ClassVar[frozenset[str]] = frozenset()
     offers: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset()
+    saves_memory: ClassVar[bool] = False
     sums_only: ClassVar[bool] = False
     changes_edges: ClassVar[bool] = False
     drops_edges: ClassVar[bool] = False
@@ -149,6 +151,17 @@ class Technique(ABC, Generic[D]):
         So a graph of which only statistics are known has a program that readers can price.
         """
         return None
+
+    def to_save(self, setting: Setting) -> Iterable[Choice]:
+        """Of what saves memory: what is worth trying where a program costs next to nothing to make."""
+        return ()
+
+    def counted_on(self, cycle: Cycle, counts: Counts) -> Cycle:
+        """Of what works on a layout: the program that the layout has counted, with counts of its own rows and blocks.
+
+        Of its rows and blocks the layout has not known what they are.
+        """
+        return cycle
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         """What is wrong with a choice that was read from a file, in words after the technique's name."""

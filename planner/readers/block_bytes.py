@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
+from gnnplan.planner.program.outside import moves_outside
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels.tiles import num_tiles
 
@@ -63,9 +64,20 @@ def blocks_bytes(cycle: Cycle, worker: int, programs: Iterable[Program], widths:
 
 
 def staged_bytes(cycle: Cycle, op: Operator, worker: int) -> Iterator[int]:
-    """Of each block that goes to a GPU for an operator, where blocks lie in the host's memory."""
+    """Of each block and index that goes to a GPU for an operator, where blocks lie in the host's memory."""
     if KINDS[op.kind].holds == "matrix":
         for name in named_blocks(cycle, op):
             yield matrix_bytes(cycle, name, worker, bool(op.attributes.get("back")), 0)
     for name in edge_blocks(cycle, op):
         yield edges_bytes(cycle, name, worker)
+    if has_staged_index(cycle, op):
+        yield _LONG_BYTES * cycle.spaces[cycle.indexes[op.attributes["index"]].target].sizes[worker]
+
+
+def has_staged_index(cycle: Cycle, op: Operator) -> bool:
+    """Whether an operator has an index on the GPU, of which some rows alone are touched.
+
+    Where rows lie in the host's memory the host uses their index itself.
+    """
+    index = op.attributes.get("index", "")
+    return KINDS[op.kind].by_part and not cycle.indexes[index].is_view and not moves_outside(cycle, op)

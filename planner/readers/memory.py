@@ -9,7 +9,7 @@ from gnnplan.planner.program.cycle import EVALUATE, SETUP, Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.reduce import rows_of_loss
 from gnnplan.planner.program.optimizer import is_torchs
-from gnnplan.planner.program.outside import is_staged, lies_on_disk, moves_outside
+from gnnplan.planner.program.outside import is_staged, lies_on_disk
 from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.program.sums import widest_sums
@@ -114,19 +114,20 @@ def _starting(cycle: Cycle) -> list[str]:
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:
     """Every block once for each direction in which it is used, every diagonal one's entries and every index once.
 
-    Where rows lie in the host's memory so do blocks, and the indexes of these rows.
+    Where rows lie in the host's memory so do blocks, and indexes of rows that are taken.
     """
+    staged = is_staged(cycle)
     indexes: set[str] = set()
     diagonals: set[str] = set()
     for op in (op for program in programs for op in program):
         if KINDS[op.kind].holds == "diagonal":
             diagonals |= named_blocks(cycle, op)
         name = op.attributes.get("index")
-        if name and not cycle.indexes[name].is_view and not moves_outside(cycle, op):
+        if name and not cycle.indexes[name].is_view and not (staged and KINDS[op.kind].by_part):
             indexes.add(cycle.indexes[name].content or name)
     widths = {} if on_cuda else widest_sums(cycle, worker)
     return (
-        (0 if is_staged(cycle) else blocks_bytes(cycle, worker, programs, widths))
+        (0 if staged else blocks_bytes(cycle, worker, programs, widths))
         + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
         + max(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.model_spec import ModelKind
@@ -46,6 +47,7 @@ def counts_of(halos: Halos, kind: ModelKind, shares: Sequence[float], alike: Seq
         split=tuple(tuple(_some(rows * f) for rows in own) for f in _fractions(of)),  # type: ignore[arg-type]
         even_own=tuple(map(_some, even)),
         busiest=tuple(most for _, most in factors),
+        touched=partial(halos.touched, has_loops=bool(loops)),
     )
 
 

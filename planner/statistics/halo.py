@@ -42,6 +42,19 @@ class Halos:
         missed = np.exp(degrees * math.log1p(-share))
         return float((1 - share) * (counts @ (1 - missed)))
 
+    def touched(self, entries: float, *, has_loops: bool = False) -> float:
+        """Of the columns of some rows of a matrix the share that has any entries, where one has so many on average.
+
+        It has them in proportion to its vertex's degree, and by chance: none with probability exp(-mean).
+
+        Args:
+            has_loops: every vertex has an entry of its own.
+        """
+        degrees, counts = self._degrees
+        all_entries = degrees + has_loops
+        mean = float(counts @ all_entries) / float(counts.sum())
+        return float(counts @ -np.expm1(-all_entries * entries / mean)) / float(counts.sum()) if mean else 0.0
+
     def rows(self, share: float) -> float:
         """Halo rows of a part with a share of the graph."""
         return self._ratio(share, self._rows_ratio) * self.random_rows(share)

@@ -82,7 +82,7 @@ def _merged(placement: Placement, groups: Sequence[Sequence[WorkerPlace]], price
 
 def _kind(worker: WorkerPlace) -> Kind:
     link = worker.link
-    return worker.profile, worker.memory_bytes, worker.cpu_cores, link.bytes_per_s, link.latency_s
+    return worker.profile, worker.memory_bytes, worker.pinned_bytes, worker.cpu_cores, link.bytes_per_s, link.latency_s
 
 
 def _one(rank: int, size: int) -> tuple[int, ...]:

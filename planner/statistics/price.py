@@ -23,6 +23,7 @@ from gnnplan.planner.statistics.counts import counts_of, with_entries
 from gnnplan.planner.statistics.halo import Halos
 from gnnplan.planner.statistics.machine import Machine
 from gnnplan.planner.statistics.stand_in import Shape, Structure, Structures
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
 
 HALO_ROWS = "halo rows"  # what a layout offers whose workers differ in them
@@ -65,9 +66,20 @@ class Priced:
 
     @cached_property
     def headroom(self) -> float:
-        """Least share of a worker's memory that is left; negative where it does not fit."""
-        workers = zip(self.memory, self.machine.placement.workers, strict=True)
-        return min(1 - each.peak_bytes / worker.memory_bytes for each, worker in workers)
+        """Least share of a worker's memory, or of its host's, that is left; negative where it does not fit."""
+        workers = list(zip(self.memory, self.machine.placement.workers, strict=True))
+        of_devices = min(1 - each.peak_bytes / worker.memory_bytes for each, worker in workers)
+        return min(of_devices, self._headroom_of_hosts())
+
+    def _headroom_of_hosts(self) -> float:
+        """The same of page-locked memory; 1 where no host has a limit."""
+        left = 1.0
+        limits = [worker.pinned_bytes for worker in self.machine.placement.workers]
+        for host in self.machine.hosts:
+            kept = sum(count * each.pinned_bytes for count, each in zip(host.workers, self.memory, strict=True))
+            limit = next((limit for limit, count in zip(limits, host.workers, strict=True) if count), None)
+            left = min(left, 1 - kept / limit) if limit else left
+        return left
 
     @property
     def fits(self) -> bool:
@@ -86,10 +98,15 @@ class Priced:
 
 @dataclass(frozen=True)
 class Pricer:
-    """Prices jobs on one graph's statistics."""
+    """Prices jobs on one graph's statistics.
+
+    Args:
+        saves_memory: where nothing fits, programs are priced too that need less memory. It takes seconds.
+    """
 
     statistics: Statistics
     structures: Structures
+    saves_memory: bool = False
 
     @cached_property
     def _halos(self) -> Halos:
@@ -97,20 +114,30 @@ class Pricer:
 
     def candidates(self, job: Job, machine: Machine) -> list[Priced]:
         """Every program worth pricing, with shares by speed."""
+        found = self._candidates(job, machine, saving=False)
+        if not self.saves_memory or any(each.fits for each in found):
+            return found
+        return found + self._candidates(job, machine, saving=True)
+
+    def _candidates(self, job: Job, machine: Machine, *, saving: bool) -> list[Priced]:
         shares = self._shares(job, machine)
-        found = self._with_shares(job, machine, shares)
-        if len(set(shares)) > 1 and job.pin.balance not in ("equal", "speed"):
+        found = self._with_shares(job, machine, shares, saving=saving)
+        if found and len(set(shares)) > 1 and job.pin.balance not in ("equal", "speed"):
             for _ in range(_REFINEMENTS):
                 best = fastest(found)
                 shares = _scaled(refined_shares(best.counts.shares, best.busy_s()), machine.alike)
-                found += self._with_shares(job, machine, shares)
+                found += self._with_shares(job, machine, shares, saving=saving)
         return found
 
-    def _with_shares(self, job: Job, machine: Machine, shares: Sequence[float]) -> list[Priced]:
+    def _with_shares(
+        self, job: Job, machine: Machine, shares: Sequence[float], *, saving: bool = False
+    ) -> list[Priced]:
+        """Of the programs that save memory there may be none."""
         counts = counts_of(self._halos, job.model.kind, shares, machine.alike)
-        made = self.structures.of(job, Shape.of(self.statistics), machine.placement, is_alone=machine.num_workers == 1)
+        shape, is_alone = Shape.of(self.statistics), machine.num_workers == 1
+        made = self.structures.of(job, shape, machine.placement, is_alone=is_alone, saving=saving)
         priced = [each for structure in made if (each := self.priced(structure, machine, counts))]
-        if not priced:
+        if not priced and not saving:
             raise UserError(f"{job.name}: no layout that its pins leave can be priced from statistics; leave some out")
         return priced
 
@@ -119,6 +146,8 @@ class Pricer:
         cycle = structure.layout.counted(structure.cycle, counts)
         if cycle is None:
             return None
+        for choice in structure.choices:
+            cycle = technique(choice.technique).counted_on(cycle, counts)
         has_halos = HALO_ROWS in structure.layout.offers
         return Priced(machine, structure.choices, counts, with_entries(cycle, self.statistics), has_halos)
 

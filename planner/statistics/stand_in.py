@@ -6,8 +6,9 @@ make the programs of statistics, as they make all others, and nothing of them is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +28,7 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.resized import first_workers
 from gnnplan.planner.program.sharing import share_equal_arrays
 from gnnplan.planner.search.evaluate import is_played
-from gnnplan.planner.search.pins import options_of
+from gnnplan.planner.search.pins import options_of, unable
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
@@ -66,25 +67,30 @@ class Structures:
     def __init__(self) -> None:
         self._made: dict[tuple, tuple[Structure, ...]] = {}
 
-    def of(self, job: Job, shape: Shape, placement: Placement, *, is_alone: bool) -> tuple[Structure, ...]:
+    def of(
+        self, job: Job, shape: Shape, placement: Placement, *, is_alone: bool, saving: bool = False
+    ) -> tuple[Structure, ...]:
         """Every layout with what all techniques propose first, and with one of them changed.
 
-        Techniques that choose rows of the graph are left out, for statistics have none.
+        Techniques that choose rows of the graph are left out, for statistics have none. With `saving` every layout has
+        what saves memory, in all ways.
 
         Args:
             placement: of those workers that stand for others.
             is_alone: there is one worker in all.
         """
         size = len(placement.workers)
-        key = (job.model, job.pin.model_dump_json(), job.training, job.fidelity, shape, size, is_alone)
+        kinds = tuple(placement.profile_of(rank).device_kind for rank in range(size))
+        key = (job.model, job.pin.model_dump_json(), job.training, job.fidelity, shape, size, kinds, is_alone, saving)
         if key not in self._made:
-            self._made[key] = _structures(_setting(job, shape, placement, max(size, 1 if is_alone else 2)), size)
+            setting = _setting(job, shape, placement, max(size, 1 if is_alone else 2))
+            self._made[key] = _structures(setting, _saving(setting) if saving else _choices(setting), size)
         return self._made[key]
 
 
-def _structures(setting: Setting, num_workers: int) -> tuple[Structure, ...]:
+def _structures(setting: Setting, proposed: Iterable[list[Choice]], num_workers: int) -> tuple[Structure, ...]:
     found: dict[frozenset, Structure] = {}
-    for choices in _choices(setting):
+    for choices in proposed:
         key = frozenset(choice.key for choice in choices)
         if key not in found and not refusals(choices, setting.job.most):
             cycle = _composed(setting, choices)
@@ -128,6 +134,25 @@ def _choices(setting: Setting) -> Iterator[list[Choice]]:
         for number, options in enumerate(proposed):
             for option in options[1:]:
                 yield _some(first, [*plain[:number], option, *plain[number + 1 :]])
+
+
+def _saving(setting: Setting) -> Iterator[list[Choice]]:
+    """Every layout with what all techniques propose first, and with all that those propose that save memory."""
+    others = [each for each in techniques().values() if LAYOUT not in each.claims and not each.arrays]
+    plain = [next(iter(options_of(each, setting, None)), None) for each in others if not each.saves_memory]
+    ways = [_ways(each, setting) for each in others if each.saves_memory]
+    for layout in (each for each in techniques().values() if LAYOUT in each.claims):
+        if first := _laid_out(layout, setting):
+            for saved in product(*ways):
+                if any(saved):
+                    yield _some(first, [*plain, *saved])
+
+
+def _ways(each: AnyTechnique, setting: Setting) -> list[Choice | None]:
+    """What a technique proposes that saves memory, as far as the job pins nothing else."""
+    if each.name in setting.job.pin.asked or unable(each, setting.forward):
+        return options_of(each, setting, None)
+    return [None, *each.to_save(setting)]
 
 
 def _some(first: Choice, others: Sequence[Choice | None]) -> list[Choice]:

@@ -13,11 +13,14 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.outside import OUTSIDE, is_staged
 from gnnplan.planner.program.own_layer import OwnLayer
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.project import Projection
 from gnnplan.planner.program.sums import widest_sums
+from gnnplan.planner.readers.block_bytes import has_staged_index
+from gnnplan.planner.readers.pinned import most_on_their_way
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.tiles import Tiles, on_device
@@ -75,6 +78,11 @@ class Context:
         assert self.outside is not None
         return self.outside.rows(num_rows, width)
 
+    def rows_on_their_way(self, num_rows: int, width: int) -> Tensor:
+        """Uninitialised float32 rows between host and device: the same memory whenever it is asked for."""
+        flat = self._once(("on their way",), lambda: self.rows_outside(most_on_their_way(self.cycle, 0), 1).view(-1))
+        return flat[: num_rows * width].view(num_rows, width)
+
     def lies_in_host(self, value: str) -> bool:
         """Whether a GPU takes a value's rows of its host's memory."""
         return self.cycle.values[value].tier == "pinned"
@@ -96,8 +104,10 @@ class Context:
         return self._once(("ids", id(self.ids(space))), lambda: torch.from_numpy(self.ids(space)).to(self.device))
 
     def rows(self, index: str) -> Tensor:
-        """int64 rows of an index, on the device."""
+        """int64 rows of an index, on the device; a new copy where blocks lie in the host's memory."""
         rows = self._arrays.rows[index][0]
+        if self.is_staged:
+            return torch.from_numpy(rows).to(self.device)
         return self._once(("rows", id(rows)), lambda: torch.from_numpy(rows).to(self.device))
 
     def rows_on_host(self, index: str) -> Tensor:
@@ -150,6 +160,11 @@ class Context:
     def is_staged(self) -> bool:
         """Whether blocks lie in the host's memory, and go to the device for one operator each."""
         return is_staged(self.cycle)
+
+    def brings_arrays(self, op: Operator) -> bool:
+        """Whether an operator's blocks, or its index, come to the device when it runs, and leave it afterwards."""
+        names_blocks = ("block" in op.attributes or "blocks" in op.attributes) and KINDS[op.kind].holds != "diagonal"
+        return self.is_staged and (names_blocks or has_staged_index(self.cycle, op))
 
     @property
     def _stored_on(self) -> torch.device:

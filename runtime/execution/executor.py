@@ -231,7 +231,7 @@ class ProgramExecutor:
             )
             anew = tuple(n for n in op.writes if self.cycle.values[n].role == "cell" and n not in op.reads)
             bind = execution_of(op.kind)
-            run = _bound_anew(bind, self._context, op) if _is_staged(self._context, op) else bind(self._context, op)
+            run = _bound_anew(bind, self._context, op) if self._context.brings_arrays(op) else bind(self._context, op)
             steps.append(Step(op, run, not views(self.cycle, op), waits[number], anew, ends))
         return steps
 
@@ -241,12 +241,6 @@ def _outside_of(cycle: Cycle, folder: Path | None, device: torch.device) -> Outs
     if lies_on_disk(cycle):
         return on_disk(folder or Path(gettempdir()))
     return in_host_memory(device) if is_staged(cycle) else None
-
-
-def _is_staged(context: Context, op: Operator) -> bool:
-    """Whether an operator's blocks come to the device when it runs, and leave it afterwards."""
-    names_blocks = "block" in op.attributes or "blocks" in op.attributes
-    return context.is_staged and names_blocks and KINDS[op.kind].holds != "diagonal"
 
 
 def _bound_anew(bind: Bind, context: Context, op: Operator) -> Execution:

@@ -20,12 +20,11 @@ def taken(c: Context, op: Operator) -> Execution:
     index = op.attributes["index"]
     if c.cycle.indexes[index].is_view:
         start, stop = c.view(index)
-        return lambda x: x[start:stop].to(c.device)
+        return lambda x: x[start:stop].to(c.device, copy=True)
     rows = c.rows_on_host(index)
 
     def run(x: Tensor) -> Tensor:
-        on_their_way = c.rows_outside(len(rows), x.shape[1])
-        return torch.index_select(x, 0, rows, out=on_their_way).to(c.device)
+        return torch.index_select(x, 0, rows, out=c.rows_on_their_way(len(rows), x.shape[1])).to(c.device, copy=True)
 
     return run
 
@@ -61,4 +60,4 @@ def added(c: Context, op: Operator) -> Execution:
 
 
 def _on_host(c: Context, x: Tensor) -> Tensor:
-    return c.rows_outside(*x.shape).copy_(x)
+    return c.rows_on_their_way(*x.shape).copy_(x)

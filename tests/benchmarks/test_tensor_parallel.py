@@ -10,6 +10,7 @@ import pytest
 from timed_traces import measured
 
 from benchmarks import _common, _results, tensor_parallel
+from benchmarks._slices_gains import _BEFORE, DECOUPLED, PIPELINED, STREAMED, gains_of
 from benchmarks._tensor_parallel_results import _is_right, busy_of, summary
 from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, SLICES_LAYOUT, cells_of, hosts_of
 from gnnplan.planner import run
@@ -58,6 +59,11 @@ def test_the_quick_form_sends_bytes_as_the_formula_says(monkeypatch, tmp_path):
     assert [each["num_transposes"] for each in result["cells"]] == [4, 8]  # 4 L - 4 and 4 L
     assert result["worst_compute_balance"] >= 1
     assert result["rows_over_slices_by_layers"].keys() == {2}
+    (gains,) = result["gain_rows"]
+    assert gains["gains"].keys() == _BEFORE.keys()
+    assert min(gains["epoch_s"].values()) > 0
+    assert 0 < gains["communication_share"] < 1
+    assert result["pipeline_speedup"] == pytest.approx(gains["gains"][PIPELINED])
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,17 @@ def test_settings_are_those_of_the_claim():
     assert hosts_of(200).hosts[0].link.bytes_per_s == pytest.approx(25e6)
 
 
+def test_gains_are_of_ways_that_differ_by_one_idea():
+    """Four hosts on two networks; the last two ways of each kind have the same chunks, and one lets them overlap."""
+    rows = gains_of(quick=False)
+    assert len({each.fingerprint for each in rows}) == len({each.name for each in rows}) == 4
+    jobs = rows[0].jobs
+    assert jobs[DECOUPLED].model.kind == "appnp"
+    assert jobs[PIPELINED].pin.decisions == jobs[STREAMED].pin.decisions
+    assert (jobs[PIPELINED].pin.overlap, jobs[STREAMED].pin.overlap) == (True, False)
+    assert jobs[STREAMED].pin.techniques["offload"]
+
+
 def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
     """A cell that was kept is not run again, unless its settings are others now."""
 
@@ -132,18 +149,21 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
 
     @contextmanager
     def cluster(*_):
-        yield None, nullcontext
+        yield lambda: None, nullcontext
 
     monkeypatch.setattr(_results, "RESULTS", tmp_path)
     monkeypatch.setattr(tensor_parallel, "_cluster", cluster)
     monkeypatch.setattr(tensor_parallel, "sides_of", lambda *_: {})
     monkeypatch.setattr(tensor_parallel, "cell_result", cell_result)
+    monkeypatch.setattr(tensor_parallel, "gains_result", lambda sides: {"gains": dict.fromkeys(_BEFORE, 2.0)})
     monkeypatch.setattr(tensor_parallel, "_show", lambda cells: None)
+    monkeypatch.setattr(tensor_parallel, "_show_gains", lambda rows: None)
     with pytest.raises(StopError):
         tensor_parallel.main(quick=False)
     names = [each.name for each in cells_of(quick=False)]
     kept = json.loads((tmp_path / "tensor_parallel.json").read_text())
-    assert ([each["cell"] for each in kept["cells"]], kept["missing"]) == (names[:3], names[3:])
+    left = [f"cells {name}" for name in names[3:]] + [f"gain_rows {each.name}" for each in gains_of(quick=False)]
+    assert ([each["part"] for each in kept["cells"]], kept["missing"]) == (names[:3], left)
 
     kept["cells"][1]["settings"] = "others"
     (tmp_path / "tensor_parallel.json").write_text(json.dumps(kept))
@@ -151,4 +171,5 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
     ran.clear()
     result = tensor_parallel.main(quick=False)
     assert ran == [names[1], *names[3:]]
-    assert ([each["cell"] for each in result["cells"]], result["missing"]) == (names, [])
+    assert ([each["part"] for each in result["cells"]], result["missing"]) == (names, [])
+    assert result["pipeline_speedup"] == pytest.approx(2)

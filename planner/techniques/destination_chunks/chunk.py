@@ -39,9 +39,37 @@ def in_chunks(cycle: Cycle, num_chunks: int, cuts: Cuts | None = None) -> Cycle:
     ranges = Ranges(emitter, num_chunks, {} if cuts is None else cuts)
     for name, program in cycle.programs.items():
         emitter.begin()
+        program = _edges_late(cycle, program)
         _Chunks(ranges, program).run(program)
         emitter.end(name)
     return without_dead(emitter.cycle)
+
+
+def _edges_late(cycle: Cycle, program: Program) -> Program:
+    """The program with what edges carry made right before it is read.
+
+    A layout makes it early, while rows travel. Then the values of all chunks would wait for these at once.
+    """
+    late: list[Operator] = []
+    found: list[Operator] = []
+    for op in program:
+        if _is_of_edges(cycle, op):
+            late.append(op)
+            continue
+        read = [number for number, each in enumerate(late) if set(op.reads).intersection(each.writes)]
+        if read:  # what these are made of waits before them
+            found += late[: read[-1] + 1]
+            late = late[read[-1] + 1 :]
+        found.append(op)
+    return (*found, *late)
+
+
+def _is_of_edges(cycle: Cycle, op: Operator) -> bool:
+    """Whether an operator makes what edges carry, of what nobody writes again."""
+    reads = (cycle.values[name] for name in op.reads)
+    return all(cycle.values[name].space.startswith("edges:") for name in op.writes) and all(
+        value.role != "cell" for value in reads
+    )
 
 
 class _Chunks:
@@ -65,13 +93,26 @@ class _Chunks:
         """Emits the operators."""
         for op in program:
             if self._of_pending.intersection(self._all_rows_of(op)):
+                waiting = self._take_back_of_edges()
                 self._flush()
+                for each in waiting:
+                    self._wait(each)
             if op.writes[0] in self._made:
-                self._pending.append(op)
-                self._of_pending.update(op.writes)
+                self._wait(op)
             else:
                 self._emitter.append(op)
         self._flush()
+
+    def _wait(self, op: Operator) -> None:
+        self._pending.append(op)
+        self._of_pending.update(op.writes)
+
+    def _take_back_of_edges(self) -> list[Operator]:
+        """The last ones that wait and that make what edges carry: whoever reads that has not come yet."""
+        found: list[Operator] = []
+        while self._pending and _is_of_edges(self._cycle, self._pending[-1]):
+            found.insert(0, self._pending.pop())
+        return found
 
     def _look(self, program: Program) -> None:
         """What is in chunks. What edges carry is not put together, so where all of it is needed it is not cut."""

@@ -8,16 +8,20 @@ from typing import Annotated
 from pydantic import Field
 
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.destination_chunks.chunk import in_chunks
+from gnnplan.planner.techniques.destination_chunks.counts import with_counts_of_chunks
 from gnnplan.planner.techniques.destination_chunks.recompute import Recompute, recompute
 from gnnplan.planner.techniques.destination_chunks.taken_again import take_again
 from gnnplan.profiles.contract import Contract
 
 COUNTS = (2, 4, 8, 16)
 """Chunks that are tried where a worker's memory does not suffice."""
+_MORE = (32, 64, 100)
+"""Where no graph is cut for it."""
 
 
 _AGAIN = {"attention": "attention again", "sums": "attention and sums again"}
@@ -43,6 +47,7 @@ class DestinationChunks(Technique[Ranges]):
     Decision = Ranges
     claims = frozenset({"rows:in turn"})
     offers = frozenset({"rows in turn"})
+    saves_memory = True
     sums_only = True
 
     def hooks(self) -> Mapping[Stage, Hook[Ranges]]:
@@ -69,6 +74,12 @@ class DestinationChunks(Technique[Ranges]):
         if so_far is None or (so_far.fits and not so_far.choice(self.name)):
             return (None,)
         return (None, *(Choice(self.name, Ranges(num_chunks=count)) for count in COUNTS))
+
+    def to_save(self, setting: Setting) -> Iterable[Choice]:
+        return (Choice(self.name, Ranges(num_chunks=count)) for count in (*COUNTS, *_MORE))
+
+    def counted_on(self, cycle: Cycle, counts: Counts) -> Cycle:
+        return with_counts_of_chunks(cycle)
 
 
 def _cut(cycle: Cycle, decision: Ranges, situation: Situation) -> Cycle:

@@ -10,8 +10,7 @@ import numpy as np
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import Index, Operator, Tier
-from gnnplan.profiles.kernels.pool import POOLED_BYTES
+from gnnplan.planner.program.parts import Index, Operator, Tier, Value, parameter_space
 
 _OUT, _BACK = "/outside", "/from outside"
 
@@ -19,7 +18,8 @@ _OUT, _BACK = "/outside", "/from outside"
 def put_between_halves(cycle: Cycle, tier: Tier) -> Cycle:
     """The cycle whose programs put aside what they make before the loss and read after it.
 
-    What already lies in a value that is outside, or is small, stays as it is.
+    What already lies in a value that is outside, or is as small as a parameter, stays as it is. What a GPU has taken of
+    such a value it takes again.
 
     Args:
         tier: where it is put.
@@ -33,9 +33,11 @@ def put_between_halves(cycle: Cycle, tier: Tier) -> Cycle:
 
 
 def _kept(cycle: Cycle, program: Program) -> set[str]:
+    """By name; what the loss reads is there until then, and no room is won by putting it aside."""
     loss = _loss(program)
     made = {name for op in program[:loss] for name in _made(cycle, op)}
-    return made.intersection(name for op in program[loss:] for name in op.reads)
+    made -= {name for op in program[loss : loss + 1] for name in op.reads}
+    return made.intersection(name for op in program[loss + 1 :] for name in op.reads)
 
 
 def _made(cycle: Cycle, op: Operator) -> Iterator[str]:
@@ -45,8 +47,13 @@ def _made(cycle: Cycle, op: Operator) -> Iterator[str]:
     for name in op.writes:
         value = cycle.values[name]
         is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
-        if is_rows and value.tier == "device" and max(cycle.num_bytes(name, w) for w in cycle.workers) >= POOLED_BYTES:
+        if is_rows and value.tier == "device" and not _is_parameters(cycle, value):
             yield name
+
+
+def _is_parameters(cycle: Cycle, value: Value) -> bool:
+    """Whether its rows are as many as a parameter's, and none of the graph."""
+    return value.space == parameter_space(cycle.spaces[value.space].sizes[0])
 
 
 def _loss(program: Program) -> int:
@@ -54,15 +61,21 @@ def _loss(program: Program) -> int:
 
 
 def _write(emitter: Emitter, program: Program, kept: set[str], tier: Tier) -> None:
-    loss, back = _loss(program), set[str]()
+    loss, back, takes = _loss(program), set[str](), dict[str, Operator]()
     for number, op in enumerate(program):
         if number < loss:
             emitter.append(op)
+            if op.kind == "take" and emitter.cycle.values[op.reads[0]].tier == "pinned":
+                takes[op.writes[0]] = op
+                continue
             for name in (name for name in op.writes if name in kept):
                 _put(emitter, name, tier)
             continue
         for name in (name for name in op.reads if name in kept and name not in back):
             back.add(name)
+            if name in takes:
+                emitter.emit("take", *takes[name].reads, key=name + _BACK, **takes[name].attributes)
+                continue
             emitter.emit("take", name + _OUT, key=name + _BACK, index=_all(emitter, name))
         emitter.append(replace(op, reads=tuple(name + _BACK if name in kept else name for name in op.reads)))
 

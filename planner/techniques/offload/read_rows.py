@@ -19,6 +19,8 @@ from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.kinds.kind import Need
 from gnnplan.planner.program.parts import ON_BLOCK, Index, Operator, Space
 
+READ = "/read"
+"""At the end of the name of a block over the columns that it reads, and of the space of these."""
 Cuts = dict[int, tuple[Part, np.ndarray, Part]]
 """By a matrix's identity: the matrix, int64 columns that have entries, and the matrix over these."""
 
@@ -86,7 +88,7 @@ class _Narrowed:
         cycle = self._emitter.cycle
         assert cycle.arrays
         parts = [self._cut(matrix) for matrix in cycle.arrays.matrices[name]]
-        block, new = cycle.blocks[name], f"{name}/read"
+        block, new = cycle.blocks[name], f"{name}{READ}"
         sizes = tuple(len(columns) for columns, _ in parts)
         if sizes == cycle.spaces[block.column].sizes:
             return name

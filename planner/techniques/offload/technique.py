@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Tier
 from gnnplan.planner.techniques.offload.between import put_between_halves
+from gnnplan.planner.techniques.offload.counts import with_counts_of_read
 from gnnplan.planner.techniques.offload.outside import keep_outside
 from gnnplan.planner.techniques.offload.read_rows import take_what_is_read
 from gnnplan.profiles.contract import Contract
@@ -37,6 +39,7 @@ class Offload(Technique[Outside]):
     Decision = Outside
     claims = frozenset({"rows:outside"})
     needs = frozenset({"rows in turn"})
+    saves_memory = True
     sums_only = True
 
     def hooks(self) -> Mapping[Stage, Hook[Outside]]:
@@ -65,6 +68,13 @@ class Offload(Technique[Outside]):
         if so_far is None or (so_far.fits and not so_far.choice(self.name)):
             return (None,)
         return (None, outside)
+
+    def to_save(self, setting: Setting) -> Iterable[Choice]:
+        if not _mixed(setting):
+            yield Choice(self.name, Outside.model_validate({"to": _KINDS[_kinds(setting)[0]]}))
+
+    def counted_on(self, cycle: Cycle, counts: Counts) -> Cycle:
+        return with_counts_of_read(cycle, counts)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:
         if fault := _mixed(setting):

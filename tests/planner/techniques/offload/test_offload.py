@@ -7,7 +7,6 @@ from gnnplan.planner.program.consistency import fault_of
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.sharing import share_equal_arrays
-from gnnplan.planner.techniques.offload import between
 from gnnplan.planner.techniques.offload.read_rows import take_what_is_read
 from tests.planner.program.cases import EXACT, MODELS, ORDERS, Case, exact
 from tests.planner.techniques.destination_chunks.destinations import LAYOUTS, chunked
@@ -89,9 +88,8 @@ def _matrix(cycle, name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_waits_for_the_backward_half_waits_on_disk(name, monkeypatch):
+def test_what_waits_for_the_backward_half_waits_on_disk(name):
     """Products first, and nothing made again: chunks are put aside, and the training stays the same."""
-    monkeypatch.setattr(between, "POOLED_BYTES", 0)
     case = Case(MODELS[name], 2)
     cycle = chunked(case, "rows", 3, "offload", recompute="nothing")
     assert any(op.key.endswith("/from outside") for op in cycle.programs["train"])
