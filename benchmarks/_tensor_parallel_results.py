@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks._tensor_parallel_runs import Side
-from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, SLICES_LAYOUT, Cell
+from benchmarks._tensor_parallel_runs import Side, is_sliced
+from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, Cell
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 
@@ -48,7 +48,7 @@ def _side(side: Side) -> dict:
     predicted = [worker.peak_bytes for worker in side.plan.prediction.workers]
     peaks = np.max([trace.peak_bytes for trace in side.rounds], 0)
     return {
-        "layout": "slices" if _is_sliced(side.plan) else "rows",
+        "layout": "slices" if is_sliced(side.plan) else "rows",
         "techniques": [each.technique for each in side.plan.choices],
         "num_workers": side.plan.num_workers,
         "same_as": side.same_as,
@@ -101,13 +101,9 @@ def _sends(rounds: Sequence[Trace], formula: float) -> bool:
     return all(sent == formula / trace.num_workers for trace in rounds for sent in trace.sent_bytes)
 
 
-def _is_sliced(plan: Plan) -> bool:
-    return any(each.technique == SLICES_LAYOUT for each in plan.choices)
-
-
 def _is_right(choice: Side, rows_over_slices: float) -> bool:
     """Whether the choice has the layout that was measured to be faster; either is right where they are as good."""
-    return rows_over_slices >= 1 / _AS_GOOD if _is_sliced(choice.plan) else rows_over_slices <= _AS_GOOD
+    return rows_over_slices >= 1 / _AS_GOOD if is_sliced(choice.plan) else rows_over_slices <= _AS_GOOD
 
 
 def summary(cells: Sequence[dict]) -> dict:

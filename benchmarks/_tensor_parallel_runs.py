@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +13,15 @@ import numpy as np
 
 from benchmarks._composition_runs import is_same
 from benchmarks._emulated import MAX_TRIES, loaded, undisturbed
-from benchmarks._tensor_parallel_settings import CHOICE, MAX_EPOCHS, MIN_EPOCHS, NUM_ROUNDS, RUN_S
+from benchmarks._tensor_parallel_settings import (
+    CHOICE,
+    MAX_EPOCHS,
+    MIN_EPOCHS,
+    NUM_ROUNDS,
+    ROWS,
+    RUN_S,
+    SLICES_LAYOUT,
+)
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph_spec import GraphSpec
@@ -56,7 +65,11 @@ class Sides(Protocol):
 
 def sides_of(cell: Sides, cluster: Cluster, folder: Path, started: Started, quick: bool) -> dict[str, Side]:
     """All sides, planned and run as far as that has not been done."""
-    plans = {name: _planned(cell, job, cluster, _place(folder, name)) for name, job in cell.jobs.items()}
+    plans: dict[str, Plan] = {}
+    for name, job in cell.jobs.items():
+        if name == ROWS and CHOICE in plans and not is_sliced(plans[CHOICE]):  # the search had no better rows
+            shutil.copytree(_place(folder, CHOICE), _place(folder, ROWS), dirs_exist_ok=True)
+        plans[name] = _planned(cell, job, cluster, _place(folder, name))
     same = _stands_for_the_choice(plans)
     num_rounds, own = 1 if quick else NUM_ROUNDS, [name for name in plans if not (same and name == CHOICE)]
     for number in range(num_rounds):
@@ -68,6 +81,11 @@ def sides_of(cell: Sides, cluster: Cluster, folder: Path, started: Started, quic
         traces = [Trace.load(_measured(_place(folder, stands), number)) for number in range(num_rounds)]
         found[name] = Side(plan, tuple(traces), "" if stands == name else stands)
     return found
+
+
+def is_sliced(plan: Plan) -> bool:
+    """Whether workers have slices of the features."""
+    return any(each.technique == SLICES_LAYOUT for each in plan.choices)
 
 
 def _place(folder: Path, side: str) -> Path:

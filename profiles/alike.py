@@ -13,9 +13,9 @@ from math import sqrt
 
 import numpy as np
 
-from gnnplan.profiles.machine import MachineProfile, OperatorTable
+from gnnplan.profiles.machine import MachineProfile, OperatorTable, SharedMachine
 
-_LEAST = 0.01  # a smaller difference between hosts is not looked for
+_LEAST = 0.03  # a smaller difference between hosts comes and goes by the minute
 _NUM_ERRORS = 3.0  # standard errors of a median, beyond which one counts
 _LEAST_OF_OPERATOR = 0.25  # in all points of one
 _TINY_S = 1e-9
@@ -53,6 +53,7 @@ def _shared(profiles: Sequence[MachineProfile]) -> list[MachineProfile]:
     own = _own_factors(np.concatenate(list(logs.values()), axis=1))
     factors = np.exp(own)
     overheads_s = {n: float(np.median([getattr(each, n) for each in profiles] / factors)) for n in _OVERHEADS}
+    machine = _machines(profiles)
     spreads = {name: _relative_spread([each.operators[name] for each in profiles]) for name in logs}
     found = []
     for number, profile in enumerate(profiles):
@@ -65,7 +66,18 @@ def _shared(profiles: Sequence[MachineProfile]) -> list[MachineProfile]:
             tables[name] = _at(table, np.exp(middle + own[number] + of_operator), spreads[name])
         alike = tuple(each.host for each in profiles if each is not profile and each.host)
         own_s = {name: float(factors[number]) * seconds for name, seconds in overheads_s.items()}
-        found.append(profile.model_copy(update={"operators": tables, "alike": alike, **own_s}))
+        shared = {"shared_machine": machine[profile.shared_machine.name if profile.shared_machine else None]}
+        found.append(profile.model_copy(update={"operators": tables, "alike": alike, **own_s, **shared}))
+    return found
+
+
+def _machines(profiles: Sequence[MachineProfile]) -> dict[str | None, SharedMachine | None]:
+    """By name the machine that hosts share, with the median of what they say of being alone on it."""
+    shared = [each.shared_machine for each in profiles if each.shared_machine]
+    found: dict[str | None, SharedMachine | None] = {None: None}
+    for each in shared:
+        alone = float(np.median([other.alone_share for other in shared if other.name == each.name]))
+        found[each.name] = each.model_copy(update={"alone_share": alone})
     return found
 
 

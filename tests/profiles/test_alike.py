@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnplan.profiles.alike import sharing_timings
-from gnnplan.profiles.machine import CpuQuota, Link, MachineProfile, MeasuredHost, OperatorTable, Point
+from gnnplan.profiles.machine import CpuQuota, Link, MachineProfile, MeasuredHost, OperatorTable, Point, SharedMachine
 
 NAMES = ("a", "b", "c", "d")
 MEMBERS = tuple(MeasuredHost(name=name, num_workers=1, link=Link(bytes_per_s=1e8), cpu_cores=0.4) for name in NAMES)
@@ -48,6 +48,14 @@ def test_noise_is_taken_out():
     assert np.std(errors(after[0])) < 0.65 * np.std(errors(before[0]))
     assert {each.host: each.alike for each in after}["b"] == ("a", "c", "d")
     assert {each.host_overhead_s for each in after} == {1e-4}
+
+
+def test_what_hosts_say_of_being_alone_is_shared():
+    """The median, of hosts of one machine each."""
+    shares = {"a": ("m", 0.9), "b": ("m", 0.8), "c": ("m", 0.85), "d": ("n", 0.5)}
+    machines = {n: SharedMachine(name=m, num_hosts=4, alone_share=share) for n, (m, share) in shares.items()}
+    after = sharing_timings([profile_of(name, noise=0.1, shared_machine=machines[name]) for name in NAMES])
+    assert [each.shared_machine.alone_share for each in after] == [0.85, 0.85, 0.85, 0.5]
 
 
 @pytest.mark.parametrize("factor", [0.7, 1.2, 3.0])
