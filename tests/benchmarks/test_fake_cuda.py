@@ -45,12 +45,11 @@ def seen_with(plan, kind, spoil):
 
 
 NOT_OF_FIXED_MODELS = {
-    "scores", "product", "columns", "concat", "running_statistics", "put",
+    "scores", "product", "columns", "concat", "running_statistics",
     *(f"{name}{half}" for name in ("elementwise", "layer_norm", "batch_norm", "maximum", "moments", "statistics")
       for half in ("", "_grad")),
 }  # fmt: skip
-"""Kinds that only modules of one's own have, those of metrics that no case asks for, and that of chunks, which the full
-form plays."""
+"""Kinds that only modules of one's own have, and those of metrics that no case asks for."""
 
 
 def test_quick_form_meets_its_goals():

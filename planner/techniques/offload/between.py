@@ -61,28 +61,28 @@ def _loss(program: Program) -> int:
 
 
 def _write(emitter: Emitter, program: Program, kept: set[str], tier: Tier) -> None:
-    loss, back, takes = _loss(program), set[str](), dict[str, Operator]()
+    loss, takes, outside, back = _loss(program), dict[str, Operator](), dict[str, str](), dict[str, str]()
     for number, op in enumerate(program):
         if number < loss:
             emitter.append(op)
             if op.kind == "take" and emitter.cycle.values[op.reads[0]].tier == "pinned":
                 takes[op.writes[0]] = op
                 continue
-            for name in (name for name in op.writes if name in kept):
-                _put(emitter, name, tier)
+            outside |= {name: _put(emitter, name, tier) for name in op.writes if name in kept}
             continue
         for name in (name for name in op.reads if name in kept and name not in back):
-            back.add(name)
-            if name in takes:
-                emitter.emit("take", *takes[name].reads, key=name + _BACK, **takes[name].attributes)
-                continue
-            emitter.emit("take", name + _OUT, key=name + _BACK, index=_all(emitter, name))
-        emitter.append(replace(op, reads=tuple(name + _BACK if name in kept else name for name in op.reads)))
+            taken = takes.get(name)
+            reads = taken.reads if taken else (outside[name],)
+            attributes = taken.attributes if taken else {"index": _all(emitter, name)}
+            back[name] = emitter.emit("take", *reads, key=name + _BACK, **attributes)
+        emitter.append(replace(op, reads=tuple(back.get(name, name) for name in op.reads)))
 
 
-def _put(emitter: Emitter, name: str, tier: Tier) -> None:
-    emitter.emit("put", name, key=name + _OUT, index=_all(emitter, name))
-    emitter.add_value(replace(emitter.cycle.values[name + _OUT], tier=tier))
+def _put(emitter: Emitter, name: str, tier: Tier) -> str:
+    """The name of what lies outside then, which is another in programs that have other rows."""
+    outside = emitter.emit("put", name, key=name + _OUT, index=_all(emitter, name))
+    emitter.add_value(replace(emitter.cycle.values[outside], tier=tier))
+    return outside
 
 
 def _all(emitter: Emitter, name: str) -> str:
