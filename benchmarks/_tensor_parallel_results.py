@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from benchmarks._tensor_parallel_runs import Side, is_sliced
-from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, Cell
+from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, SLICES_LAYOUT, Cell
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.trace import Trace
 
@@ -37,7 +37,8 @@ def cell_result(cell: Cell, sides: Mapping[str, Side]) -> dict:
         "widths_divide": _widths_divide(slices.plan),
         "num_transposes": len(_widths_of(slices.plan, "transpose")),
         "formula_bytes": formula_bytes(slices.plan),
-        "bytes_as_formula": _sends(slices.rounds, formula_bytes(slices.plan)),
+        "num_groups": num_groups(slices.plan),
+        "bytes_as_formula": _sends(slices.rounds, formula_bytes(slices.plan)) if num_groups(slices.plan) == 1 else None,
         "sides": {name: _side(side) for name, side in sides.items()},
     }
 
@@ -73,8 +74,13 @@ def busy_of(trace: Trace) -> np.ndarray:
     return found / max(len(epochs), 1)
 
 
+def num_groups(plan: Plan) -> int:
+    """Of workers with slices; each group has the columns of its own rows, and rows of the others besides."""
+    return next(each.decision["num_groups"] for each in plan.choices if each.technique == SLICES_LAYOUT)
+
+
 def formula_bytes(plan: Plan) -> float:
-    """What all workers send in an epoch of even slices: NeutronTP's section 3.2, and attention's shared numbers.
+    """What all workers of one group send in an epoch of even slices: NeutronTP's section 3.2, and attention's numbers.
 
     A transpose of V rows with D columns moves V D (N - 1) / N numbers. A number that all workers need of every vertex,
     or the gradient of one, moves V (N - 1) times.
@@ -115,7 +121,8 @@ def summary(cells: Sequence[dict]) -> dict:
     return {
         "num_cells": len(cells),
         "worst_compute_balance": max(divided, default=None),
-        "bytes_as_formula": all(cell["bytes_as_formula"] for cell in cells),
+        "bytes_as_formula": all(cell["bytes_as_formula"] is not False for cell in cells),
+        "cells_of_formula": sum(cell["bytes_as_formula"] is not None for cell in cells),
         "deep_speedup": _mean(deep),
         "rows_win_somewhere": any(cell["rows_over_slices"] < 1 / _AS_GOOD for cell in cells),
         "right_layout": float(np.mean([cell["is_right_layout"] for cell in cells])) if cells else None,

@@ -103,7 +103,9 @@ def _show(cells: Sequence[dict]) -> None:
             f"{choice['epoch_s'] / slices['epoch_s']:.2f}",
             choice["layout"],
             f"{slices['balance']:.3f}",
-            "as formula" if cell["bytes_as_formula"] else "not as formula",
+            {None: f"{cell['num_groups']} groups", True: "as formula", False: "not as formula"}[
+                cell["bytes_as_formula"]
+            ],
         )
     Console(width=130).print(table)
 

@@ -143,6 +143,9 @@ CUDA = Grid(
     own_axes={**dict.fromkeys(_ATTENTION, _CUDA_ATTENTION), **dict.fromkeys(OF_HEADS, _FEW_WIDTHS), **_FEATURES},
 )
 
+# Every tile passes over all rows of the result, which no cache holds where there are so many.
+_LARGE_TILED: Axes = {"num_rows": (12288, 24576, 98304), "degree": (25, 128), "width": (128, 512)}
+
 # A share of a core comes in slices of a scheduling period: each point is timed over several of them,
 # and the largest shapes are left out, which would take minutes on a small share.
 QUOTA = Grid(
@@ -159,7 +162,7 @@ QUOTA = Grid(
     },
     collective_bytes=(4.0, 16 * _KIB, 64 * _KIB, 256 * _KIB, 1 * _MIB, 4 * _MIB, 16 * _MIB),
     budget_s=0.15,
-    own_axes=_own_axes(_FEWER_FEATURES, (8, 64, 256, 512), 256, 4096, 12288, 24576),
+    own_axes=_own_axes(_FEWER_FEATURES, (8, 64, 256, 512), 256, 4096, 12288, 24576) | {"spmm_tiled": _LARGE_TILED},
 )
 
 GRIDS = {

@@ -88,10 +88,12 @@ def test_figures_are_over_the_cells_that_they_are_of():
     uneven = cell(0.5, widths_divide=False, bytes_as_formula=False, is_right_layout=False)
     uneven["sides"] = {SLICES: {"balance": 3.0, "memory_errors": [-0.4], "epoch_s": 2.0}, ONE_HOST: {"epoch_s": 6.0}}
     uneven["sides"][ONE_HOST]["memory_errors"] = [0.0]
+    deep[0]["bytes_as_formula"] = None  # a grid, of which the formula says nothing
     found = summary([*deep, uneven])
     assert found["deep_speedup"] == pytest.approx(4)
     assert (found["worst_compute_balance"], found["worst_memory_error"]) == (1.02, 0.4)
     assert (found["bytes_as_formula"], found["rows_win_somewhere"]) == (False, True)
+    assert found["cells_of_formula"] == 2
     assert found["right_layout"] == pytest.approx(2 / 3)
     assert found["speedup_over_one_host"] == pytest.approx(3)
     assert found["rows_over_slices_by_layers"] == pytest.approx({2: 0.5, 4: 4.0})
