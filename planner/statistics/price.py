@@ -78,7 +78,7 @@ class Priced:
         for host in self.machine.hosts:
             kept = sum(count * each.pinned_bytes for count, each in zip(host.workers, self.memory, strict=True))
             limit = next((limit for limit, count in zip(limits, host.workers, strict=True) if count), None)
-            left = min(left, 1 - kept / limit) if limit else left
+            left = left if limit is None else min(left, 1 - kept / max(limit, 1))
         return left
 
     @property

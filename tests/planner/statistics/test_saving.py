@@ -69,6 +69,7 @@ def test_a_host_must_have_room(pricer):
     fitting = fastest(pricer.candidates(job_of(), machine_of(placed(3_000_000))))
     needed = fitting.memory[0].pinned_bytes
     assert not fastest(pricer.candidates(job_of(), machine_of(placed(3_000_000, needed // 4)))).fits
+    assert not fastest(pricer.candidates(job_of(), machine_of(placed(3_000_000, 0)))).fits
     without = job_of(techniques={"offload": False, "destination_chunks": False})
     assert not any(map(is_saving, pricer.candidates(without, machine_of(placed(3_000_000)))))
 
