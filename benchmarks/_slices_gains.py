@@ -20,6 +20,7 @@ from gnnplan.planner.graph_spec import GraphSpec, RmatGraph, SbmGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.trace import Trace
 from gnnplan.planner.training_spec import TrainingSpec
 
 ROWS, SLICES, DECOUPLED, PIPELINED = "rows in ranges", "slices", "decoupled slices", "pipelined"
@@ -96,7 +97,7 @@ def gains_result(sides: Mapping[str, Side]) -> dict:
         "epoch_s": {way: side.median_s for way, side in sides.items()},
         "predicted_s": {way: side.plan.prediction.expected_epoch_s for way, side in sides.items()},
         "gains": {way: _gain(sides[before], sides[way]) for way, before in _BEFORE.items()},
-        "communication_share": _communication_share(sides[DECOUPLED]),
+        "communication_share": float(np.median([_communication_share(trace) for trace in sides[DECOUPLED].rounds])),
     }
 
 
@@ -106,14 +107,11 @@ def _gain(before: Side, after: Side) -> float:
     return float(np.median([one.median_epoch_s / other.median_epoch_s for one, other in pairs]))
 
 
-def _communication_share(side: Side) -> float:
-    """Of a worker's epoch the part that it is in collectives, waiting for others among it."""
-    found = []
-    for trace in side.rounds:
-        epochs = {span.epoch for span in trace.spans}
-        in_collectives = sum(s.end_s - s.start_s for s in trace.spans if s.category == "communicate")
-        found.append(in_collectives / (trace.num_workers * len(epochs) * trace.median_epoch_s))
-    return float(np.median(found))
+def _communication_share(trace: Trace) -> float:
+    """Of the seconds of all tasks the part in collectives, waiting for others among it."""
+    lengths_s = np.array([span.end_s - span.start_s for span in trace.spans])
+    is_collective = np.array([span.category == "communicate" for span in trace.spans])
+    return float(lengths_s[is_collective].sum() / lengths_s.sum())
 
 
 def gains_summary(rows: Sequence[dict]) -> dict:

@@ -10,7 +10,7 @@ import pytest
 from timed_traces import measured
 
 from benchmarks import _common, _results, tensor_parallel
-from benchmarks._slices_gains import _BEFORE, DECOUPLED, PIPELINED, STREAMED, gains_of
+from benchmarks._slices_gains import _BEFORE, DECOUPLED, PIPELINED, STREAMED, _communication_share, gains_of
 from benchmarks._tensor_parallel_results import _is_right, busy_of, summary
 from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, SLICES_LAYOUT, cells_of, hosts_of
 from gnnplan.planner import run
@@ -99,17 +99,25 @@ def test_figures_are_over_the_cells_that_they_are_of():
     assert found["rows_over_slices_by_layers"] == pytest.approx({2: 0.5, 4: 4.0})
 
 
+def of_tasks(*tasks):
+    """A trace of tasks: each its worker, epoch, category and seconds."""
+    spans = (
+        Span(task="t", worker=worker, epoch=epoch, category=category, start_s=0, end_s=seconds)
+        for worker, epoch, category, seconds in tasks
+    )
+    return measured([1.0], spans=tuple(spans))
+
+
 def test_busy_is_computing_alone_and_the_mean_of_traced_epochs():
     """Waiting in an exchange is not busy."""
-    spans = [(0, 0, "compute", 2), (0, 1, "compute", 4), (0, 0, "communicate", 9), (1, 0, "compute", 1)]
-    trace = measured(
-        [1.0],
-        spans=tuple(
-            Span(task="t", worker=worker, epoch=epoch, category=category, start_s=0, end_s=seconds)
-            for worker, epoch, category, seconds in spans
-        ),
-    )
+    trace = of_tasks((0, 0, "compute", 2), (0, 1, "compute", 4), (0, 0, "communicate", 9), (1, 0, "compute", 1))
     np.testing.assert_allclose(busy_of(trace), [3.0, 0.5])
+
+
+def test_communication_is_a_share_of_what_tasks_take():
+    """An epoch that took longer than the median one has no share above 1."""
+    trace = of_tasks((0, 0, "compute", 1), (0, 0, "communicate", 9), (1, 0, "communicate", 6))
+    assert _communication_share(trace) == pytest.approx(15 / 16)
 
 
 def test_settings_are_those_of_the_claim():
