@@ -5,8 +5,8 @@ and bytes of every worker. Bytes are compared with NeutronTP's formula (section 
 What each idea of the paper gains is measured on the same hosts (`_slices_gains`).
 
 A part is kept when its runs have ended, and is not run again under the same settings. So a session that stops early is
-gone on with by the next one, and `missing` names what is left. Plans and finished runs are kept under `out/`, for as
-long as the profile that they are made by: an hour.
+gone on with by the next one, and `missing` names what is left. The narrow network comes first. Plans and finished runs
+are kept under `out/`, for as long as the profile that they are made by: an hour.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(quick: bool) -> dict:
         "gain_rows": {each.name: each.fingerprint for each in gains},
     }
     parts = Parts(_FILE, settings, _figures, is_kept=not quick)
-    for mbit in dict.fromkeys(each.mbit for each in (*cells, *gains)):
+    for mbit in sorted({each.mbit for each in (*cells, *gains)}, key=lambda mbit: mbit or 0):
         missing = [each for each in cells if each.mbit == mbit and not parts.has("cells", each.name)]
         missing_gains = [each for each in gains if each.mbit == mbit and not parts.has("gain_rows", each.name)]
         if missing or missing_gains:
@@ -51,13 +51,13 @@ def main(quick: bool) -> dict:
 
 
 def _on(mbit: int | None, cells: Sequence[Cell], gains: Sequence[Gains], parts: Parts, quick: bool) -> None:
-    """Adds parts on one network."""
+    """Adds parts on one network, the deepest models first."""
     folder = OUT / f"{_FILE}{'_quick' if quick else ''}" / (str(mbit) if mbit else "here")
     with _cluster(mbit, (*cells, *gains)[0].num_workers, folder, quick) as (known, started):
-        for cell in cells:
-            parts.add("cells", cell.name, partial(_cell, cell, known, folder, started, quick))
         for each in gains:
             parts.add("gain_rows", each.name, partial(_gains, each, known, folder, started, quick))
+        for cell in sorted(cells, key=lambda cell: -cell.num_layers):
+            parts.add("cells", cell.name, partial(_cell, cell, known, folder, started, quick))
 
 
 def _cell(cell: Cell, known: Callable[[], Cluster], folder: Path, started: Started, quick: bool) -> dict:

@@ -182,6 +182,7 @@ class MachineProfile(Document):
         process_base_bytes: resident bytes of a worker before it holds any graph (0 on a device
             whose memory the process does not share).
         compiled_kernel_bytes: more where a program has operators that are compiled when first used.
+        half_kernel_bytes: more where it multiplies numbers of two bytes.
         optimizer_class_bytes: more where steps are made by a class of `torch.optim`, which imports torch's compiler.
         pyg_bytes: beside these, more where a layer of somebody's own is run, whose file imports PyG.
         host_overhead_s: Python, autograd and launch seconds per scheduled task.
@@ -213,6 +214,7 @@ class MachineProfile(Document):
     memory_bytes: SomeBytes
     process_base_bytes: Bytes = 0
     compiled_kernel_bytes: Bytes = 0
+    half_kernel_bytes: Bytes = 0
     optimizer_class_bytes: Bytes = 0
     pyg_bytes: Bytes = 0
     host_overhead_s: Seconds

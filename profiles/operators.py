@@ -43,6 +43,7 @@ class Operator:
         cpu_only: what only a CPU's kernels do.
         peer_only: moves data between two devices of a host.
         compiled: on a CPU numba compiles it, which takes memory of its own.
+        of_halves: its numbers have two bytes; a CPU loads other code for them.
     """
 
     axes: tuple[str, ...]
@@ -51,6 +52,7 @@ class Operator:
     cpu_only: bool = False
     peer_only: bool = False
     compiled: bool = False
+    of_halves: bool = False
 
     def is_measured_on(self, device: torch.device) -> bool:
         """Whether the operator exists on the device."""
@@ -204,13 +206,13 @@ OPERATORS: dict[str, Operator] = {
     "matmul_forward": Operator(_MATMUL_AXES, _matmul_forward),
     "matmul_grad_input": Operator(_MATMUL_AXES, _matmul_grad_input),
     "matmul_grad_weight": Operator(_MATMUL_AXES, _matmul_grad_weight),
-    "matmul_half_forward": Operator(_MATMUL_AXES, _of_halves(_matmul_forward), cpu_only=True),
-    "matmul_half_grad_input": Operator(_MATMUL_AXES, _of_halves(_matmul_grad_input), cpu_only=True),
-    "matmul_half_grad_weight": Operator(_MATMUL_AXES, _of_halves(_matmul_grad_weight), cpu_only=True),
+    "matmul_half_forward": Operator(_MATMUL_AXES, _of_halves(_matmul_forward), cpu_only=True, of_halves=True),
+    "matmul_half_grad_input": Operator(_MATMUL_AXES, _of_halves(_matmul_grad_input), cpu_only=True, of_halves=True),
+    "matmul_half_grad_weight": Operator(_MATMUL_AXES, _of_halves(_matmul_grad_weight), cpu_only=True, of_halves=True),
     "spmm": Operator(_SPMM_AXES, _spmm),
-    "spmm_half": Operator(_SPMM_AXES, _spmm_half, cpu_only=True, compiled=True),
+    "spmm_half": Operator(_SPMM_AXES, _spmm_half, cpu_only=True, compiled=True, of_halves=True),
     "spmm_features": Operator(_SPMM_AXES, _spmm_features),
-    "spmm_tiled": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, tiled=True), cpu_only=True),
+    "spmm_tiled": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, tiled=True), cpu_only=True, compiled=True),
     "spmm_transposed": Operator(_SPMM_AXES, lambda s, d: _spmm(s, d, transposed=True)),
     **{name: Operator(_SCORE_AXES, make, compiled=True) for name, make in over_edges.OF_SCORES.items()},
     **{name: Operator(_SPMM_AXES, make, compiled=True) for name, make in over_edges.OF_ROWS.items()},

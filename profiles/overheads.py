@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.kernels.optimizer_step import adam_step
 from gnnplan.profiles.measure import SWEPT_ELEMENTS
 
@@ -60,25 +63,23 @@ class _Clock:
         return self._spent_s / self._num_spent
 
 
-def process_base_bytes(calls: Iterable[Callable[[], object]], device: torch.device) -> int:
-    """Peak resident bytes of a worker that has used everything once, on next to nothing.
-
-    Libraries come in when first used: torch's optimizers alone import a hundred megabytes of
-    Python. `calls` are the operators on their smallest shapes.
-    """
-    for call in calls:
-        call()
+def use_everything_else(device: torch.device) -> None:
+    """Uses once, on next to nothing, what a worker needs besides operators: what libraries load then counts as its."""
     task_overhead_s(device, num_swept=1)
     step_overhead_s(device, num_swept=1)
     if dist.is_initialized():
         tiny = torch.zeros(dist.get_world_size(), device=device)
         dist.all_reduce(tiny)
         dist.all_to_all_single(torch.empty_like(tiny), tiny)
-    return peak_resident_bytes()
 
 
-def peak_resident_bytes() -> int:
-    """Of this process so far."""
+def resident_bytes() -> int:
+    """Of this process now, without memory that waits to be used again; where Linux does not tell, the most so far."""
+    pool.release()
+    return_freed_memory()
+    with suppress(OSError):
+        num_pages = Path("/proc/self/statm").read_text().split()[1]
+        return int(num_pages) * resource.getpagesize()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -23,8 +23,8 @@ from gnnplan.profiles.launch import Event, emit, hosts_here, launch
 from gnnplan.profiles.machine import MachineProfile
 from gnnplan.profiles.measure import Timing
 from gnnplan.profiles.memory import worker_memory_bytes
-from gnnplan.profiles.operators import OPERATORS
-from gnnplan.profiles.overheads import peak_resident_bytes, process_base_bytes, step_overhead_s, task_overhead_s
+from gnnplan.profiles.operators import OPERATORS, Operator
+from gnnplan.profiles.overheads import resident_bytes, step_overhead_s, task_overhead_s, use_everything_else
 from gnnplan.profiles.pace import Paced, PaceMaker, at_mean_pace
 from gnnplan.profiles.passes import Probe, in_passes
 from gnnplan.profiles.patience import Patience
@@ -193,21 +193,28 @@ def _resident_bytes(grid: Grid, names: list[str], device: torch.device) -> dict[
     if device.type == "cuda":
         return {}
 
-    def calls(*, compiled: bool) -> list[Callable[[], object]]:
-        chosen = [name for name in names if OPERATORS[name].compiled == compiled]
-        return [OPERATORS[name].make(grid.shapes(name)[0], device) for name in chosen]
+    def call_all(chosen: Callable[[Operator], bool]) -> None:
+        for name in names:
+            if chosen(OPERATORS[name]):
+                OPERATORS[name].make(grid.shapes(name)[0], device)()
 
-    base_bytes = process_base_bytes(calls(compiled=False), device)
-    compiled_bytes = process_base_bytes(calls(compiled=True), device)
-    torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
-    optimizer_bytes = peak_resident_bytes()
-    import_module("torch_geometric.nn")
-    return {
-        "process_base_bytes": base_bytes,
-        "compiled_kernel_bytes": compiled_bytes - base_bytes,
-        "optimizer_class_bytes": optimizer_bytes - compiled_bytes,
-        "pyg_bytes": peak_resident_bytes() - optimizer_bytes,
+    def base() -> None:
+        call_all(lambda operator: not (operator.compiled or operator.of_halves))
+        use_everything_else(device)
+
+    steps: dict[str, Callable[[], object]] = {
+        "process_base_bytes": base,
+        "compiled_kernel_bytes": lambda: call_all(lambda operator: operator.compiled and not operator.of_halves),
+        "half_kernel_bytes": lambda: call_all(lambda operator: operator.of_halves),
+        "optimizer_class_bytes": lambda: torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))]),
+        "pyg_bytes": lambda: import_module("torch_geometric.nn"),
     }
+    found, before_bytes = {}, 0
+    for name, step in steps.items():
+        step()
+        after_bytes = resident_bytes()
+        found[name], before_bytes = max(after_bytes - before_bytes, 0), after_bytes
+    return found
 
 
 def _compile_kernels() -> None:

@@ -14,18 +14,14 @@ _INDEX_BYTES, _LONG_BYTES, _FLOAT_BYTES = 4, 8, 4
 
 
 def matrix_bytes(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
-    """A CPU's matrix is the host's own, unless it is transposed or cut; every tile points at the begin of each row.
+    """A matrix in one of its directions; every tile points at the begin of each row.
 
     Args:
         width: of the widest rows that it is multiplied with on a CPU (0: it is not cut).
     """
-    block = cycle.blocks[name]
-    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column)[:: -1 if back else 1])
-    entries_bytes = block.num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES)
-    tiles = num_tiles(rows, columns, block.num_edges[worker], width)
-    held_bytes = entries_bytes + tiles * (rows + 1) * _INDEX_BYTES
-    of_host_bytes = 0 if back or tiles == 1 else entries_bytes + (rows + 1) * _INDEX_BYTES
-    return held_bytes + of_host_bytes
+    rows, _ = _shape(cycle, name, worker, back)
+    entries_bytes = cycle.blocks[name].num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES)
+    return entries_bytes + _num_tiles(cycle, name, worker, back, width) * (rows + 1) * _INDEX_BYTES
 
 
 def edges_bytes(cycle: Cycle, name: str, worker: int) -> int:
@@ -46,21 +42,35 @@ def edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
     return named_blocks(cycle, op) if KINDS[op.kind].holds == "edges" else set()
 
 
-def blocks_bytes(cycle: Cycle, worker: int, programs: Iterable[Program], widths: Mapping[tuple[str, bool], int]) -> int:
+def blocks_bytes(
+    cycle: Cycle,
+    worker: int,
+    programs: Iterable[Program],
+    widths: Mapping[tuple[str, bool], int],
+    *,
+    beside_shard: bool = False,
+) -> int:
     """Of every matrix that operators of these programs read, once in each direction, and of all edges.
 
     Args:
         widths: as `widest_sums` gives them.
+        beside_shard: these matrices lie in the same memory as the worker has read them, and stay there. One that is
+            neither transposed nor cut is read where it lies.
     """
     matrices: set[tuple[str, bool]] = set()
     edges: set[str] = set()
+    read: set[str] = set()
     for op in (op for program in programs for op in program):
-        name = op.attributes.get("block")
+        name, read = op.attributes.get("block"), read | named_blocks(cycle, op)
         if name and KINDS[op.kind].holds == "matrix":
             matrices.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
         edges |= edge_blocks(cycle, op)
-    of_matrices = sum(matrix_bytes(cycle, name, worker, back, widths.get((name, back), 0)) for name, back in matrices)
-    return of_matrices + sum(edges_bytes(cycle, name, worker) for name in edges)
+    found = sum(edges_bytes(cycle, name, worker) for name in edges)
+    for name, back in matrices:
+        width = widths.get((name, back), 0)
+        if not beside_shard or back or _num_tiles(cycle, name, worker, back, width) > 1:
+            found += matrix_bytes(cycle, name, worker, back, width)
+    return found + sum(matrix_bytes(cycle, name, worker, False, 0) for name in read if beside_shard)
 
 
 def staged_bytes(cycle: Cycle, op: Operator, worker: int) -> Iterator[int]:
@@ -81,3 +91,14 @@ def has_staged_index(cycle: Cycle, op: Operator) -> bool:
     """
     index = op.attributes.get("index", "")
     return KINDS[op.kind].by_part and not cycle.indexes[index].is_view and not moves_outside(cycle, op)
+
+
+def _num_tiles(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
+    return num_tiles(*_shape(cycle, name, worker, back), cycle.blocks[name].num_edges[worker], width)
+
+
+def _shape(cycle: Cycle, name: str, worker: int, back: bool) -> tuple[int, int]:
+    """Rows and columns of a matrix in one of its directions."""
+    block = cycle.blocks[name]
+    rows, columns = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column)[:: -1 if back else 1])
+    return rows, columns

@@ -1,8 +1,8 @@
-"""Whether a worker's programs run loops that numba compiles, which take memory of their own."""
+"""Whether a worker's programs run loops that numba compiles, or multiply halves: both take memory of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.parts import Operator
@@ -11,14 +11,19 @@ from gnnplan.profiles.kernels.sparse import is_looped
 COMPILED = frozenset({"softmax", "weigh", "dropout", "layer_norm", "moments", "batch_norm", "pair_score"})
 
 
-def compiles(cycle: Cycle, programs: Iterable[Program], worker: int, *, on_cuda: bool) -> bool:
+def compiles(cycle: Cycle, programs: Sequence[Program], worker: int, *, on_cuda: bool) -> bool:
     """Whether any operator does: by its kind, its dropout, the precision of its rows, or how much it sums."""
     operators = [op for program in programs for op in program]
     if any(op.kind in COMPILED or op.attributes.get("dropout") for op in operators):
         return True
-    if any(cycle.values[name].dtype == "bfloat16" for op in operators for name in op.reads):
+    if has_halves(cycle, programs):
         return True
     return not on_cuda and any(is_looped(*_summed(cycle, op, worker)) for op in operators)
+
+
+def has_halves(cycle: Cycle, programs: Sequence[Program]) -> bool:
+    """Whether any operator reads numbers of two bytes, for which a CPU loads code of its own."""
+    return any(cycle.values[name].dtype == "bfloat16" for program in programs for op in program for name in op.reads)
 
 
 def _summed(cycle: Cycle, op: Operator, worker: int) -> tuple[float, float]:

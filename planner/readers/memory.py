@@ -15,7 +15,7 @@ from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.program.sums import widest_sums
 from gnnplan.planner.program.whole import runs_module
 from gnnplan.planner.readers.block_bytes import blocks_bytes, edge_blocks, edges_bytes, matrix_bytes, named_blocks
-from gnnplan.planner.readers.compiled import compiles
+from gnnplan.planner.readers.compiled import compiles, has_halves
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
 from gnnplan.planner.readers.pinned import pinned_bytes
@@ -99,6 +99,8 @@ def _base_bytes(cycle: Cycle, programs: list[Program], worker: int, profile: Mac
     has_own_layers, found = runs_module(cycle), profile.process_base_bytes
     if compiles(cycle, programs, worker, on_cuda=profile.device_kind == "cuda"):
         found += profile.compiled_kernel_bytes
+    if has_halves(cycle, programs):
+        found += profile.half_kernel_bytes
     if has_own_layers or any(op.kind == "step" and is_torchs(op.attributes) for ops in programs for op in ops):
         found += profile.optimizer_class_bytes  # PyG imports torch's compiler too
     return found + (profile.pyg_bytes if has_own_layers else 0)
@@ -114,7 +116,8 @@ def _starting(cycle: Cycle) -> list[str]:
 def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:
     """Every block once for each direction in which it is used, every diagonal one's entries and every index once.
 
-    Where rows lie in the host's memory so do blocks, and indexes of rows that are taken.
+    A CPU's worker also keeps all blocks as it read them. Where rows lie in the host's memory so do blocks, and indexes
+    of rows that are taken.
     """
     staged = is_staged(cycle)
     indexes: set[str] = set()
@@ -127,8 +130,8 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda:
             indexes.add(cycle.indexes[name].content or name)
     widths = {} if on_cuda else widest_sums(cycle, worker)
     return (
-        (0 if staged else blocks_bytes(cycle, worker, programs, widths))
-        + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals)
+        (0 if staged else blocks_bytes(cycle, worker, programs, widths, beside_shard=not on_cuda))
+        + sum(_FLOAT_BYTES * cycle.blocks[name].num_edges[worker] for name in diagonals if on_cuda)
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
         + max(
             (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0

@@ -26,16 +26,13 @@ class EdgeBlock:
     @classmethod
     def from_csr(cls, matrix: sp.csr_matrix, device: torch.device | str = "cpu") -> EdgeBlock:
         """From a CSR [n, m] whose entries are the edges; values are not used."""
+        source = matrix.indices.astype(np.int64)
         target = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
-        arrays = (
-            matrix.indptr,
-            matrix.indices,
-            target,
-            np.concatenate([[0], np.cumsum(counts)]),
-            np.argsort(matrix.indices, kind="stable"),
-        )
-        return cls(*(torch.from_numpy(array.astype(np.int64)).to(device) for array in arrays))
+        counts = np.bincount(source, minlength=matrix.shape[1])
+        by_source = np.argsort(source, kind="stable")
+        by_source_ptr = np.concatenate([[0], np.cumsum(counts)])
+        arrays = (matrix.indptr.astype(np.int64), source, target, by_source_ptr, by_source)
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
 
     def to(self, device: torch.device) -> EdgeBlock:
         """A copy on a device, which may still be under way: the device itself waits for it."""

@@ -23,6 +23,7 @@ from gnnplan.planner.readers.block_bytes import has_staged_index
 from gnnplan.planner.readers.pinned import most_on_their_way
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
+from gnnplan.profiles.kernels.heap import return_freed_memory
 from gnnplan.profiles.kernels.tiles import Tiles, on_device
 from gnnplan.runtime.execution.outside import Outside
 from gnnplan.runtime.execution.peers import Workers
@@ -181,10 +182,12 @@ class Context:
 
     def _matrix(self, matrix: sp.csr_matrix, back: bool, width: float) -> Tensor | Tiles:
         made = on_device(matrix, back, 0 if self.is_staged else width, self._stored_on)
+        return_freed_memory()
         return made if self.outside is None else self.outside.matrix(made)
 
     def _edges(self, matrix: sp.csr_matrix) -> EdgeBlock:
         made = EdgeBlock.from_csr(matrix, self._stored_on)
+        return_freed_memory()
         return made if self.outside is None else self.outside.edges(made)
 
     def _once(self, key: tuple, make: Callable[[], Any]) -> Any:

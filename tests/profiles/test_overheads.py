@@ -1,14 +1,14 @@
 """Host overheads: never negative, and the base memory counts what the calls bring in."""
 
-import resource
-
 import pytest
 import torch
 
 from gnnplan.profiles import overheads
-from gnnplan.profiles.overheads import process_base_bytes, step_overhead_s, task_overhead_s
+from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.overheads import resident_bytes, step_overhead_s, task_overhead_s, use_everything_else
 
 CPU = torch.device("cpu")
+_NUM_BYTES = 2**28
 
 
 def test_overheads_are_positive():
@@ -31,11 +31,15 @@ def test_task_overhead_is_the_time_between_operators(monkeypatch):
     assert task_overhead_s(CPU, num_swept=1) == pytest.approx(1.0)
 
 
-def test_base_bytes_count_what_the_calls_touch():
-    """Every call is made once and the peak is this process's own high-water mark, in bytes."""
-    touched = []
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    base = process_base_bytes([lambda: touched.append("a"), lambda: touched.append("b")], CPU)
-    assert touched == ["a", "b"]
-    assert before <= base <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    assert base > 2**26
+def test_what_waits_to_be_used_again_is_not_resident():
+    """What is held counts in bytes, and nothing of it when it is dropped."""
+    before = resident_bytes()
+    held = pool.empty(CPU, _NUM_BYTES // 4).fill_(1)
+    assert resident_bytes() == pytest.approx(before + _NUM_BYTES, rel=0.1)
+    del held
+    assert resident_bytes() == pytest.approx(before, rel=0.1)
+
+
+def test_everything_else_is_used_without_other_workers():
+    """A worker on its own has no collectives."""
+    use_everything_else(CPU)

@@ -38,3 +38,12 @@ def cycle_of(kind, of_kind, **attributes):
 def test_what_is_imported_counts_where_it_is_needed(kind, of_kind, attributes, base_bytes):
     """PyG imports torch's compiler, as the classes of `torch.optim` do."""
     assert estimate_memory(cycle_of(kind, of_kind, **attributes), 0, PROFILE).base_bytes == base_bytes
+
+
+def test_code_for_halves_counts_where_they_are_read():
+    """Their sums are made by compiled loops besides."""
+    cycle = cycle_of("gcn", "")
+    halved = replace(cycle, values={n: replace(v, dtype="bfloat16") for n, v in cycle.values.items()})
+    profile = PROFILE.model_copy(update={"half_kernel_bytes": 5})
+    assert estimate_memory(halved, 0, profile).base_bytes == 1205
+    assert estimate_memory(cycle, 0, profile).base_bytes == 1000

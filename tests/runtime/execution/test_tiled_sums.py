@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.project import project
 from gnnplan.planner.program.sharing import share_equal_arrays
-from gnnplan.planner.readers.memory import estimate_memory
-from gnnplan.profiles.catalog import catalog_profile
+from gnnplan.planner.program.sums import widest_sums
+from gnnplan.planner.readers.block_bytes import blocks_bytes, edge_blocks
 from gnnplan.profiles.kernels import tiles
 from gnnplan.profiles.kernels.tiles import Tiles
 from gnnplan.runtime.execution.context import Context
@@ -14,8 +15,6 @@ from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.recorder import Recorder
 from tests.planner.program.cases import MODELS, ORDERS, Case
 from tests.runtime.execution.test_program_executor import compare, labelled
-
-ON_CPU = catalog_profile("t4").model_copy(update={"device_kind": "cpu", "num_threads": 1})
 
 
 @pytest.fixture(params=[1, 100])
@@ -38,27 +37,35 @@ def test_tiles_give_the_same_numbers(name, order, passes, fewest):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_tiles_take_the_bytes_that_are_said(name, order, fewest):
-    """Tiles have pointers to the begins of rows that a whole matrix has not, and lie beside what they were cut of."""
-    cycle, on_cuda = share_equal_arrays(Case(MODELS[name], 2, ORDERS[order]).cycle()), on_a_gpu()
+def test_blocks_take_the_bytes_that_are_said(name, order, fewest):
+    """What a worker has read stays beside its tiles, its transposed matrices and its edges one by one."""
+    cycle = share_equal_arrays(Case(MODELS[name], 2, ORDERS[order]).cycle())
+    programs = [program for key, program in cycle.programs.items() if key != "evaluate"]
     for worker in cycle.workers:
-        more = [estimate_memory(cycle, worker, profile).graph_bytes for profile in (ON_CPU, on_cuda)]
-        assert more[0] - more[1] == bytes_of_being_cut(cycle, worker)
-        assert more[0] > more[1] or fewest > 1 or name == "gat"  # which has no product with a block
+        widths = widest_sums(cycle, worker)
+        context = Context(project(cycle, worker), torch.device("cpu"), Workers(Recorder(torch.device("cpu"))))
+        assert blocks_bytes(cycle, worker, programs, widths, beside_shard=True) == held_bytes(context)
+        assert blocks_bytes(cycle, worker, programs, {}) < held_bytes(context)
 
 
-def on_a_gpu():
-    return ON_CPU.model_copy(update={"device_kind": "cuda"})
-
-
-def bytes_of_being_cut(cycle, worker):
-    """What the worker's blocks hold because they are cut."""
-    context = Context(project(cycle, worker), torch.device("cpu"), Workers(Recorder(torch.device("cpu"))))
-    found: dict[int, int] = {}
+def held_bytes(context):
+    """Of all arrays of blocks, and of what operators make of them, each once."""
+    arrays = [part for (matrix,) in context.cycle.arrays.matrices.values() for part in parts_of(matrix)]
     for op in (op for name in context.cycle.programs if name != "evaluate" for op in context.cycle.programs[name]):
-        if op.kind == "aggregate" and isinstance(matrix := context.matrix(op), Tiles):
-            of = context.host_matrix(op.attributes["block"])
-            beside = 0 if op.attributes.get("back") else of.data.nbytes + of.indices.nbytes + of.indptr.nbytes
-            pointers = sum(part.crow_indices().nbytes for _, _, part in matrix.parts)
-            found[id(matrix)] = beside + pointers - 4 * (matrix.shape[0] + 1)
-    return sum(found.values())
+        if KINDS[op.kind].holds == "matrix":
+            made = context.matrix(op)
+            parts = [part for _, _, part in made.parts] if isinstance(made, Tiles) else [made]
+            arrays += [each.numpy() for part in parts for each in tensors_of(part)]
+        for block in edge_blocks(context.cycle, op):
+            arrays += [each.numpy() for each in vars(context.edges(block)).values()]
+    return sum({array.__array_interface__["data"][0]: array.nbytes for array in arrays if array.nbytes}.values())
+
+
+def parts_of(matrix):
+    """Of a CSR on the host."""
+    return matrix.data, matrix.indices, matrix.indptr
+
+
+def tensors_of(matrix):
+    """Of a CSR of torch."""
+    return matrix.values(), matrix.col_indices(), matrix.crow_indices()
