@@ -73,6 +73,7 @@ class Case:
         share: of the rows that a worker does not own, those that techniques with rows are about.
         num_chunks: of destination chunks.
         outside: where offload keeps rows.
+        waits_late: what waits for an exchange comes after what does not, under overlap.
         num_groups: of workers, where the layout has groups; cases of several need a multiple of them.
         num_steps: that are trained.
         pairs: edges are told from other pairs, in place of labels; `fake_cuda` alone has such cases.
@@ -90,6 +91,7 @@ class Case:
     share: float = 1 / 3
     num_chunks: int = 3
     outside: str = "disk"
+    waits_late: bool = False
     num_groups: int = 1
     num_steps: int = NUM_STEPS
     pairs: bool = False
@@ -168,7 +170,8 @@ def _composed(model: str, layout: str, quick: bool) -> Iterator[Case]:
     """No technique, each alone, every pair that is allowed, and all that go together."""
     names = [name for name in (*EXACT, *NOT_EXACT) if model not in _WITHOUT_FILTERS or name not in _ON_SUMS]
     for count in (1, 7):
-        yield Case(model, ("destination_chunks", "overlap"), "aggregate_first", layout, num_chunks=count)
+        beside = ("destination_chunks", "overlap")
+        yield Case(model, beside, "aggregate_first", layout, num_chunks=count, waits_late=count > 1)
     together = [_together([name for name in names if name not in ("feature_cache", *out)], layout) for out in _APART]
     for group in ((), *((name,) for name in names), *combinations(names, 2), *together):
         if not is_allowed((layout, *group)) or (len(group) == 2 and model in _WITHOUT_PAIRS):
@@ -245,7 +248,11 @@ def choices_of(case: Case, part: np.ndarray, size: int) -> list[Choice]:
     chosen = [_layout(case, part, size)]
     filters = (f"convs_{k}/filter" if case.model == "rgcn" else f"l{k}/filter" for k in range(NUM_LAYERS))
     chosen.append(_choice("operator_order", of=dict.fromkeys(filters, case.op_order)))
-    decided = {"destination_chunks": {"num_chunks": case.num_chunks}, "offload": {"to": case.outside}}
+    decided: dict[str, dict] = {
+        "destination_chunks": {"num_chunks": case.num_chunks},
+        "offload": {"to": case.outside},
+        "overlap": {"waits_late": case.waits_late},
+    }
     return chosen + [
         _choice(name, _arrays(name, case, part, size), **decided.get(name, {}))
         for name in (*case.techniques, *needed(case.techniques))

@@ -17,7 +17,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.link.spec import LinkSpec
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Partition, load_partition
+from gnnplan.planner.plan_files import Partition, load_partition
 from gnnplan.planner.sweep.contract import Machines, ModelAxes, Sweep, SweptDevice
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather

@@ -13,7 +13,8 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
-from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.techniques.pruning.prune import Pruning, owners_of, prune_halos

@@ -18,7 +18,7 @@ from benchmarks._common import chosen
 from benchmarks._results import about, keep, kept_parts, record_of, today
 from benchmarks._uneven_runs import Timed, Trained, epoch_s, groups_s
 from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, SEEDS, Row
-from gnnplan.planner.plan import WorkerLoad
+from gnnplan.planner.prediction import WorkerLoad
 from gnnplan.planner.trace import Trace
 
 RIGHT, WRONG, UNDECIDED = "right", "wrong", "undecided"

@@ -27,7 +27,8 @@ from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.pilot.best import Piloted, plan_to_accuracy
 from gnnplan.planner.pilot.contract import family_of
 from gnnplan.planner.pilot.reach import Way
-from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.search import named
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.catalog import catalog_profile

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,12 +19,10 @@ from gnnplan.planner.considered import Searched as Searched
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.fidelity import EXACT
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.interval.interval import Interval
 from gnnplan.planner.job import Job
-from gnnplan.planner.loaders.read import reading
 from gnnplan.planner.minibatch.decision import MiniBatchDecision, batches_among
-from gnnplan.planner.objective.spec import ObjectiveFigures
 from gnnplan.planner.partial.decision import PartialReduceDecision, waiting_among
+from gnnplan.planner.prediction import Prediction
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.outside import is_staged
@@ -33,11 +30,9 @@ from gnnplan.planner.program.region import RegionLayout, region_layout
 from gnnplan.planner.readers.pinned import pinned_bytes
 from gnnplan.planner.readers.shares import shares_of
 from gnnplan.planner.techniques.registry import technique, techniques
-from gnnplan.planner.trace import Percentiles
-from gnnplan.planner.weather.model import WeatherFigures
-from gnnplan.profiles.contract import Contract, Document, replacing
+from gnnplan.profiles.contract import Contract, Document
 from gnnplan.profiles.errors import UserError
-from gnnplan.profiles.limits import MAX_EDGES, BareName, Bytes, Seconds, SomeSeconds, Vertices, Width
+from gnnplan.profiles.limits import MAX_EDGES, BareName, Vertices, Width
 
 
 class GraphFacts(Contract):
@@ -108,75 +103,6 @@ class Chosen(Contract):
             raise UserError(f"choices: {self.technique}: {error.errors()[0]['msg']}; make the plan again") from error
         own = {name: (arrays or {})[f"{self.technique}/{name}"] for name in known.arrays} if arrays else {}
         return Choice(self.technique, decision, own)
-
-
-class WorkerLoad(Contract):
-    """Peak memory of one worker beside what it has, and what it sends in one epoch.
-
-    `sent_bytes` is sent in the first epoch of a cycle, and `reuse_sent_bytes` in the mean of those after it (0 where
-    there are none): where halo embeddings are reused, these reuse them.
-    """
-
-    peak_bytes: int = Field(ge=0)
-    capacity_bytes: Bytes
-    sent_bytes: int = Field(ge=0)
-    reuse_sent_bytes: int = Field(default=0, ge=0)
-
-
-class Prediction(Contract):
-    """What the simulator says of the plan.
-
-    Args:
-        epoch_s: simulated makespan of one epoch (mean over a refresh interval).
-        mean_epoch_s: what an epoch of a long run takes in the mean, which bounds speak of (None: no worker has a quota
-            of processor time, and it is `epoch_s`).
-        compute_s, communicate_s, host_s: mean seconds a worker spends on each; waiting for a
-            peer counts as communication.
-        bound_s: no plan of any set of these workers has shorter epochs; `bound_resource` says what sets it.
-        schedule_bound_s: no order and no lanes of this plan's operators have shorter epochs;
-            `schedule_bound_resource` says what sets it.
-        unprofiled: task keys whose shapes lie outside the profile.
-        weather: epochs under the job's weather (None: it names none).
-        fluctuating: epochs whose tasks vary as they were profiled to (None: not simulated).
-        objective: what the plan comes to by the job's objective (None: the shortest epoch, without limits).
-        interval: where the median epoch of a run is expected (None: of mini-batches, for which none is known).
-    """
-
-    epoch_s: SomeSeconds
-    mean_epoch_s: SomeSeconds | None = None
-    compute_s: Seconds
-    communicate_s: Seconds
-    host_s: Seconds
-    bound_s: Seconds
-    bound_resource: str
-    schedule_bound_s: float = Field(ge=0)
-    schedule_bound_resource: str
-    workers: tuple[WorkerLoad, ...] = Field(min_length=1)
-    unprofiled: tuple[str, ...] = ()
-    weather: WeatherFigures | None = None
-    fluctuating: Percentiles | None = None
-    interval: Interval | None = None
-    objective: ObjectiveFigures | None = None
-
-    @property
-    def expected_epoch_s(self) -> float:
-        """The median of the epochs that fluctuate where these were simulated: what a run is compared with."""
-        return self.fluctuating.p50_s if self.fluctuating else self.epoch_s
-
-    @property
-    def long_run_epoch_s(self) -> float:
-        """Simulated seconds of n epochs on end over n, for large n."""
-        return self.epoch_s if self.mean_epoch_s is None else self.mean_epoch_s
-
-    @property
-    def gap(self) -> float:
-        """How far the plan is from the bound of all plans: simulated / bound - 1."""
-        return self.long_run_epoch_s / self.bound_s - 1 if self.bound_s else 0.0
-
-    @property
-    def schedule_gap(self) -> float:
-        """How far the plan is from the bound of its own operators: simulated / bound - 1."""
-        return self.long_run_epoch_s / self.schedule_bound_s - 1 if self.schedule_bound_s else 0.0
 
 
 @dataclass(frozen=True)
@@ -347,59 +273,3 @@ class Plan(Document):
         facts = graph if isinstance(graph, GraphFacts) else GraphFacts.of(graph)
         if fault := difference(self.graph, facts.model_copy(update={"name": self.graph.name}), "graph"):
             raise UserError(f"the plan's {fault}: it was edited; make the plan again")
-
-
-@dataclass(frozen=True)
-class Partition:
-    """The arrays of a plan's choices.
-
-    Args:
-        chosen: every array by `technique/name`.
-    """
-
-    chosen: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, choices: Iterable[Choice]) -> Partition:
-        """The arrays of choices."""
-        arrays = ((f"{each.technique}/{name}", array) for each in choices for name, array in each.arrays.items())
-        return cls(dict(arrays))
-
-    @property
-    def part(self) -> np.ndarray:
-        """int32 [N]: the owner of every vertex, where a layout gives every vertex one (else none)."""
-        return next((array for name, array in self.chosen.items() if name.endswith("/part")), np.empty(0, np.int32))
-
-    def digest(self) -> str:
-        """SHA-256 of the bytes of all, and of their names, types and shapes."""
-        digest = hashlib.sha256()
-        for name, array in sorted(self.chosen.items()):
-            digest.update(f"{name}{array.dtype}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
-
-def save_plan(plan: Plan, partition: Partition, path: Path) -> Path:
-    """Writes the partition beside the plan, then the plan; a plan on disk is never half there."""
-    with replacing(path.parent / plan.partition_file) as temporary:
-        np.savez_compressed(temporary, **partition.chosen)  # type: ignore[arg-type]
-    return plan.save(path)
-
-
-def load_partition(plan: Plan, plan_path: Path) -> Partition:
-    """The partition of a plan; `UserError` where it is missing, damaged or another plan's."""
-    path = plan_path.parent / plan.partition_file
-    if not path.exists():
-        raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan")
-    with reading(path, "a partition file"), np.load(path, allow_pickle=False) as file:
-        found = Partition({name: file[name] for name in _names(file)})
-    wanted = {f"{each.technique}/{name}" for each in plan.choices for name in technique(each.technique).arrays}
-    if set(found.chosen) != wanted or found.digest() != plan.partition_sha256:
-        raise UserError(f"{path}: not the partition this plan was made with; make the plan again")
-    return found
-
-
-def _names(file: object) -> list[str]:
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise ValueError("one array alone")
-    return file.files

@@ -11,7 +11,8 @@ from gnnplan.planner.checkpoints import FOLDER, CheckpointOptions, checkpoints_i
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.models.first_weights import first_weights
-from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition, load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument

@@ -17,7 +17,8 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.perfetto import write_perfetto
-from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.report.partition import write_partition_picture
 from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.run import MEASURED_FILE, check_importable, run_plan

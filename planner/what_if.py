@@ -14,7 +14,8 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.money import Choice
-from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.search import make_plan
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.train import write_plan

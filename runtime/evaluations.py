@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ class Evaluations:
 
     Args:
         epochs: after each of which all workers evaluate.
-        libraries_bytes: as `peak_memory_bytes` takes it.
+        rows_in: as `peak_memory_bytes` takes it.
         spent_s: seconds of all evaluations so far.
         accuracy: the last one.
     """
@@ -32,7 +33,7 @@ class Evaluations:
     trainer: ProgramTrainer | BatchTrainer
     device: torch.device
     epochs: frozenset[int]
-    libraries_bytes: int | None = None
+    rows_in: Path | None = None
     spent_s: float = 0.0
     accuracy: dict[str, float] = field(default_factory=dict)
     _peak_bytes: int = 0
@@ -60,7 +61,7 @@ class Evaluations:
 
         By then every kind of epoch has come, unless checkpoints were asked for as soon as that.
         """
-        return self._peak_bytes or peak_memory_bytes(self.device, self.libraries_bytes)
+        return self._peak_bytes or peak_memory_bytes(self.device, self.rows_in)
 
 
 def evaluated_epochs(plan: Plan, count: int) -> frozenset[int]:

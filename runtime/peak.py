@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
+_BEGINS = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+\s*(.*)")
+"""Of what smaps says of a mapping: its addresses, rights, offset, device, inode and path."""
 
-def peak_memory_bytes(device: torch.device, libraries_bytes: int | None = None) -> int:
+
+def peak_memory_bytes(device: torch.device, rows_in: Path | None = None) -> int:
     """Peak bytes so far, the setup's among them: CUDA's own counter, or this process's resident high-water mark.
 
     Pages that the workers of a host share are none of its own: what there is of them now was there at the peak.
 
     Args:
-        libraries_bytes: pages of files before rows lay in some. These go as soon as others need the room, so what
+        rows_in: the folder with the files that rows lie in. Pages of these go as soon as others need the room, so what
             counts is what the process has beside them now: its pool holds what it held at the peak (None: no rows do).
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if libraries_bytes is not None:
-        return held_memory_bytes(device) - file_pages_bytes() + libraries_bytes
+    if rows_in is not None:
+        return _status_bytes("RssAnon") + _file_bytes_outside(rows_in)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - _status_bytes("RssShmem")
 
 
@@ -32,9 +36,18 @@ def held_memory_bytes(device: torch.device) -> int:
     return _status_bytes("VmRSS") - _status_bytes("RssShmem")
 
 
-def file_pages_bytes() -> int:
-    """Resident pages of files now: of libraries, and of what is mapped."""
-    return _status_bytes("RssFile")
+def _file_bytes_outside(folder: Path) -> int:
+    """Resident pages of files, as of libraries, without those in a folder and without what processes share."""
+    found, counts, others = 0, False, (f"{folder.resolve()}/", "/dev/", "/memfd:", "/SYSV")
+    with suppress(OSError):
+        for line in Path("/proc/self/smaps").read_text(errors="replace").splitlines():
+            if begins := _BEGINS.match(line):
+                path = begins[1]
+                counts = path.startswith("/") and not path.startswith(others)
+            elif counts and line.startswith(("Rss:", "Anonymous:")):
+                kilobytes = int(line.split()[1])
+                found += 1024 * (kilobytes if line.startswith("Rss:") else -kilobytes)
+    return found
 
 
 def _status_bytes(name: str) -> int:

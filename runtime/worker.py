@@ -41,7 +41,6 @@ from gnnplan.runtime.measured import UNTIMED_EPOCHS, measured_trace
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
 from gnnplan.runtime.net import Net, read_weights
 from gnnplan.runtime.partial.training import PartialTrainer
-from gnnplan.runtime.peak import file_pages_bytes
 from gnnplan.runtime.program_trainer import ProgramTrainer
 from gnnplan.runtime.room import check_room
 from gnnplan.runtime.supervision import SupervisedState, Supervision
@@ -89,10 +88,10 @@ def run_worker(
 
 def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: RunOptions, stop: StopRequest) -> None:
     setup_start_s = time.monotonic()
-    libraries_bytes = file_pages_bytes() if lies_on_disk(plan.cycle) else None
     trainer = _trainer_of(plan, folder / "shards", rank, device, options.timeout_s)
     supervision = _supervision_of(plan, trainer)
-    evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations), libraries_bytes)
+    rows_in = folder if lies_on_disk(plan.cycle) else None
+    evaluations = Evaluations(trainer, device, evaluated_epochs(plan, options.num_evaluations), rows_in)
     checkpoints = keeping(
         trainer,
         plan,

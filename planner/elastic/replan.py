@@ -5,7 +5,8 @@ from __future__ import annotations
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, Placement
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
-from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.search import plan_among, plan_mini_batches
 
 

@@ -15,7 +15,8 @@ from gnnplan.planner.elastic.watch import Watch
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.plan import Plan, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import save_plan
 from gnnplan.planner.report.units import seconds
 from gnnplan.planner.run import run_plan
 from gnnplan.planner.sound_plan import load_plan

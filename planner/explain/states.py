@@ -13,7 +13,8 @@ from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.job import Job
-from gnnplan.planner.plan import GraphFacts, Plan, load_partition
+from gnnplan.planner.plan import GraphFacts, Plan
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.techniques.registry import technique
 

@@ -14,7 +14,8 @@ from gnnplan.planner.checkpoints import FOLDER, MANIFEST_FILE, checkpoints_in
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.inference.forward import Forward, ForwardPrediction, forward_of, predict_forward
 from gnnplan.planner.loaders import load_graph
-from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.run import cycle_of, write_shards
 from gnnplan.planner.sound_plan import load_plan

@@ -14,7 +14,8 @@ from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import By, Reached, to_accuracy
 from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
 from gnnplan.planner.pilot.variants import in_file_names, variant_of, without_piloted
-from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.search import named
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.train import write_plan

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition
 from gnnplan.profiles.contract import replacing
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.money import cost_of
 from gnnplan.planner.objective.spec import ObjectiveFigures
-from gnnplan.planner.plan import Candidate, Plan, Prediction, Searched, WorkerLoad
+from gnnplan.planner.plan import Candidate, Plan, Searched
+from gnnplan.planner.prediction import Prediction, WorkerLoad
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
 from gnnplan.planner.report.mini_batch import batches_table

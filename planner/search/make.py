@@ -14,7 +14,8 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.models.module_source import with_source
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.plan import Candidate as Considered
-from gnnplan.planner.plan import Chosen, GraphFacts, Partition, Plan, Searched
+from gnnplan.planner.plan import Chosen, GraphFacts, Plan, Searched
+from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep
 from gnnplan.planner.search.forms import best_form

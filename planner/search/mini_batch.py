@@ -17,7 +17,9 @@ from gnnplan.planner.minibatch.decision import MiniBatchDecision, WorkerBatches
 from gnnplan.planner.minibatch.dispatch import dispatch
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.planner.minibatch.room import MAX_SLOTS
-from gnnplan.planner.plan import Candidate, Chosen, Partition, Plan, WorkerLoad
+from gnnplan.planner.plan import Candidate, Chosen, Plan
+from gnnplan.planner.plan_files import Partition
+from gnnplan.planner.prediction import WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.optimizer import Optimizer

@@ -8,7 +8,7 @@ import numpy as np
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.interval.predict import interval_of
-from gnnplan.planner.plan import Prediction, WorkerLoad
+from gnnplan.planner.prediction import Prediction, WorkerLoad
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import sent_bytes

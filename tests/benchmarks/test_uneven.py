@@ -23,7 +23,7 @@ from benchmarks._uneven_results import (
 )
 from benchmarks._uneven_runs import Timed, Trained, epoch_s
 from benchmarks._uneven_settings import ALL, ALL_BUSY, ALL_EXACT, BASE, REMOVED, Row, rows_of
-from gnnplan.planner.plan import WorkerLoad
+from gnnplan.planner.prediction import WorkerLoad
 
 
 def measured(epoch_s, sent_bytes=(8, 4), reuse_sent_bytes=()):

@@ -11,7 +11,8 @@ from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition, load_partition, save_plan
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError

@@ -12,7 +12,8 @@ from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import GraphFacts, Plan, load_partition, save_plan
+from gnnplan.planner.plan import GraphFacts, Plan
+from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link

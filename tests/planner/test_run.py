@@ -8,7 +8,8 @@ from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import prepare_run
 from gnnplan.planner.training_spec import TrainingSpec

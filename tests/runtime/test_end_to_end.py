@@ -14,7 +14,8 @@ from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
-from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.training_spec import TrainingSpec

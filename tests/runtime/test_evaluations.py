@@ -39,7 +39,7 @@ def test_the_training_is_kept_apart(monkeypatch):
     """Peak memory is that before the first evaluation, and the time of all is known."""
     clock, peak = iter([10.0, 11.5, 20.0, 20.5]), iter([100, 900])
     monkeypatch.setattr(evaluations.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(evaluations, "peak_memory_bytes", lambda device, libraries_bytes: next(peak))
+    monkeypatch.setattr(evaluations, "peak_memory_bytes", lambda device, rows_in: next(peak))
     accuracies = iter([{"val": 0.1}, {"val": 0.2}])
     trainer = SimpleNamespace(evaluate=lambda: next(accuracies))
     seen = Evaluations(trainer, torch.device("cpu"), frozenset({3, 6}))

@@ -114,7 +114,7 @@ def test_statistics_know_no_pairs():
 
 def test_shards_have_every_pair_once(tmp_path):
     """Whoever owns its head."""
-    from gnnplan.planner.plan import load_partition
+    from gnnplan.planner.plan_files import load_partition
     from gnnplan.planner.run import cycle_of
 
     job = job_of(pin={"num_workers": 2, **PINS["rows"]})

@@ -16,7 +16,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.models.module_source import module_of
 from gnnplan.planner.models.module_state import matrices_of
-from gnnplan.planner.plan import load_partition
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import cycle_of
 from gnnplan.profiles.catalog import catalog_profile

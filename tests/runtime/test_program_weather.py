@@ -12,7 +12,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import load_partition
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
 from gnnplan.planner.run import write_shards

@@ -13,7 +13,13 @@ from gnnplan.profiles.contract import Contract
 
 
 class Beside(Contract):
-    """Nothing is to be decided: it is done or not."""
+    """How.
+
+    Args:
+        waits_late: what waits for an exchange comes after what does not, until the next exchange has begun.
+    """
+
+    waits_late: bool = False
 
 
 class Overlap(Technique[Beside]):
@@ -27,17 +33,18 @@ class Overlap(Technique[Beside]):
         return {Stage.LANES: _overlap}
 
     def words(self, decision: Beside) -> str:
-        return "Rows travel while workers compute."
+        late = " Whatever need not wait for the last exchange is computed first." if decision.waits_late else ""
+        return f"Rows travel while workers compute.{late}"
 
     def brief(self, decision: Beside) -> str:
-        return "exchanges overlapped"
+        return "exchanges overlapped, waiting late" if decision.waits_late else "exchanges overlapped"
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
-        pinned, beside = setting.job.pin.overlap, Choice(self.name, Beside())
+        pinned, beside = setting.job.pin.overlap, [Choice(self.name, Beside(waits_late=late)) for late in (False, True)]
         if setting.num_workers == 1 or pinned is False:
             return (None,)
-        return (beside,) if pinned else (None, beside)
+        return beside if pinned else (None, *beside)
 
 
 def _overlap(cycle: Cycle, decision: Beside, situation: Situation) -> Cycle:
-    return overlap_exchanges(cycle)
+    return overlap_exchanges(cycle, waits_late=decision.waits_late)

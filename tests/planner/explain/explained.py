@@ -4,7 +4,8 @@ from functools import cache
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Partition, Plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of
 from tests.planner.search.searched import GRAPHS, job_of, placement_of

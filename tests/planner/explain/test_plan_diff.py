@@ -7,7 +7,8 @@ import pytest
 from gnnplan.planner import api
 from gnnplan.planner.cli import main
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Plan, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import save_plan
 from gnnplan.planner.search import named, simulate_plan
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of

@@ -19,7 +19,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.module_state import matrices_of
-from gnnplan.planner.plan import load_partition
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.program.sequential import SequentialExecutor
 from gnnplan.planner.run import cycle_of
 from gnnplan.planner.training_spec import TrainingSpec

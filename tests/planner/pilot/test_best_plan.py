@@ -18,7 +18,8 @@ from gnnplan.planner.pilot import kept
 from gnnplan.planner.pilot.best import plan_to_accuracy
 from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint
 from gnnplan.planner.pilot.variants import variant_of
-from gnnplan.planner.plan import GraphFacts, Plan, load_partition
+from gnnplan.planner.plan import GraphFacts, Plan
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.search import mini_batch
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from tests.planner.search.measured import measured, split, worker

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -55,7 +55,8 @@ MODELS = {
 }
 FIRST, LAST = "aggregate_first", "multiply_first"
 ORDERS = {"multiplied": (), "aggregated": (FIRST, FIRST, FIRST), "mixed": (FIRST, LAST, FIRST)}
-PASSES = ("split", "features", "once", "derive", "refresh", "regions", "storage", "overlap")  # the canonical order
+PASSES = ("split", "features", "once", "derive", "refresh", "regions", "storage", "overlap", "late")
+"""In the canonical order."""
 
 
 @cache
@@ -180,6 +181,7 @@ class Case:
             "regions": lambda cycle: share_in_regions(cycle, HOSTS[: self.num_workers]),
             "storage": reuse_storage,
             "overlap": overlap_exchanges,
+            "late": partial(overlap_exchanges, waits_late=True),
         }[name]
 
     def names(self) -> tuple[str, ...]:

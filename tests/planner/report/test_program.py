@@ -72,7 +72,7 @@ def test_an_edited_program_does_not_run(tmp_path, old, new):
     text = Plan.load(path).model_dump_json()
     assert old in text
     plan = Plan.model_validate_json(text.replace(old, new, 1))
-    from gnnplan.planner.plan import load_partition
+    from gnnplan.planner.plan_files import load_partition
 
     with pytest.raises(UserError, match="make the plan again"):
         write_shards(plan, api.load_graph(GRAPH), load_partition(plan, path), tmp_path / "shards")

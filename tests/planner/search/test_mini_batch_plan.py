@@ -8,7 +8,8 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.minibatch.bound import epoch_bound
 from gnnplan.planner.minibatch.dispatch import dispatch
-from gnnplan.planner.plan import Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.report.program import program_tables
 from gnnplan.planner.report.tables import plan_table
 from gnnplan.planner.search import mini_batch, named, simulate_plan

@@ -97,7 +97,7 @@ def test_plain_programs(name, num_workers, order):
     compare(Case(MODELS[name], num_workers, ORDERS[order]))
 
 
-@pytest.mark.parametrize("passes", [ALL, ("split", "storage"), ("split", "overlap"), ("refresh",)])
+@pytest.mark.parametrize("passes", [ALL, (*ALL, "late"), ("split", "storage"), ("split", "overlap"), ("refresh",)])
 @pytest.mark.parametrize("name", MODELS)
 def test_labelled_programs(name, passes):
     """Replicas and kept rows of earlier epochs, with parts, in place and beside each other."""

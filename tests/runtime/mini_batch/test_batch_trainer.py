@@ -20,7 +20,8 @@ from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.measured_batches import MeasuredBatches
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.pyg_models import build_pyg_model
-from gnnplan.planner.plan import Plan, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import save_plan
 from gnnplan.planner.search import mini_batch, named
 from gnnplan.planner.search.mini_batch import plan_mini_batches
 from gnnplan.planner.trace import Trace

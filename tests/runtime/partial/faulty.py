@@ -20,7 +20,8 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.models.forward import LABELS
-from gnnplan.planner.plan import Plan, load_partition
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.program_shard import ProgramShard
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.agents import workers_of

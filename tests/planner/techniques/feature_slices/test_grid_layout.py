@@ -8,7 +8,7 @@ import pytest
 
 from gnnplan.planner.contracts.technique import Choice
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Partition
+from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.program.consistency import fault_of
 from gnnplan.planner.program.cutter import Cutter
 from gnnplan.planner.program.document import CycleDocument

@@ -13,7 +13,8 @@ from gnnplan.planner.contracts.received import received_rows
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.plan import Partition, Plan, load_partition, save_plan
+from gnnplan.planner.plan import Plan
+from gnnplan.planner.plan_files import Partition, load_partition, save_plan
 from gnnplan.planner.run import write_shards
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.evaluate import compose_candidate
