@@ -42,6 +42,38 @@ def edge_blocks(cycle: Cycle, op: Operator) -> set[str]:
     return named_blocks(cycle, op) if KINDS[op.kind].holds == "edges" else set()
 
 
+Made = tuple[str, str, bool]
+"""`matrix` or `edges`, of which block, and whether transposed."""
+
+
+def made_blocks(
+    cycle: Cycle,
+    worker: int,
+    programs: Iterable[Program],
+    widths: Mapping[tuple[str, bool], int],
+    *,
+    beside_shard: bool = False,
+) -> dict[Made, int]:
+    """Bytes of every matrix that operators of these programs read, in each direction, and of all edges.
+
+    Args:
+        widths: as `widest_sums` gives them.
+        beside_shard: the matrices that the worker has read lie in the same memory. One that is neither transposed nor
+            cut is read where it lies.
+    """
+    found: dict[Made, int] = {}
+    for op in (op for program in programs for op in program):
+        found |= {("edges", name, False): edges_bytes(cycle, name, worker) for name in edge_blocks(cycle, op)}
+        block = op.attributes.get("block")
+        if not block or KINDS[op.kind].holds != "matrix":
+            continue
+        name, back = cycle.blocks[block].content or block, bool(op.attributes.get("back"))
+        width = widths.get((name, back), 0)
+        if not beside_shard or back or _num_tiles(cycle, name, worker, back, width) > 1:
+            found["matrix", name, back] = matrix_bytes(cycle, name, worker, back, width)
+    return found
+
+
 def blocks_bytes(
     cycle: Cycle,
     worker: int,
@@ -50,27 +82,11 @@ def blocks_bytes(
     *,
     beside_shard: bool = False,
 ) -> int:
-    """Of every matrix that operators of these programs read, once in each direction, and of all edges.
-
-    Args:
-        widths: as `widest_sums` gives them.
-        beside_shard: these matrices lie in the same memory as the worker has read them, and stay there. One that is
-            neither transposed nor cut is read where it lies.
-    """
-    matrices: set[tuple[str, bool]] = set()
-    edges: set[str] = set()
-    read: set[str] = set()
-    for op in (op for program in programs for op in program):
-        name, read = op.attributes.get("block"), read | named_blocks(cycle, op)
-        if name and KINDS[op.kind].holds == "matrix":
-            matrices.add((cycle.blocks[name].content or name, bool(op.attributes.get("back"))))
-        edges |= edge_blocks(cycle, op)
-    found = sum(edges_bytes(cycle, name, worker) for name in edges)
-    for name, back in matrices:
-        width = widths.get((name, back), 0)
-        if not beside_shard or back or _num_tiles(cycle, name, worker, back, width) > 1:
-            found += matrix_bytes(cycle, name, worker, back, width)
-    return found + sum(matrix_bytes(cycle, name, worker, False, 0) for name in read if beside_shard)
+    """Of all that `made_blocks` says, and `beside_shard` of these matrices as the worker has read them."""
+    programs = list(programs)
+    read = {name for program in programs for op in program for name in named_blocks(cycle, op)}
+    made = made_blocks(cycle, worker, programs, widths, beside_shard=beside_shard)
+    return sum(made.values()) + sum(matrix_bytes(cycle, name, worker, False, 0) for name in read if beside_shard)
 
 
 def staged_bytes(cycle: Cycle, op: Operator, worker: int) -> Iterator[int]:

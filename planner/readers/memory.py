@@ -14,7 +14,14 @@ from gnnplan.planner.program.parts import ITEM_BYTES, Operator
 from gnnplan.planner.program.region import region_bytes
 from gnnplan.planner.program.sums import widest_sums
 from gnnplan.planner.program.whole import runs_module
-from gnnplan.planner.readers.block_bytes import blocks_bytes, edge_blocks, edges_bytes, matrix_bytes, named_blocks
+from gnnplan.planner.readers.block_bytes import (
+    blocks_bytes,
+    edge_blocks,
+    edges_bytes,
+    made_blocks,
+    matrix_bytes,
+    named_blocks,
+)
 from gnnplan.planner.readers.compiled import compiles, has_halves
 from gnnplan.planner.readers.liveness import Held, setup_bytes, training_bytes
 from gnnplan.planner.readers.outliving import outliving_bytes
@@ -40,6 +47,7 @@ class MemoryEstimate:
         before_bytes: the parameters from before an epoch of training, for who looks where a NaN came from.
         region_bytes: of the region that its host's workers share; it is of the host's memory, and not in the peak.
         pinned_bytes: page-locked memory of the host that a GPU takes rows and blocks of; not in the peak either.
+        later_bytes: of the graph, what training alone reads: it is made when the setup is over.
     """
 
     base_bytes: int
@@ -52,12 +60,13 @@ class MemoryEstimate:
     before_bytes: int = 0
     region_bytes: int = 0
     pinned_bytes: int = 0
+    later_bytes: int = 0
 
     @property
     def peak_bytes(self) -> int:
         """The larger of the setup's and the training's peak."""
         held = self.graph_bytes + self.input_bytes + self.parameter_bytes + self.outliving_bytes + self.before_bytes
-        return self.base_bytes + held + max(self.epoch_bytes, self.setup_bytes)
+        return self.base_bytes + held + max(self.epoch_bytes, self.setup_bytes - self.later_bytes)
 
 
 def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> MemoryEstimate:
@@ -68,9 +77,11 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         return held.peak_bytes if on_cuda else held.held_bytes
 
     programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
+    later_bytes = 0
     if lies_on_disk(cycle):
         graph_bytes, input_bytes = _largest_made_bytes(cycle, worker, programs), 0
     else:
+        later_bytes = 0 if is_staged(cycle) else _later_bytes(cycle, worker, programs, on_cuda=on_cuda)
         graph_bytes = _graph_bytes(cycle, worker, programs, on_cuda=on_cuda)
         input_bytes = sum(
             _input_bytes(cycle, name, worker) for name in _inputs(cycle) if cycle.values[name].tier == "device"
@@ -86,6 +97,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         before_bytes=_before_bytes(cycle, programs, worker),
         region_bytes=region_bytes(cycle, worker),
         pinned_bytes=pinned_bytes(cycle, worker) if is_staged(cycle) else 0,
+        later_bytes=later_bytes,
     )
 
 
@@ -137,6 +149,16 @@ def _graph_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda:
             (_label_bytes(cycle, op, worker) for program in programs for op in program if op.kind == "loss"), default=0
         )
     )
+
+
+def _later_bytes(cycle: Cycle, worker: int, programs: list[Program], *, on_cuda: bool) -> int:
+    """Of blocks that the setup does not read, what is made of them for training."""
+    widths = {} if on_cuda else widest_sums(cycle, worker)
+    whole, first = (
+        made_blocks(cycle, worker, of, widths, beside_shard=not on_cuda)
+        for of in (programs, [cycle.programs.get(SETUP, ())])
+    )
+    return sum(num_bytes for made, num_bytes in whole.items() if made not in first)
 
 
 def _largest_made_bytes(cycle: Cycle, worker: int, programs: list[Program]) -> int:

@@ -8,6 +8,8 @@ from gnnplan.planner.program.project import project
 from gnnplan.planner.program.sharing import share_equal_arrays
 from gnnplan.planner.program.sums import widest_sums
 from gnnplan.planner.readers.block_bytes import blocks_bytes, edge_blocks
+from gnnplan.planner.readers.memory import estimate_memory
+from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.kernels import tiles
 from gnnplan.profiles.kernels.tiles import Tiles
 from gnnplan.runtime.execution.context import Context
@@ -15,6 +17,8 @@ from gnnplan.runtime.execution.peers import Workers
 from gnnplan.runtime.recorder import Recorder
 from tests.planner.program.cases import MODELS, ORDERS, Case
 from tests.runtime.execution.test_program_executor import compare, labelled
+
+ON_CPU = catalog_profile("t4").model_copy(update={"device_kind": "cpu", "num_threads": 1})
 
 
 @pytest.fixture(params=[1, 100])
@@ -43,15 +47,35 @@ def test_blocks_take_the_bytes_that_are_said(name, order, fewest):
     programs = [program for key, program in cycle.programs.items() if key != "evaluate"]
     for worker in cycle.workers:
         widths = widest_sums(cycle, worker)
-        context = Context(project(cycle, worker), torch.device("cpu"), Workers(Recorder(torch.device("cpu"))))
+        context = context_of(cycle, worker)
         assert blocks_bytes(cycle, worker, programs, widths, beside_shard=True) == held_bytes(context)
         assert blocks_bytes(cycle, worker, programs, {}) < held_bytes(context)
 
 
-def held_bytes(context):
-    """Of all arrays of blocks, and of what operators make of them, each once."""
+@pytest.mark.parametrize("name", MODELS)
+def test_the_setup_has_what_it_reads_alone(name, fewest):
+    """What training makes of blocks comes later, and is no part of the setup's peak."""
+    cycle = share_equal_arrays(Case(MODELS[name], 2, ORDERS["aggregated"], passes=("once", "storage")).cycle())
+    for worker in cycle.workers:
+        setup, whole = (held_bytes(context_of(cycle, worker), only) for only in (["setup"], None))
+        later_bytes = estimate_memory(cycle, worker, ON_CPU).later_bytes
+        assert 0 < later_bytes == whole - setup
+
+
+def context_of(cycle, worker):
+    """Of one worker, who has made nothing yet."""
+    return Context(project(cycle, worker), torch.device("cpu"), Workers(Recorder(torch.device("cpu"))))
+
+
+def held_bytes(context, only=None):
+    """Of all arrays of blocks, and of what operators make of them, each once.
+
+    Args:
+        only: programs whose operators do (None: all that are run before evaluation).
+    """
     arrays = [part for (matrix,) in context.cycle.arrays.matrices.values() for part in parts_of(matrix)]
-    for op in (op for name in context.cycle.programs if name != "evaluate" for op in context.cycle.programs[name]):
+    names = [name for name in context.cycle.programs if name != "evaluate"] if only is None else only
+    for op in (op for name in names for op in context.cycle.programs.get(name, ())):
         if KINDS[op.kind].holds == "matrix":
             made = context.matrix(op)
             parts = [part for _, _, part in made.parts] if isinstance(made, Tiles) else [made]
