@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
@@ -136,17 +136,22 @@ def cases(quick: bool) -> Iterator[Case]:
 
 
 def _of_model(model: str, quick: bool) -> Iterator[Case]:
-    yield from _plain(model, quick)
-    for layout in LAYOUTS:
-        yield from (case for case in _composed(model, layout, quick) if not quick or _is_quick(case))
-    yield from (case for case in _in_groups(model) if not quick or _is_quick(case))
+    composed = chain(*(_composed(model, layout, quick) for layout in LAYOUTS), _in_groups(model))
+    return chain(_plain(model, quick), _quick(composed) if quick else composed)
 
 
-def _is_quick(case: Case) -> bool:
-    """Every pair on one model, and on attention what has no pair."""
-    if case.model in _WITHOUT_PAIRS:
-        return not case.techniques
-    return case.model == "sage" or (case.model == "gat" and len(case.techniques) != 2)
+def _quick(cases: Iterable[Case]) -> Iterator[Case]:
+    """Every pair on one model, in the first layout that allows it, and on attention what has no pair."""
+    seen: set[frozenset[str]] = set()
+    for case in cases:
+        pair = frozenset(case.techniques)
+        if case.model in _WITHOUT_PAIRS:
+            is_quick = not pair
+        else:
+            is_quick = case.model == "sage" or (case.model == "gat" and len(pair) != 2)
+        if is_quick and (len(pair) != 2 or pair not in seen or "destination_chunks" in pair):
+            seen.add(pair)
+            yield case
 
 
 def _plain(model: str, quick: bool) -> Iterator[Case]:

@@ -39,8 +39,8 @@ def held_memory_bytes(device: torch.device) -> int:
 def _file_bytes_outside(folder: Path) -> int:
     """Resident pages of files, as of libraries, without those in a folder and without what processes share."""
     found, counts, others = 0, False, (f"{folder.resolve()}/", "/dev/", "/memfd:", "/SYSV")
-    with suppress(OSError):
-        for line in Path("/proc/self/smaps").read_text(errors="replace").splitlines():
+    with suppress(OSError), Path("/proc/self/smaps").open(errors="replace") as lines:
+        for line in lines:
             if begins := _BEGINS.match(line):
                 path = begins[1]
                 counts = path.startswith("/") and not path.startswith(others)

@@ -182,13 +182,17 @@ class Context:
 
     def _matrix(self, matrix: sp.csr_matrix, back: bool, width: float) -> Tensor | Tiles:
         made = on_device(matrix, back, 0 if self.is_staged else width, self._stored_on)
+        kept = made if self.outside is None else self.outside.matrix(made)
+        del made
         return_freed_memory()
-        return made if self.outside is None else self.outside.matrix(made)
+        return kept
 
     def _edges(self, matrix: sp.csr_matrix) -> EdgeBlock:
         made = EdgeBlock.from_csr(matrix, self._stored_on)
+        kept = made if self.outside is None else self.outside.edges(made)
+        del made
         return_freed_memory()
-        return made if self.outside is None else self.outside.edges(made)
+        return kept
 
     def _once(self, key: tuple, make: Callable[[], Any]) -> Any:
         if key not in self._made:
