@@ -7,6 +7,7 @@ import torch
 
 from benchmarks import _chunks_models, _chunks_settings, source_chunks
 from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, rows_of, variants
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.models.module_source import module_of
 
 
@@ -89,3 +90,11 @@ def test_rows_of_the_full_form_have_norms():
     for each in rows_of(quick=False):
         module = module_of(each.model, 5, 3, seed=0)
         assert sum(isinstance(part, torch.nn.LayerNorm) for part in module.modules()) == each.num_layers - 1
+
+
+def test_more_workers_than_cores_may_train_here(monkeypatch):
+    """The full form trains by four on any machine; one that is timed has no more workers than cores."""
+    two = Cluster(hosts=(HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=2),)),))
+    monkeypatch.setattr(source_chunks, "this_machine", lambda *_, **__: two)
+    ((device,),) = (host.devices for host in source_chunks._unlimited(4).hosts)
+    assert device.count == 4
