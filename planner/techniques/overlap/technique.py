@@ -40,7 +40,8 @@ class Overlap(Technique[Beside]):
         return "exchanges overlapped, waiting late" if decision.waits_late else "exchanges overlapped"
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
-        pinned, beside = setting.job.pin.overlap, [Choice(self.name, Beside(waits_late=late)) for late in (False, True)]
+        pinned = setting.job.pin.overlap
+        beside = [Choice(self.name, Beside(waits_late=late)) for late in (False, True)]
         if setting.num_workers == 1 or pinned is False:
             return (None,)
         return beside if pinned else (None, *beside)

@@ -104,6 +104,25 @@ def test_labelled_programs(name, passes):
     compare(Case(MODELS[name], 3, ORDERS["mixed"], labelled(name), passes, interval=3 if "refresh" in passes else 1))
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_wherever_waiting_stands_numbers_are_the_same(name):
+    """Beside computing, and waiting late, to the bit."""
+    found = []
+    for passes in (ALL[:-1], ALL, (*ALL, "late")):
+        case = Case(MODELS[name], 3, ORDERS["aggregated"], labelled(name), passes, interval=3)
+        run = Run(case, case.cycle())
+        found.append(play_on_threads(run.cycle, inputs_of(run), weights_of(case), _trained(run.cycle)))
+    for other in found[1:]:
+        for (losses, weights, _), (same_losses, same_weights, _) in zip(found[0], other, strict=True):
+            assert losses == same_losses
+            assert all(torch.equal(weight, same_weights[each]) for each, weight in weights.items())
+
+
+def _trained(cycle: Cycle):
+    """What a worker's executor comes to."""
+    return lambda executor, _: losses_and_weights(executor, cycle)
+
+
 @pytest.mark.parametrize(
     "passes", [("refresh",), ("split", "storage"), ("split", "once", "refresh", "storage", "overlap")]
 )
