@@ -19,11 +19,13 @@ not run again under the same settings; `missing` names what is left.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 from rich.console import Console
@@ -48,6 +50,7 @@ from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.trace import Trace
+from gnnplan.profiles.contract import replacing
 
 NUM_WORKERS = 2  # of the quick form
 _FILE = "source_chunks"
@@ -71,6 +74,8 @@ class Hosts:
 def main(quick: bool) -> dict:
     """Runs all rows whose graph is here."""
     rows, folder = rows_of(quick), OUT / ("source_chunks_quick" if quick else "source_chunks")
+    if quick:
+        rmtree(folder, ignore_errors=True)
     networks, names = (None,) if quick else NETWORKS, list(variants((1, 2, 5)) if quick else variants())
     here = [row for row in rows if not why_absent(row.name, row.graph)]
     skipped = [reason for row in rows if (reason := why_absent(row.name, row.graph))]
@@ -100,7 +105,11 @@ def _unlimited(num_workers: int) -> Cluster:
 
 
 def _folder(row: Row) -> str:
-    return row.name.replace(" ", "_")
+    return f"{row.name.replace(' ', '_')}-{row.fingerprint()}"
+
+
+def _in_folder(variant: str) -> str:
+    return variant.replace(" ", "_").replace("%", "_pct")
 
 
 def _on(row: Row, mbit: int | None) -> str:
@@ -120,21 +129,34 @@ def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Callable[[],
 
 
 def _trained(row: Row, names: Sequence[str], cluster: Cluster, place: Path) -> dict:
-    """Validation accuracies on the way, and the test accuracy at the best of them, by variant."""
+    """Validation accuracies on the way, and the test accuracy at the best of them, by variant.
+
+    A variant that has ended is not trained again where the row goes on.
+    """
     found = {}
     for name in names:
-        curve: list[tuple[int, float, float]] = []
-
-        def on_event(event: dict, curve: list[tuple[int, float, float]] = curve) -> None:
-            accuracy = event["accuracy"]
-            if accuracy and (not curve or curve[-1][1:] != (accuracy["val"], accuracy["test"])):
-                curve.append((event["epoch"] + 1, accuracy["val"], accuracy["test"]))
-
-        plan, at = _plan(row, name, row.steps, cluster, place)
-        api.run(at, at.parent, graph=loaded(row.graph), num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
-        best = max(curve, key=lambda each: each[1])
-        found[name] = {"num_chunks": _num_chunks(plan), "val": best[1], "test": best[2], "curve": curve}
+        at = place / _in_folder(name) / "trained.json"
+        if not at.exists():
+            made = _train(row, name, cluster, place)
+            with replacing(at) as temporary:
+                temporary.write_text(json.dumps(made))
+        found[name] = json.loads(at.read_text())
     return {"variants": found}
+
+
+def _train(row: Row, name: str, cluster: Cluster, place: Path) -> dict:
+    """One variant; of its curve the points at which an accuracy is another than before."""
+    curve: list[tuple[int, float, float]] = []
+
+    def on_event(event: dict) -> None:
+        accuracy = event.get("accuracy")  # others tell of checkpoints
+        if accuracy and (not curve or curve[-1][1:] != (accuracy["val"], accuracy["test"])):
+            curve.append((event["epoch"] + 1, accuracy["val"], accuracy["test"]))
+
+    plan, at = _plan(row, name, row.steps, cluster, place)
+    api.run(at, at.parent, graph=loaded(row.graph), num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
+    best = max(curve, key=lambda each: each[1])
+    return {"num_chunks": _num_chunks(plan), "val": best[1], "test": best[2], "curve": curve}
 
 
 def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
@@ -151,7 +173,7 @@ def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
 
 
 def _plan(row: Row, name: str, steps: int, cluster: Cluster, place: Path) -> tuple[Plan, Path]:
-    at = place / name.replace(" ", "_").replace("%", "_pct") / "plan.json"
+    at = place / _in_folder(name) / "plan.json"
     return api.plan(on_all(row.job(name, steps), cluster), cluster, at, graph=loaded(row.graph)), at
 
 
