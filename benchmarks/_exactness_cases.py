@@ -142,15 +142,15 @@ def _of_model(model: str, quick: bool) -> Iterator[Case]:
 
 def _quick(cases: Iterable[Case]) -> Iterator[Case]:
     """Every pair on one model, in the first layout that allows it, and on attention what has no pair."""
-    seen: set[frozenset[str]] = set()
+    seen: set[tuple[frozenset[str], int]] = set()
     for case in cases:
         pair = frozenset(case.techniques)
         if case.model in _WITHOUT_PAIRS:
             is_quick = not pair
         else:
             is_quick = case.model == "sage" or (case.model == "gat" and len(pair) != 2)
-        if is_quick and (len(pair) != 2 or pair not in seen or "destination_chunks" in pair):
-            seen.add(pair)
+        if is_quick and (len(pair) != 2 or (pair, case.num_chunks) not in seen):
+            seen.add((pair, case.num_chunks))
             yield case
 
 

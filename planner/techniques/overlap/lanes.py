@@ -47,8 +47,8 @@ def _begun_early(cycle: Cycle, program: Program) -> Program:
 def _waiting_late(cycle: Cycle, program: Program) -> Program:
     """Every exchange begun as early as it may; of what is ready otherwise, the first that need not wait for the last.
 
-    An exchange has come for all when one operator has waited for it. At most two are on their way that somebody could
-    wait for already, so that little more lives at once.
+    An exchange has come for all when one operator has waited for it. Once another has begun, who waits for an earlier
+    one has its turn again: of chunks that are made one after another, two are on their way and no more live at once.
     """
     before = edges(cycle, program)
     after: dict[int, list[int]] = defaultdict(list)

@@ -13,7 +13,7 @@ from gnnplan.profiles.contract import Contract
 
 
 class Beside(Contract):
-    """How.
+    """Where waiting stands.
 
     Args:
         waits_late: what waits for an exchange comes after what does not, until the next exchange has begun.
@@ -40,8 +40,9 @@ class Overlap(Technique[Beside]):
         return "exchanges overlapped, waiting late" if decision.waits_late else "exchanges overlapped"
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
-        pinned = setting.job.pin.overlap
-        beside = [Choice(self.name, Beside(waits_late=late)) for late in (False, True)]
+        pinned, settled = setting.job.pin.overlap, setting.job.pin.decisions.get(self.name, {})
+        late = [settled["waits_late"]] if "waits_late" in settled else [False, True]
+        beside = [Choice(self.name, Beside.model_validate({"waits_late": each})) for each in late]
         if setting.num_workers == 1 or pinned is False:
             return (None,)
         return beside if pinned else (None, *beside)
