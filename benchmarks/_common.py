@@ -84,7 +84,8 @@ def this_machine(
 
 def _has_every_table(path: Path) -> bool:
     """Whether a profile is kept there that code of today has taken."""
-    wanted = {name for name, each in OPERATORS.items() if each.is_measured_on(torch.device("cpu"))}
+    device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    wanted = {name for name, each in OPERATORS.items() if each.is_measured_on(device)}
     return path.exists() and wanted <= MachineProfile.load(path).operators.keys()
 
 

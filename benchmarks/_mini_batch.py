@@ -32,11 +32,11 @@ class Setting:
 
 
 ON_CUDA = Setting(
-    RmatGraph(source="rmat", num_nodes=20_000_000, num_edges=500_000_000, num_features=128, num_classes=NUM_CLASSES),
+    RmatGraph(source="rmat", num_nodes=4_000_000, num_edges=100_000_000, num_features=128, num_classes=NUM_CLASSES),
     [15, 10, 5],
     256,
     1024,
-    100,
+    30,
     3,
 )
 ON_CPU = Setting(

@@ -24,6 +24,7 @@ def predict_and_run(jobs: Mapping[str, Job], cluster: Cluster, folder: Path, tit
         plan = api.plan(on_all(job, cluster), cluster, path)
         comparison = api.compare(api.simulate(plan, num_replicas=1000), api.run(path, path.parent))
         epoch = comparison.figure("epoch")
+        print(f"{name}: predicted {epoch.predicted * 1e3:.1f} ms, measured {epoch.measured * 1e3:.1f} ms", flush=True)
         rows.append(
             {
                 "setting": name,

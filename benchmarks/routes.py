@@ -1,6 +1,6 @@
 """One epoch of mini-batches over every route: the planner's choice, CPU only, GPU only, PyG's loader, and a grid.
 
-On CUDA the graph has 20 million vertices and 500 million edges, made on the spot and kept in host memory; batches
+On CUDA the graph has 4 million vertices and 100 million edges, made on the spot and kept in host memory; batches
 of the GPU are read over UVA, without and with a cache of a tenth of the features' bytes, as if the device had no
 room for more. Where it has, an epoch with everything resident is timed too, beside its own prediction; it counts in
 neither regret nor gain. The planner's seconds include planning. Without CUDA a small graph stands in and the "GPU's"

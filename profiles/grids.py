@@ -129,6 +129,9 @@ _CUDA_ATTENTION: Axes = {
     "heads": _HEADS,
 }
 
+# Beyond these an entry takes as long as here, and drawing more words takes longer than timing them.
+_CUDA_FEATURES: Axes = {"num_rows": (256, 4096, 32768, 262144), "degree": (4, 32, 128)}
+
 # A GPU needs larger shapes before it is busy, and has the speed to time them.
 CUDA = Grid(
     axes={
@@ -140,7 +143,9 @@ CUDA = Grid(
     },
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB, 128 * _MIB, 512 * _MIB),
     budget_s=0.05,
-    own_axes={**dict.fromkeys(_ATTENTION, _CUDA_ATTENTION), **dict.fromkeys(OF_HEADS, _FEW_WIDTHS), **_FEATURES},
+    own_axes=dict.fromkeys(_ATTENTION, _CUDA_ATTENTION)
+    | dict.fromkeys(OF_HEADS, _FEW_WIDTHS)
+    | {"spmm_features": _CUDA_FEATURES},
 )
 
 # Every tile passes over all rows of the result, which no cache holds where there are so many.

@@ -18,12 +18,12 @@ def dense(device: torch.device, *shape: float) -> Tensor:
     """Normal noise; one piece of it over and over, for making operands can take longer than timing what uses them."""
     extents = [int(extent) for extent in shape]
     count = math.prod(extents)
-    return _noise().repeat(-(-count // _NOISE_ELEMENTS))[:count].view(extents).to(device)
+    return _noise(device).repeat(-(-count // _NOISE_ELEMENTS))[:count].view(extents)
 
 
 @cache
-def _noise() -> Tensor:
-    return torch.randn(_NOISE_ELEMENTS)
+def _noise(device: torch.device) -> Tensor:
+    return torch.randn(_NOISE_ELEMENTS).to(device)
 
 
 def random_csr(num_rows: int, degree: float, seed: int = 0) -> sp.csr_matrix:

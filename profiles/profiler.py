@@ -128,7 +128,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     patience = Patience(
         lambda share: largest(share, device), progress.step, total=lambda own: over_all_workers(own, device)
     )
-    taken = _taken(operator_probes, patience)
+    taken = _taken(operator_probes, patience, device)
     operators = probes.operator_tables(_paced(taken, beside, device))
     timings = _timed_in_passes(collective_probes, grid.num_collective_passes, patience, device)
     timings += _timed_in_passes(pair_probes, probes.num_pair_passes, patience, device)
@@ -174,14 +174,16 @@ def _timed_in_passes(
     return in_passes(patient, num_passes, lambda flags: any_worker(flags, device)) if patient else []
 
 
-def _taken(probes: Sequence[Probe], patience: Patience) -> list[Paced]:
-    """Timings of operators, each with the pace of the processor beside it."""
+def _taken(probes: Sequence[Probe], patience: Patience, device: torch.device) -> list[Paced]:
+    """Timings of operators, each with the pace of the processor beside it; a GPU has its own."""
+    if device.type == "cuda":
+        return [Paced(patience(probe), 0.0) for probe in probes]
     maker = PaceMaker()
     return [patience(partial(maker.beside, probe)) for probe in probes]
 
 
 def _paced(taken: Sequence[Paced], beside: Workers, device: torch.device) -> list[tuple[Timing, ...]]:
-    """Timings of operators as at the mean pace of this host's processors; a GPU has its own."""
+    """Timings of operators as at the mean pace of this host's processors."""
     if device.type == "cuda":
         return [paced.timings for paced in taken]
     paces_s = beside.mean([paced.pace_s for paced in taken], device)

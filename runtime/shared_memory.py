@@ -6,7 +6,6 @@ However a run ends, nothing is left. A host's first worker makes it, the others 
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,6 +15,7 @@ import torch.distributed as dist
 
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.memory import available_bytes
+from gnnplan.runtime.lockable_memory import LockableMemory
 
 
 def group_of_host(hosts: Sequence[int], rank: int, timeout_s: float) -> dist.ProcessGroup | None:
@@ -58,7 +58,7 @@ def make_memory(num_bytes: int, what: str, name: str) -> int:
 
 def share_memory(
     descriptor: int | None, num_bytes: int, ranks: Sequence[int], group: dist.ProcessGroup | None
-) -> mmap.mmap:
+) -> LockableMemory:
     """The memory behind the first worker's descriptor, in every worker of the host; all of them must call it.
 
     Args:
@@ -71,7 +71,7 @@ def share_memory(
     if descriptor is None:
         process, number = address.tolist()
         descriptor = os.open(f"/proc/{process}/fd/{number}", os.O_RDWR)
-    memory = mmap.mmap(descriptor, num_bytes)
+    memory = LockableMemory(descriptor, num_bytes)
     if group is not None:
         dist.barrier(group)  # the first worker keeps it open until all have it
     os.close(descriptor)

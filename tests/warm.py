@@ -26,6 +26,7 @@ from gnnplan.profiles.launch import _EVENT_MARK
 
 _PRELOADED = ["gnnplan.runtime.worker", "gnnplan.runtime.mini_batch.measure", "gnnplan.planner.preloaded"]
 _LONGEST_S, _LONGEST_END_S = 290.0, 90.0
+_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"  # in place of CUDA, which a process that is forked must not begin
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -88,8 +89,8 @@ def _context():
     """A fork server, started at the first call."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
-    kept = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    kept = {name: os.environ.get(name) for name in (*_THREADS, _ASK_NVML)}
+    os.environ.update(dict.fromkeys(kept, "1"))
     try:
         multiprocessing.forkserver.ensure_running()
     finally:

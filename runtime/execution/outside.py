@@ -21,7 +21,8 @@ from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.pool import Pool
 from gnnplan.profiles.kernels.tiles import Tiles
-from gnnplan.runtime.sampling.page_lock import page_lock
+from gnnplan.runtime.lockable_memory import LockableMemory
+from gnnplan.runtime.sampling.page_lock import CudaRegistrar
 
 _PIECE_BYTES = 2**26  # for arrays that stay: few files, for each takes one of the process's handles
 _ALIGNED_BYTES = 64
@@ -94,13 +95,13 @@ def in_host_memory(device: torch.device) -> Outside:
 
     def block(size: int) -> mmap.mmap:
         try:
-            memory = mmap.mmap(-1, size)
+            memory = LockableMemory(-1, size)
         except OSError as error:
             raise RunFailedError(
                 f"no room for {size:,} bytes in the host's memory ({error.strerror}), where the plan keeps rows"
             ) from None
         if device.type == "cuda":
-            page_lock(memory)
+            memory.lock(CudaRegistrar())
         return memory
 
     return Outside(block)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import threading
 import weakref
 from collections.abc import Callable
@@ -142,12 +141,6 @@ class CudaRegistrar:
         with suppress(RuntimeError):
             torch.ones(1, device=self._device)
         return f"CUDA says: {self._runtime.cudaGetErrorString(code)}"
-
-
-def page_lock(memory: mmap.mmap) -> None:
-    """Lets a GPU read and write memory directly while the process lives; without effect where it is refused."""
-    address = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
-    CudaRegistrar().register(address, len(memory))
 
 
 @cache
