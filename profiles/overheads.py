@@ -38,11 +38,15 @@ class _Touch(torch.autograd.Function):
 
 
 class _Clock:
-    """Operators that sweep the caches, and the processor seconds of this thread between them."""
+    """Operators that sweep the caches, and the seconds between them.
+
+    They are processor seconds of this thread. Beside a GPU backward runs in another one, so there all seconds count.
+    """
 
     def __init__(self, device: torch.device, num_elements: int) -> None:
         self.source = torch.zeros(num_elements, device=device)
         self.target = torch.zeros_like(self.source)
+        self._now_s = time.perf_counter if device.type == "cuda" else time.thread_time
         self.restart()
 
     def restart(self) -> None:
@@ -52,14 +56,14 @@ class _Clock:
     def operate(self) -> None:
         """One operator; the time since the last one is what a task costs beyond its operator."""
         if self._ended_s >= 0:
-            self._spent_s += time.thread_time() - self._ended_s
+            self._spent_s += self._now_s() - self._ended_s
             self._num_spent += 1
         self.target.copy_(self.source)
-        self._ended_s = time.thread_time()
+        self._ended_s = self._now_s()
 
     @property
     def mean_s(self) -> float:
-        """Processor seconds from one operator's end to the next one's begin."""
+        """Seconds from one operator's end to the next one's begin."""
         return self._spent_s / self._num_spent
 
 
@@ -84,9 +88,9 @@ def resident_bytes() -> int:
 
 
 def task_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) -> float:
-    """Processor seconds of Python and autograd from one task's operator to the next, mean over forward and backward.
+    """Seconds of Python and autograd from one task's operator to the next, mean over forward and backward.
 
-    Processor time, so that neither a quota's stall nor another process is in it. On CUDA the operators
+    On a CPU it is processor time, so that neither a quota's stall nor another process is in it. On CUDA the operators
     run behind, so what is timed is how fast they are launched.
     """
     x, clock = torch.zeros(1, device=device, requires_grad=True), _Clock(device, num_swept)
@@ -101,7 +105,7 @@ def task_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) ->
 
 
 def step_overhead_s(device: torch.device, *, num_swept: int = SWEPT_ELEMENTS) -> float:
-    """Processor seconds a training step costs beyond its tasks: an optimizer call on nothing, with cold caches."""
+    """Seconds a training step costs beyond its tasks: an optimizer call on nothing, with cold caches."""
     parameter, grad, mean, square, step = torch.zeros(5, 1, device=device)
     clock = _Clock(device, num_swept)
     for repeat in range(_REPEATS):

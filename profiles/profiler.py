@@ -116,6 +116,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     names = [name for name, operator in OPERATORS.items() if operator.is_measured_on(device)]
     resident = _resident_bytes(grid, names, device)
     beside = workers_of_this_host()
+    overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     progress = _Progress(rank)
     local_size, threads = int(os.environ["LOCAL_WORLD_SIZE"]), torch.get_num_threads()
     if dist.is_initialized():
@@ -136,7 +137,6 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     anchors = probes.anchors([paced.timings[0] for paced in taken])
     shared = shared_machine(grid, device, beside)
     disk = disk_rates() if device.type == "cpu" else None
-    overheads = beside.mean([task_overhead_s(device), step_overhead_s(device)], device)
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
     share = quota.share if quota else 1.0  # as operators are, overheads are sustained seconds

@@ -31,6 +31,14 @@ def test_task_overhead_is_the_time_between_operators(monkeypatch):
     assert task_overhead_s(CPU, num_swept=1) == pytest.approx(1.0)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_overheads_beside_a_gpu_are_positive():
+    """Though its backward runs in another thread, whose processor time is another."""
+    assert 0 < task_overhead_s(torch.device("cuda", 0)) < 1
+    assert 0 < step_overhead_s(torch.device("cuda", 0)) < 1
+
+
 def test_what_waits_to_be_used_again_is_not_resident():
     """What is held counts in bytes, and nothing of it when it is dropped."""
     before = resident_bytes()
