@@ -50,7 +50,8 @@ def main(quick: bool) -> dict:
         graph, cluster = load_graph(spec), this_machine(1, quick=True, folder=OUT)
         whole, plan_of_whole = _trained(_job(spec, None), graph, cluster, folder / "whole")
         limit_bytes = None if quick else whole.peak_bytes[0] // _SHARE
-        outside, plan = _trained(_job(spec, num_chunks), graph, cluster, folder / "outside", limit_bytes)
+        small = with_memory(cluster, limit_bytes) if limit_bytes else cluster
+        outside, plan = _trained(_job(spec, num_chunks), graph, small, folder / "outside", limit_bytes)
     predicted_bytes, whole_bytes = (each.prediction.workers[0].peak_bytes for each in (plan, plan_of_whole))
     losses = zip(outside.losses, whole.losses, strict=True)
     return {
@@ -68,6 +69,14 @@ def main(quick: bool) -> dict:
         "predicted_epoch_s": plan.prediction.epoch_s,
         "measured_epoch_s": outside.median_epoch_s,
     }
+
+
+def with_memory(cluster: Cluster, num_bytes: int) -> Cluster:
+    """A cluster of one device, as one that has so much memory."""
+    (host,) = cluster.hosts
+    (device,) = host.devices
+    devices = (device.model_copy(update={"memory_bytes": num_bytes}),)
+    return cluster.model_copy(update={"hosts": (host.model_copy(update={"devices": devices}),)})
 
 
 def _graph(path: Path, num_communities: int, size: int) -> NpzGraph:

@@ -77,6 +77,7 @@ class IndexDocument(Contract):
     source: str
     target: str
     is_view: bool = False
+    num_runs: Sizes = ()
     content: str = ""
 
 

@@ -143,6 +143,7 @@ class Index:
     Args:
         is_view: they are consecutive on every worker, so taking them copies nothing.
         content: the first index whose rows are the same (empty: itself).
+        num_runs: of consecutive rows among them, by worker (empty: they were not counted).
     """
 
     name: str
@@ -150,6 +151,7 @@ class Index:
     target: str
     is_view: bool = False
     content: str = ""
+    num_runs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

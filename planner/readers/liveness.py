@@ -114,8 +114,7 @@ class _Reader:
     def play(self, program: Program) -> None:
         """The tensors of a program, in its order; results live to its end."""
         alive: dict[str, int] = {}
-        steps = _steps_on_device if self.tier == "device" else _steps_pinned
-        for op, step in zip(program, self.cycle.once(steps, program), strict=True):
+        for op, step in zip(program, self.cycle.once(_STEPS[self.tier], program), strict=True):
             self._execute(op, step, alive)
             for name in step.over:
                 if name in alive:
@@ -172,8 +171,15 @@ def _steps_on_device(cycle: Cycle, program: Program) -> list[_Step]:
     return _steps(cycle, program, "device")
 
 
+def _steps_on_disk(cycle: Cycle, program: Program) -> list[_Step]:
+    return _steps(cycle, program, "disk")
+
+
 def _steps_pinned(cycle: Cycle, program: Program) -> list[_Step]:
     return _steps(cycle, program, "pinned")
+
+
+_STEPS = {"device": _steps_on_device, "disk": _steps_on_disk, "pinned": _steps_pinned}
 
 
 def _steps(cycle: Cycle, program: Program, tier: Tier) -> list[_Step]:

@@ -90,7 +90,8 @@ class _Lowering:
         self._network = Network(self.placement)
         self._profiles = [self.placement.profile_of(worker) for worker in self.cycle.workers]
         self._has_other_cores = [self.placement.has_other_cores(worker) for worker in self.cycle.workers]
-        self._beside = DiskCosts(self.cycle, self.program), StagingCosts(self.cycle)
+        memory_bytes = [worker.memory_bytes for worker in self.placement.workers]
+        self._beside = DiskCosts(self.cycle, self.program, memory_bytes), StagingCosts(self.cycle)
         self._schedule = Schedule(self.cycle.num_workers, quotas=self._quotas())
 
     def run(self) -> Schedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +25,7 @@ from gnnplan.planner.readers.pinned import most_on_their_way
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.heap import return_freed_memory
+from gnnplan.profiles.kernels.scattered import scattered
 from gnnplan.profiles.kernels.tiles import Tiles, on_device
 from gnnplan.runtime.execution.outside import Outside
 from gnnplan.runtime.execution.peers import Workers
@@ -87,6 +89,10 @@ class Context:
     def lies_in_host(self, value: str) -> bool:
         """Whether a GPU takes a value's rows of its host's memory."""
         return self.cycle.values[value].tier == "pinned"
+
+    def around(self, value: str) -> Callable[[Tensor, Tensor], AbstractContextManager[None]]:
+        """Within what some rows of a value are taken, or added to: where they lie in a file, they are asked for."""
+        return scattered if self.cycle.values[value].tier == "disk" else lambda x, rows: nullcontext()
 
     def is_half(self, value: str) -> bool:
         """Whether a value's numbers take two bytes."""

@@ -27,10 +27,13 @@ def _take(c: Context, op: Operator) -> Execution:
     if c.cycle.indexes[index].is_view:
         start, stop = c.view(index)
         return lambda x: x.of(x.matrix[start:stop]) if isinstance(x, SparseRows) else x[start:stop]
-    rows = c.rows(index)
+    rows, around = c.rows(index), c.around(op.reads[0])
 
     def run(x: Tensor | SparseRows) -> Tensor | SparseRows:
-        return x.of(x.matrix[rows.cpu().numpy()]) if isinstance(x, SparseRows) else gather_rows(x, rows)
+        if isinstance(x, SparseRows):
+            return x.of(x.matrix[rows.cpu().numpy()])
+        with around(x, rows):
+            return gather_rows(x, rows)
 
     return run
 
@@ -42,14 +45,15 @@ def _scatter_add(c: Context, op: Operator) -> Execution:
     index, last = op.attributes["index"], len(op.reads) - 1
     is_view = c.cycle.indexes[index].is_view
     start, stop = c.view(index) if is_view else (0, 0)
-    rows = None if is_view else c.rows(index)
+    rows, around = None if is_view else c.rows(index), c.around(op.writes[0])
 
     def run(x: Tensor, *base: Tensor) -> Tensor:
         out = writable(op, last, base[0]) if base else c.empty(op.writes[0], x.shape[1]).zero_()
         if rows is None:
             out[start:stop] += x
             return out
-        return add_rows_(out, rows, x) if x.dtype == HALF else out.index_add_(0, rows, x)
+        with around(out, rows):
+            return add_rows_(out, rows, x) if x.dtype == HALF else out.index_add_(0, rows, x)
 
     return run
 
@@ -62,14 +66,15 @@ def _put(c: Context, op: Operator) -> Execution:
     index, last = op.attributes["index"], len(op.reads) - 1
     is_view = c.cycle.indexes[index].is_view
     start, stop = c.view(index) if is_view else (0, 0)
-    rows = None if is_view else c.rows(index)
+    rows, around = None if is_view else c.rows(index), c.around(op.writes[0])
 
     def run(x: Tensor, *base: Tensor) -> Tensor:
         out = writable(op, last, base[0]) if base else c.empty(op.writes[0], x.shape[1])
         if rows is None:
             out[start:stop].copy_(x)
             return out
-        return out.index_copy_(0, rows, x)
+        with around(out, rows):
+            return out.index_copy_(0, rows, x)
 
     return run
 

@@ -93,7 +93,8 @@ class _Narrowed:
         if sizes == cycle.spaces[block.column].sizes:
             return name
         self._emitter.add_space(Space(new, sizes))
-        self._emitter.add_index(Index(new, block.column, new), [columns for columns, _ in parts])
+        runs = tuple(_num_runs(columns) for columns, _ in parts)  # that a disk is asked for
+        self._emitter.add_index(Index(new, block.column, new, num_runs=runs), [columns for columns, _ in parts])
         self._emitter.add_block(replace(block, name=new, column=new), [matrix for _, matrix in parts])
         return new
 
@@ -102,6 +103,10 @@ class _Narrowed:
             columns = np.flatnonzero(column_counts(matrix)).astype(np.int64)
             self._cuts[id(matrix)] = matrix, columns, _over(matrix, columns)
         return self._cuts[id(matrix)][1:]
+
+
+def _num_runs(rows: np.ndarray) -> int:
+    return int(np.count_nonzero(np.diff(rows) != 1)) + (len(rows) > 0)
 
 
 def _of_sparse_rows(cycle: Cycle, program: Program) -> Iterable[str]:

@@ -1,0 +1,115 @@
+"""What a disk takes: nothing where all has room, else the bytes that are moved, page by page where rows lie apart."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.parts import ITEM_BYTES
+from gnnplan.planner.program.sharing import share_equal_arrays
+from gnnplan.planner.readers.cost_disk import DiskCosts, Moved, likely_pages, on_disk_bytes
+from gnnplan.profiles.disk import DiskRates
+from gnnplan.profiles.kernels.scattered import PAGE_BYTES, num_pages
+from tests.planner.program.cases import MODELS, ORDERS, Case
+from tests.planner.techniques.destination_chunks.destinations import chunked
+
+RATES = DiskRates(read_bytes_per_s=1000, write_bytes_per_s=100, scattered_bytes_per_s=10)
+ROOM, NONE = 2**60, 0
+
+
+@pytest.fixture(scope="module")
+def cycle():
+    """One worker's rows on disk, in three chunks."""
+    return chunked(Case(MODELS["gcn"], 1, ORDERS["aggregated"]), "rows", 3, "offload")
+
+
+def program_of(cycle):
+    return cycle.programs[cycle.order[0]]
+
+
+def seconds(cycle, op, memory_bytes, rates=RATES):
+    costs = SimpleNamespace(profile=SimpleNamespace(disk=rates))
+    return DiskCosts(cycle, program_of(cycle), [memory_bytes])(op, 0, costs)
+
+
+def on_disk(cycle, op, *, is_view):
+    """Whether an operator names rows of a file, consecutive ones or not."""
+    outer = (op.reads if op.kind == "take" else op.writes)[0]
+    return cycle.values[outer].tier == "disk" and cycle.indexes[op.attributes["index"]].is_view == is_view
+
+
+def test_where_rows_have_room_the_disk_takes_nothing(cycle):
+    """By the memory that the worker is said to have, and by what lies in files at once."""
+    needed = on_disk_bytes(cycle, 0)
+    assert 0 < needed < sum(cycle.num_bytes(name, 0) for name, each in cycle.values.items() if each.tier == "disk")
+    of_all = [sum(seconds(cycle, op, has).seconds for op in program_of(cycle)) for has in (ROOM, needed, needed - 1)]
+    assert of_all[:2] == [0, 0]
+    assert of_all[2] > 0
+
+
+def test_rows_that_lie_apart_cost_their_pages(cycle):
+    """Nearly as many as they lie on, whether they are read or added to."""
+    costs, seen = DiskCosts(cycle, program_of(cycle), [NONE]), set()
+    for op in program_of(cycle):
+        if op.kind in ("take", "scatter_add") and on_disk(cycle, op, is_view=False):
+            inner = (op.writes if op.kind == "take" else op.reads)[0]
+            row_bytes = cycle.values[inner].num_columns(0) * ITEM_BYTES[cycle.values[inner].dtype]
+            rows = cycle.arrays.rows[op.attributes["index"]][0]
+            begins = rows * row_bytes
+            num_pages = len(np.union1d(begins // PAGE_BYTES, (begins + row_bytes - 1) // PAGE_BYTES))
+            moved = costs.moved(op, 0)
+            if op.kind == "take" or op.has_base:
+                assert moved.scattered_bytes / PAGE_BYTES == pytest.approx(num_pages, rel=0.2, abs=1)
+                assert moved.written_bytes == (moved.scattered_bytes if op.has_base else 0)
+            else:
+                assert (moved.scattered_bytes, moved.written_bytes) == (0, cycle.num_bytes(op.writes[0], 0))
+            seen.add((op.kind, op.has_base))
+    assert seen == {("take", False), ("scatter_add", False), ("scatter_add", True)}
+
+
+def test_consecutive_rows_cost_their_bytes(cycle):
+    """Read where they are taken, written where they are put."""
+    costs = DiskCosts(cycle, program_of(cycle), [NONE])
+    takes, puts = (
+        [op for op in program_of(cycle) if op.kind == kind and on_disk(cycle, op, is_view=True)]
+        for kind in ("take", "put")
+    )
+    assert takes
+    assert puts
+    for op in takes:
+        assert costs.moved(op, 0) == Moved(read_bytes=cycle.num_bytes(op.writes[0], 0))
+    for op in puts:
+        assert costs.moved(op, 0) == Moved(written_bytes=cycle.num_bytes(op.reads[0], 0))
+
+
+def test_seconds_are_those_of_the_rates(cycle):
+    """Each kind of bytes by its own; guessed ones are marked."""
+    costs = DiskCosts(cycle, program_of(cycle), [NONE])
+    for op in program_of(cycle):
+        moved = costs.moved(op, 0)
+        right = moved.read_bytes / 1000 + moved.written_bytes / 100 + moved.scattered_bytes / 10
+        found = seconds(cycle, op, NONE)
+        assert (found.seconds, found.unprofiled) == (pytest.approx(right), False)
+        older = seconds(cycle, op, NONE, RATES.model_copy(update={"scattered_bytes_per_s": None}))
+        assert older.unprofiled == (moved.scattered_bytes > 0)
+        assert seconds(cycle, op, NONE, None).unprofiled == (moved != Moved())
+
+
+@given(st.sets(st.integers(0, 4999), min_size=1), st.sampled_from([32, 300, 512, 4096, 6000]), st.integers(0, 2000))
+def test_pages_are_told_from_runs(lone, row_bytes, num_together):
+    """Of rows that lie anywhere, and many together; as many as they lie on, but for chance."""
+    rows = np.union1d(sorted(lone), np.arange(num_together))
+    num_runs = 1 + int((np.diff(rows) != 1).sum())
+    found = likely_pages(len(rows), 5000, num_runs, row_bytes)
+    assert found == pytest.approx(num_pages(rows, row_bytes), rel=0.25, abs=15)
+
+
+def test_a_plan_that_is_read_again_costs_the_same(cycle):
+    """Its program has no arrays; runs were counted when it had."""
+    again = CycleDocument.model_validate_json(CycleDocument.of(share_equal_arrays(cycle)).model_dump_json()).cycle()
+    costs, known = (DiskCosts(each, program_of(each), [NONE]) for each in (again, cycle))
+    assert all(costs.moved(op, 0) == known.moved(op, 0) for op in program_of(cycle))
+    assert any(index.num_runs for index in again.indexes.values())
