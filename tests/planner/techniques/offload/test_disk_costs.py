@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.parts import ITEM_BYTES
 from gnnplan.planner.program.sharing import share_equal_arrays
+from gnnplan.planner.readers import cost_disk
 from gnnplan.planner.readers.cost_disk import DiskCosts, Moved, likely_pages, on_disk_bytes
+from gnnplan.planner.readers.memory import estimate_memory
+from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.disk import DiskRates
 from gnnplan.profiles.kernels.scattered import PAGE_BYTES, num_pages
 from tests.planner.program.cases import MODELS, ORDERS, Case
@@ -18,6 +21,9 @@ from tests.planner.techniques.destination_chunks.destinations import chunked
 
 RATES = DiskRates(read_bytes_per_s=1000, write_bytes_per_s=100, scattered_bytes_per_s=10)
 ROOM, NONE = 2**60, 0
+PROFILE = catalog_profile("rtx-3090").model_copy(
+    update={"device_kind": "cpu", "num_threads": 1, "process_base_bytes": 0}
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +37,7 @@ def program_of(cycle):
 
 
 def seconds(cycle, op, memory_bytes, rates=RATES):
-    costs = SimpleNamespace(profile=SimpleNamespace(disk=rates))
+    costs = SimpleNamespace(profile=PROFILE.model_copy(update={"disk": rates}))
     return DiskCosts(cycle, program_of(cycle), [memory_bytes])(op, 0, costs)
 
 
@@ -96,6 +102,17 @@ def test_seconds_are_those_of_the_rates(cycle):
         older = seconds(cycle, op, NONE, RATES.model_copy(update={"scattered_bytes_per_s": None}))
         assert older.unprofiled == (moved.scattered_bytes > 0)
         assert seconds(cycle, op, NONE, None).unprofiled == (moved != Moved())
+
+
+def test_pages_that_have_room_are_read_once(cycle, monkeypatch):
+    """Of a value's pages as large a share is still there as the memory has room for beside the worker."""
+    monkeypatch.setattr(cost_disk, "on_disk_bytes", lambda *_: ROOM)
+    needed, costs = estimate_memory(cycle, 0, PROFILE).peak_bytes, DiskCosts(cycle, program_of(cycle), [NONE])
+    for op in (op for op in program_of(cycle) if op.kind == "take" and on_disk(cycle, op, is_view=False)):
+        moved, value_bytes = costs.moved(op, 0), cycle.num_bytes(op.reads[0], 0)
+        for free_bytes, missing in ((0, 1.0), (value_bytes // 2, 0.5), (value_bytes, 0.0), (3 * value_bytes, 0.0)):
+            right = moved.read_bytes / 1000 + missing * moved.scattered_bytes / 10
+            assert seconds(cycle, op, needed + free_bytes).seconds == pytest.approx(right, rel=0.01)
 
 
 @given(st.sets(st.integers(0, 4999), min_size=1), st.sampled_from([32, 300, 512, 4096, 6000]), st.integers(0, 2000))
