@@ -3,8 +3,9 @@
 On CUDA the graph has 4 million vertices and 100 million edges, made on the spot and kept in host memory; batches
 of the GPU are read over UVA, without and with a cache of a tenth of the features' bytes, as if the device had no
 room for more. Where it has, an epoch with everything resident is timed too, beside its own prediction; it counts in
-neither regret nor gain. The planner's seconds include planning. Without CUDA a small graph stands in and the "GPU's"
-batches are made by the CPU in the GPU's turn. The stages are profiled once a model, before any epoch that is timed.
+neither regret nor gain. The planner's seconds include planning; `prediction_error` is of what they are without it.
+Without CUDA a small graph stands in and the "GPU's" batches are made by the CPU in the GPU's turn. The stages are
+profiled once a model, before any epoch that is timed.
 They are profiled, and the cache is presampled, on batches of another epoch than those timed, which have another order
 and other draws; what the cache saves is counted on such. To see how the number of cores matters, run it under
 `taskset`: every device and number of cores has a result of its own. A model's row is written there as soon as it is
@@ -141,8 +142,16 @@ class _Runs:
         stages = self._stages(kind, source)
         profile = self._profile(stages)
         plan = self._plan(profile)
+        planning_s: list[float] = []
+
+        def planned(epoch: int) -> Epoch:
+            begun_s = time.perf_counter()
+            buffers = self._plan(profile).buffers or Buffers(0, 1)
+            planning_s.append(time.perf_counter() - begun_s)
+            return self._epoch(stages, buffers, epoch)
+
         timed: dict[str, Callable[[int], Epoch | None]] = {
-            "planner": lambda epoch: self._epoch(stages, self._plan(profile).buffers or Buffers(0, 1), epoch),
+            "planner": planned,
             "CPU only": lambda epoch: self._epoch(stages, Buffers(10, 10, 0), epoch),
         }
         for name, made_by in self.sources.items():
@@ -160,7 +169,7 @@ class _Runs:
         if pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE:
             timed["PyG"] = self._pyg_epoch(stages)
         seconds, epochs = self._in_turns(timed)
-        return self._row(plan, seconds, epochs) | {
+        return self._row(plan, seconds, epochs, float(np.median(planning_s[1:]))) | {
             "route": plan.route,
             "gap_to_bound": plan.gap,
             "times_s": profile.times.model_dump(exclude_none=True),
@@ -214,7 +223,9 @@ class _Runs:
                     seconds[name].append(time.perf_counter() - start_s)
         return seconds, last
 
-    def _row(self, plan: Dispatch, seconds: dict[str, list[float]], epochs: dict[str, Epoch | None]) -> dict:
+    def _row(
+        self, plan: Dispatch, seconds: dict[str, list[float]], epochs: dict[str, Epoch | None], planning_s: float
+    ) -> dict:
         medians = {name: median_and_spread(values)[0] for name, values in seconds.items()}
         ours = medians["planner"]
         extremes = [medians[name] for name in ("CPU only", *self.sources)]
@@ -226,7 +237,8 @@ class _Runs:
             "regret": ours / min(ours, *extremes, *grid) - 1,
             "gain_over_extremes": min(extremes) / ours,
             "gain_that_the_bound_allows": min(extremes) / plan.bound.seconds,
-            "prediction_error": plan.epoch_s / ours - 1,
+            "planning_s": planning_s,
+            "prediction_error": plan.epoch_s / (ours - planning_s) - 1,
             "busy": {name: _busy_shares(epoch, self.num_threads) for name, epoch in routes},
         }
 
