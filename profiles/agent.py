@@ -28,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
+from torch.distributed.elastic.rendezvous import rendezvous_handler_registry
 from torch.distributed.run import main as torchrun
 from torch.distributed.run import parse_args
 
 from gnnplan.profiles.agents import WAITING, die_with_parent, name_of_rank, name_process
+from gnnplan.profiles.rendezvous import BACKEND, create_handler
 from gnnplan.profiles.torchrun import importing, leave
 
 _POLL_S = 0.02
@@ -95,6 +97,7 @@ def main(words: Sequence[str]) -> None:
                 os.close(reading)
                 forked.append(Forked(pid, writing))
             SubprocessHandler._popen = _handing(forked)  # type: ignore[method-assign]
+    rendezvous_handler_registry.register(BACKEND, create_handler)
     torchrun(list(words))
 
 

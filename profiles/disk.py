@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.kernels.scattered import PAGE_BYTES, scattered
+from gnnplan.profiles.kernels.file_rows import PAGE_BYTES, asked_for
 from gnnplan.profiles.limits import Rate
 
 _FILE_BYTES, _NUM_FILES = 2**26, 3
@@ -80,7 +80,7 @@ def _scattered_s(descriptor: int, num_bytes: int) -> float:
         pages = torch.from_numpy(np.frombuffer(memory, np.uint8).reshape(-1, PAGE_BYTES))
         rows = torch.arange(0, len(pages), _PAGES_APART)
         begun_s = time.perf_counter()
-        with scattered(pages, rows):
+        with asked_for(pages, rows):
             pages[:, 0][rows].sum()
         found_s = time.perf_counter() - begun_s
         del pages

@@ -1,14 +1,12 @@
 """A torchrun rendezvous whose store listens on the address that it is given, which is loopback for one host.
 
-torchrun's own backends bind their store to every interface, also where the address given is loopback. This one is
-registered under the entry-point group `torchrun.handlers`, as `BACKEND`. The agent of rank 0 has the store, and the
-others reach it at the same address.
+torchrun's own backends bind their store to every interface, also where the address given is loopback. Our agents
+register this one as `BACKEND`. The agent of rank 0 has the store, and the others reach it at the same address.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from datetime import timedelta
 
 from torch.distributed import Store, TCPStore
@@ -98,8 +96,3 @@ def create_handler(params: RendezvousParameters) -> RendezvousHandler:
     timeout = timedelta(seconds=int(params.get("timeout", 300)))
     rank = int(params.get("rank", 0))
     return BoundRendezvous(params.run_id, timeout, address, port, rank, params.max_nodes)
-
-
-def handler_creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
-    """Entry point `torchrun.handlers`: torchrun calls this once to learn how handlers are made."""
-    return create_handler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -21,6 +21,7 @@ class LockableMemory(mmap.mmap):
 
     _registrar: Registrar | None = None
     _address = 0
+    _kept: ClassVar[list[memoryview]] = []  # of memory that stays locked, which must not be unmapped
 
     def lock(self, registrar: Registrar) -> None:
         """Page-locks all of it; without effect where that is refused: then copies are staged."""
@@ -28,7 +29,24 @@ class LockableMemory(mmap.mmap):
         if registrar.register(self._address, len(self)) is None:
             self._registrar = registrar
 
+    def close(self) -> None:
+        """Unmaps it; memory that the driver will not let go of stays."""
+        if self._is_free():
+            super().close()
+
     def __del__(self) -> None:
+        self._is_free()
+
+    def _is_free(self) -> bool:
+        """Lets go of it, and says whether it may be unmapped."""
+        registrar, self._registrar = self._registrar, None
         # At exit it goes with the process, and waiting for a kernel that is stuck would keep it.
-        if self._registrar is not None and not sys.is_finalizing():
-            self._registrar.unregister(self._address)
+        if registrar is None or sys.is_finalizing():
+            return True
+        try:
+            refusal = registrar.unregister(self._address)
+        except RuntimeError as error:  # of a device that has failed
+            refusal = str(error)
+        if refusal is not None:
+            self._kept.append(memoryview(self))
+        return refusal is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import le
 
 import numpy as np
 
@@ -44,6 +45,10 @@ def _faulty_sizes(cycle: Cycle) -> Iterator[str]:
     for name, block in cycle.blocks.items():
         if len(block.num_edges) != size:
             yield f"blocks.{name} must have num_edges of {size} workers"
+    for name, index in cycle.indexes.items():
+        rows = cycle.spaces[index.target].sizes if index.target in cycle.spaces else ()
+        if index.num_runs and not (len(index.num_runs) == size and all(map(le, index.num_runs, rows))):
+            yield f"indexes.{name} must have num_runs of {size} workers, of no more than their rows"
     for name, route in cycle.routes.items():
         if route.counts.shape != (size, size):
             yield f"routes.{name} must have counts of {size} by {size} workers"

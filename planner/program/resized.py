@@ -59,6 +59,7 @@ def first_workers(cycle: Cycle, count: int) -> Cycle:
             for n, v in cycle.values.items()
         },
         blocks={n: replace(b, num_edges=first(b.num_edges)) for n, b in cycle.blocks.items()},
+        indexes={n: replace(i, num_runs=first(i.num_runs)) for n, i in cycle.indexes.items()},
         routes={n: replace(r, counts=r.counts[:count, :count]) for n, r in cycle.routes.items()},
         arrays=None,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from gnnplan.planner.costs import ZERO, OperatorCosts
 from gnnplan.planner.program.aliases import owners
@@ -13,15 +12,15 @@ from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.outside import lies_on_disk
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.liveness import training_bytes
 from gnnplan.planner.readers.memory import estimate_memory
+from gnnplan.planner.readers.pinned import outside_bytes
 from gnnplan.profiles.curves import Estimate
 from gnnplan.profiles.disk import DiskRates
-from gnnplan.profiles.kernels.scattered import PAGE_BYTES
 from gnnplan.profiles.machine import MachineProfile
 
 _FLOAT_BYTES, _INDEX_BYTES, _LONG_BYTES, _LONGS_AN_EDGE = 4, 4, 8, 3
 _GUESSED_BYTES_PER_S = 1e9  # of a solid-state disk
+PAGE_BYTES = 4096  # of most machines
 _GUESSED_SCATTERED_PER_S = 2e8  # of pages that lie apart there
 _GUESSED = DiskRates(read_bytes_per_s=_GUESSED_BYTES_PER_S, write_bytes_per_s=_GUESSED_BYTES_PER_S)
 
@@ -56,26 +55,29 @@ class DiskCosts:
     def __init__(self, cycle: Cycle, program: Program, memory_bytes: Sequence[int]) -> None:
         self._cycle, self._is_used, self._memory_bytes = cycle, lies_on_disk(cycle), memory_bytes
         self._owner = owners(cycle, program) if self._is_used else {}
-        self._free_bytes: dict[int, int] = {}
+        self._rooms: dict[int, tuple[int, int]] = {}
 
     def __call__(self, op: Operator, worker: int, costs: OperatorCosts) -> Estimate:
         """Seconds of a worker's operator with the disk; a guess where the profile does not know its disk."""
-        if not self._is_used or self._has_room[worker]:
+        if not self._is_used:
+            return ZERO
+        free_bytes, all_bytes = self._room(worker, costs.profile)
+        if all_bytes <= free_bytes:
             return ZERO
         moved = self.moved(op, worker)
         if moved.scattered_bytes:
-            moved = replace(
-                moved, scattered_bytes=round(moved.scattered_bytes * self._missing(op, worker, costs.profile))
-            )
+            outer = op.reads[0] if op.kind == "take" else op.writes[0]
+            missing = max(0.0, 1 - free_bytes / self._cycle.num_bytes(outer, worker))
+            moved = replace(moved, scattered_bytes=round(moved.scattered_bytes * missing))
         return _seconds(moved, costs.profile)
 
-    def _missing(self, op: Operator, worker: int, profile: MachineProfile) -> float:
-        """Of the pages of a value the share that is in memory no more."""
-        outer = op.reads[0] if op.kind == "take" else op.writes[0]
-        if worker not in self._free_bytes:
+    def _room(self, worker: int, profile: MachineProfile) -> tuple[int, int]:
+        """Bytes for pages of files that a worker leaves of its memory, and those of all that lies in files."""
+        if worker not in self._rooms:
             needed = estimate_memory(self._cycle, worker, profile).peak_bytes
-            self._free_bytes[worker] = max(0, self._memory_bytes[worker] - needed)
-        return max(0.0, 1 - self._free_bytes[worker] / self._cycle.num_bytes(outer, worker))
+            free_bytes = max(0, self._memory_bytes[worker] - needed)
+            self._rooms[worker] = free_bytes, outside_bytes(self._cycle, worker, "disk")
+        return self._rooms[worker]
 
     def moved(self, op: Operator, worker: int) -> Moved:
         """What an operator reads from files, and writes to them."""
@@ -91,10 +93,10 @@ class DiskCosts:
         whole, pages = self._rows_bytes(op, outer, inner, worker)
         if op.kind == "take":
             return Moved(of_arrays + whole, pages)
-        if op.kind == "scatter_add" and not op.has_base:  # all of it is cleared, and added to while it is there
-            return Moved(of_arrays, 0, self._cycle.num_bytes(outer, worker))
-        reads = op.kind == "scatter_add"  # a page that is written in part is read too
-        return Moved(of_arrays + whole * reads, pages, whole + pages)
+        adds = op.kind == "scatter_add"
+        cleared = self._cycle.num_bytes(outer, worker) if adds and not op.has_base else 0
+        # A page that is written in part is read first.
+        return Moved(of_arrays + whole * adds, pages, cleared + whole + pages)
 
     def _rows_bytes(self, op: Operator, outer: str, inner: str, worker: int) -> tuple[int, int]:
         """Of an operator's rows in a file: of consecutive ones, or of the pages on which others lie."""
@@ -102,17 +104,12 @@ class DiskCosts:
         rows_bytes = cycle.num_bytes(inner, worker)
         if cycle.indexes[index].is_view or not rows_bytes:
             return rows_bytes, 0
-        num_rows, num_all, runs = (
-            *(cycle.num_rows(name, worker) for name in (inner, outer)),
-            cycle.indexes[index].num_runs,
-        )
-        num_runs = runs[worker] if runs else num_rows * (1 - num_rows / num_all)
-        return 0, likely_pages(num_rows, num_all, num_runs, rows_bytes / num_rows) * PAGE_BYTES
-
-    @cached_property
-    def _has_room(self) -> list[bool]:
-        """By worker, whether all of its rows in files have room in memory too."""
-        return [on_disk_bytes(self._cycle, worker) <= has for worker, has in enumerate(self._memory_bytes)]
+        num_rows, num_all = (cycle.num_rows(name, worker) for name in (inner, outer))
+        runs = cycle.indexes[index].num_runs
+        num_runs = runs[worker] if runs else num_rows * (1 - num_rows / num_all)  # as they are by chance
+        unit_bytes = _FLOAT_BYTES if cycle.values[outer].role == "input" else 0  # they lie somewhere in a shard
+        pages = likely_pages(num_rows, num_all, num_runs, rows_bytes // num_rows, unit_bytes=unit_bytes)
+        return 0, pages * PAGE_BYTES
 
     def _lies_there(self, name: str) -> bool:
         return self._cycle.values[self._owner.get(name, name)].tier == "disk"
@@ -129,19 +126,19 @@ class DiskCosts:
         return of_blocks + _LONG_BYTES * cycle.spaces[index.target].sizes[worker]
 
 
-def on_disk_bytes(cycle: Cycle, worker: int) -> int:
-    """Of the rows that lie in files at once, and of the files of inputs."""
-    inputs = (name for name, value in cycle.values.items() if value.role == "input" and value.tier == "disk")
-    return training_bytes(cycle, worker, tier="disk").held_bytes + sum(cycle.num_bytes(n, worker) for n in inputs)
+def likely_pages(num_rows: int, num_all: int, num_runs: float, row_bytes: int, *, unit_bytes: int = 0) -> int:
+    """Pages of a file of `num_all` rows on which some of them lie, in so many runs of consecutive ones.
 
+    As many rows as have so many runs by chance are taken to lie anywhere, and all others together.
 
-def likely_pages(num_rows: int, num_all: int, num_runs: float, row_bytes: float) -> int:
-    """Pages of a file of `num_all` rows on which some of them lie, in runs of consecutive ones that begin anywhere."""
-    pages = max(num_all * row_bytes / PAGE_BYTES, 1.0)
-    of_a_first = 1.0 if PAGE_BYTES % row_bytes == 0 else (row_bytes - 1) / PAGE_BYTES + 1
-    of_firsts = pages * -math.expm1(-num_runs * of_a_first / pages)
-    of_others = (num_rows - num_runs) * row_bytes / PAGE_BYTES
-    return round(min(of_firsts + of_others, pages))
+    Args:
+        unit_bytes: rows begin at multiples of this (0: of a row's bytes, for the file begins with the first row).
+    """
+    pages = num_all * row_bytes / PAGE_BYTES
+    of_a_row = 1 + (row_bytes - (unit_bytes or math.gcd(row_bytes, PAGE_BYTES))) / PAGE_BYTES
+    lone = min(num_rows, num_all * (1 - math.sqrt(max(0.0, 1 - 4 * num_runs / num_all))) / 2)
+    of_lone = pages * (1 - (1 - lone / num_all) ** (num_all * of_a_row / pages))
+    return math.ceil(min(of_lone + (num_rows - lone) * row_bytes / PAGE_BYTES, pages))
 
 
 def _seconds(moved: Moved, profile: MachineProfile) -> Estimate:

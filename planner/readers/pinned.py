@@ -5,7 +5,7 @@ from __future__ import annotations
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.outside import moves_outside
-from gnnplan.planner.program.parts import ITEM_BYTES, Operator
+from gnnplan.planner.program.parts import ITEM_BYTES, Operator, Tier
 from gnnplan.planner.readers.block_bytes import blocks_bytes
 from gnnplan.planner.readers.liveness import training_bytes
 
@@ -17,8 +17,13 @@ def pinned_bytes(cycle: Cycle, worker: int) -> int:
 
     The host hands a freed block of memory only to rows of the same size, as the CPU's pool does.
     """
+    return outside_bytes(cycle, worker, "pinned") + most_on_their_way(cycle, worker) * _FLOAT_BYTES
+
+
+def outside_bytes(cycle: Cycle, worker: int, tier: Tier) -> int:
+    """Of rows that lie in a tier outside at once, and of what lies there with them: inputs, blocks, rows of indexes."""
     programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
-    inputs = [v for v in cycle.values.values() if v.role == "input" and v.tier == "pinned"]
+    inputs = [v for v in cycle.values.values() if v.role == "input" and v.tier == tier]
     indexes = {
         op.attributes["index"]
         for program in programs
@@ -26,9 +31,8 @@ def pinned_bytes(cycle: Cycle, worker: int) -> int:
         if KINDS[op.kind].by_part and not cycle.indexes[op.attributes["index"]].is_view
     }
     return (
-        training_bytes(cycle, worker, tier="pinned").held_bytes
+        training_bytes(cycle, worker, tier=tier).held_bytes
         + sum(cycle.num_rows(v.name, worker) * v.num_columns(worker) * ITEM_BYTES[v.dtype] for v in inputs)
-        + most_on_their_way(cycle, worker) * _FLOAT_BYTES
         + blocks_bytes(cycle, worker, programs, {})
         + sum(_LONG_BYTES * cycle.spaces[cycle.indexes[name].target].sizes[worker] for name in indexes)
     )

@@ -24,8 +24,8 @@ from gnnplan.planner.readers.block_bytes import has_staged_index
 from gnnplan.planner.readers.pinned import most_on_their_way
 from gnnplan.profiles.kernels import pool
 from gnnplan.profiles.kernels.edge_block import EdgeBlock
+from gnnplan.profiles.kernels.file_rows import asked_for
 from gnnplan.profiles.kernels.heap import return_freed_memory
-from gnnplan.profiles.kernels.scattered import scattered
 from gnnplan.profiles.kernels.tiles import Tiles, on_device
 from gnnplan.runtime.execution.outside import Outside
 from gnnplan.runtime.execution.peers import Workers
@@ -92,7 +92,7 @@ class Context:
 
     def around(self, value: str) -> Callable[[Tensor, Tensor], AbstractContextManager[None]]:
         """Within what some rows of a value are taken, or added to: where they lie in a file, they are asked for."""
-        return scattered if self.cycle.values[value].tier == "disk" else lambda x, rows: nullcontext()
+        return asked_for if self.cycle.values[value].tier == "disk" else lambda x, rows: nullcontext()
 
     def is_half(self, value: str) -> bool:
         """Whether a value's numbers take two bytes."""

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from itertools import count
 
 import numpy as np
@@ -572,3 +574,10 @@ def test_an_objective_is_planned_for_or_refused(folder, capsys):
     assert not (folder / "late.json").exists()
     assert main(["plan", "job.toml", "cluster.toml", "--budget", "1", "-o", "late.json"]) == 2
     assert "price_per_hour" in capsys.readouterr().err
+
+
+def test_the_package_is_the_command():
+    """Where no script is on the path."""
+    ran = subprocess.run([sys.executable, "-m", "gnnplan", "--help"], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("usage: gnnplan ")

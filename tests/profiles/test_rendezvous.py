@@ -1,6 +1,5 @@
 """The rendezvous: its store listens on the address it is given, which nobody outside reaches where it is loopback."""
 
-import importlib.metadata
 import os
 import socket
 from datetime import timedelta
@@ -10,7 +9,7 @@ import pytest
 from torch.distributed import TCPStore
 from torch.distributed.elastic.rendezvous.api import RendezvousParameters
 
-from gnnplan.profiles.rendezvous import LOOPBACK, BoundRendezvous, handler_creator
+from gnnplan.profiles.rendezvous import LOOPBACK, BoundRendezvous, create_handler
 
 LISTEN = "0A"
 
@@ -91,12 +90,9 @@ def parameters(max_nodes, endpoint="127.0.0.1:0", **configured):
     )
 
 
-def test_torchrun_finds_the_handler():
-    """The installed entry point leads to a creator whose handler names the backend and the run."""
-    points = importlib.metadata.entry_points(group="torchrun.handlers")
-    creator = {point.name: point for point in points}["gnnplan-loopback"].load()
-    assert creator is handler_creator
-    made = creator()(parameters(1))
+def test_a_handler_is_made_of_what_torchrun_says():
+    """It names the backend and the run."""
+    made = create_handler(parameters(1))
     assert made.get_backend() == "gnnplan-loopback"
     assert made.get_run_id() == "7"
 
@@ -109,7 +105,7 @@ def test_agents_of_several_hosts_share_the_first_ones_store():
     made = []
     for rank in (0, 1):
         given = parameters(2, endpoint=f"127.0.0.3:{port}", rank=str(rank))
-        made.append(handler_creator()(given).next_rendezvous())
+        made.append(create_handler(given).next_rendezvous())
     assert listening() - before == {("0300007F", port)}
     assert [(info.rank, info.world_size) for info in made] == [(0, 2), (1, 2)]
     made[0].store.set("key", "value")

@@ -41,6 +41,42 @@ def test_it_is_let_go_of_with_the_last_who_looks_at_it(kept_by):
     assert registrar.log[1:] == [("unregister", address, True)]
 
 
+@pytest.mark.parametrize("how", ["refused", "failed"])
+@pytest.mark.parametrize("closes", [True, False])
+def test_what_stays_locked_stays_mapped(how, closes, monkeypatch):
+    """The driver would find its range where the kernel puts the next mapping."""
+    kept = []
+    monkeypatch.setattr(LockableMemory, "_kept", kept)
+
+    class Refusing(Registrar):
+        def unregister(self, address):
+            super().unregister(address)
+            if how == "failed":
+                raise RuntimeError("an illegal memory access")
+            return "not now"
+
+    registrar, memory = Refusing(), LockableMemory(-1, 2**16)
+    memory.lock(registrar)
+    memory[:3] = b"abc"
+    if closes:
+        memory.close()
+    del memory
+    gc.collect()
+    assert [entry[0] for entry in registrar.log] == ["register", "unregister"]
+    (view,) = kept
+    assert bytes(view[:3]) == b"abc"
+
+
+def test_closed_memory_is_let_go_of_once():
+    """And no more when it is collected."""
+    registrar, memory = Registrar(), LockableMemory(-1, 4096)
+    memory.lock(registrar)
+    memory.close()
+    del memory
+    gc.collect()
+    assert [entry[0] for entry in registrar.log] == ["register", "unregister"]
+
+
 def test_what_was_never_locked_is_not_let_go_of(monkeypatch):
     """Where nobody asked, where it was refused, and at exit."""
     refusing, willing = Registrar("no room"), Registrar()

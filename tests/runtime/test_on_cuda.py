@@ -16,7 +16,10 @@ from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.reference import train_reference
 from gnnplan.runtime.worker import RunOptions, run_worker
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
 
 GRAPH = SbmGraph(
     source="sbm", num_nodes=3000, average_degree=12, num_classes=5, num_features=40, feature_signal=3.0, seed=1

@@ -22,7 +22,9 @@ def with_counts_of_read(cycle: Cycle, counts: Counts) -> Cycle:
         spaces[block.column] = replace(spaces[block.column], sizes=read)
         if block.edges in spaces:
             spaces[block.edges] = replace(spaces[block.edges], sizes=whole.num_edges)
-    return replace(cycle, spaces=spaces, blocks=blocks)
+    # Runs were counted in a graph that only stands in.
+    indexes = {name: replace(index, num_runs=()) for name, index in cycle.indexes.items()}
+    return replace(cycle, spaces=spaces, blocks=blocks, indexes=indexes)
 
 
 def _touched(num_columns: int, num_edges: int, counts: Counts) -> int:

@@ -49,6 +49,8 @@ CHANGES = {
     "read before it is written": lambda d: d["programs"]["train"].reverse(),
     "computing on the network": lambda d: first(d, "multiply").update(lane="network"),
     "columns beyond the width": lambda d: d["values"]["x"].update(columns=[[4, 2]] * 3),
+    "runs of too few workers": lambda d: next(iter(d["indexes"].values())).update(num_runs=[1]),
+    "more runs than rows": lambda d: next(iter(d["indexes"].values())).update(num_runs=[10**6] * 3),
     "a space that is not there": lambda d: d["spaces"].pop("v@1"),
 }
 

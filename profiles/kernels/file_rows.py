@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PAGE_BYTES = mmap.PAGESIZE
+_PIECE_BYTES = 2**17  # of a longer range the kernel may read the beginning alone: as much as it reads ahead
 
 
 def page_runs(rows: np.ndarray, row_bytes: int, offset_bytes: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -35,14 +36,8 @@ def page_runs(rows: np.ndarray, row_bytes: int, offset_bytes: int = 0) -> tuple[
     return first[starts[starts < len(rows)]], last[stops[stops > 0] - 1] + 1
 
 
-def num_pages(rows: np.ndarray, row_bytes: int) -> int:
-    """Pages that ascending rows lie on."""
-    firsts, stops = page_runs(rows, row_bytes)
-    return int((stops - firsts).sum())
-
-
 @contextmanager
-def scattered(x: Tensor, rows: Tensor) -> Iterator[None]:
+def asked_for(x: Tensor, rows: Tensor) -> Iterator[None]:
     """Asks for rows of a matrix in a mapped file, which are read or added to within.
 
     Args:
@@ -57,10 +52,15 @@ def scattered(x: Tensor, rows: Tensor) -> Iterator[None]:
     try:
         runs = page_runs(rows.numpy(), x.shape[1] * x.element_size(), x.data_ptr() - begin)
         for first, stop in zip(*(each.tolist() for each in runs), strict=True):
-            _advise(begin + first * PAGE_BYTES, (stop - first) * PAGE_BYTES, mmap.MADV_WILLNEED)
+            _ask(begin + first * PAGE_BYTES, begin + stop * PAGE_BYTES)
         yield
     finally:
         _advise(begin, end - begin, mmap.MADV_NORMAL)
+
+
+def _ask(begin: int, end: int) -> None:
+    for address in range(begin, end, _PIECE_BYTES):
+        _advise(address, min(_PIECE_BYTES, end - address), mmap.MADV_WILLNEED)
 
 
 def _advise(address: int, num_bytes: int, advice: int) -> None:

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnplan.profiles.kernels import scattered as module
-from gnnplan.profiles.kernels.scattered import PAGE_BYTES, num_pages, page_runs, scattered
+from gnnplan.profiles.kernels import file_rows as module
+from gnnplan.profiles.kernels.file_rows import PAGE_BYTES, asked_for, page_runs
 
 ROWS = st.sets(st.integers(0, 400), max_size=60).map(lambda each: np.array(sorted(each), np.int64))
 
@@ -24,8 +24,6 @@ def test_runs_are_the_pages_of_the_rows(rows, row_bytes, offset_bytes):
     found = [page for first, stop in zip(firsts, stops, strict=True) for page in range(first, stop)]
     assert sorted(found) == sorted(right)
     assert all(stop < first for stop, first in zip(stops, firsts[1:], strict=False))
-    if not offset_bytes:
-        assert num_pages(rows, row_bytes) == len(right)
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def test_only_pages_of_the_rows_are_asked_for(matrix, monkeypatch):
     monkeypatch.setattr(module, "_advise", lambda *each: asked.append(each))
     begin = matrix.data_ptr()
     rows = torch.tensor([0, 63, 64, 700])
-    with pytest.raises(KeyError), scattered(matrix, rows):
+    with pytest.raises(KeyError), asked_for(matrix, rows):
         raise KeyError
     assert asked == [
         (begin, 64 * PAGE_BYTES, mmap.MADV_RANDOM),
@@ -52,14 +50,24 @@ def test_only_pages_of_the_rows_are_asked_for(matrix, monkeypatch):
     ]
 
 
+def test_a_long_range_is_asked_for_in_pieces(matrix, monkeypatch):
+    """Of one range the kernel may read no more than it reads ahead."""
+    asked = []
+    monkeypatch.setattr(module, "_advise", lambda *each: asked.append(each))
+    with asked_for(matrix, torch.arange(len(matrix))):
+        pass
+    pieces = [(address, num_bytes) for address, num_bytes, advice in asked if advice == mmap.MADV_WILLNEED]
+    assert pieces == [(matrix.data_ptr() + at, 2**17) for at in (0, 2**17)]
+
+
 def test_rows_are_what_they_were(matrix):
     """Read, and added to, in the file; where a matrix is no file's too."""
     for x in (matrix, torch.zeros(4096, 16), torch.zeros(16, 4096).t()):
         rows = torch.tensor([5, 900, 4000])
-        with scattered(x, rows):
+        with asked_for(x, rows):
             x.index_add_(0, rows, torch.ones(3, 16))
         assert x.sum() == 48
-        with scattered(x, rows[:0]):
+        with asked_for(x, rows[:0]):
             assert torch.equal(x[rows], torch.ones(3, 16))
 
 
