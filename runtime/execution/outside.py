@@ -22,7 +22,7 @@ from gnnplan.profiles.kernels.edge_block import EdgeBlock
 from gnnplan.profiles.kernels.pool import Pool
 from gnnplan.profiles.kernels.tiles import Tiles
 from gnnplan.runtime.lockable_memory import LockableMemory
-from gnnplan.runtime.sampling.page_lock import CudaRegistrar
+from gnnplan.runtime.sampling.page_lock import page_lock
 
 _PIECE_BYTES = 2**26  # for arrays that stay: few files, for each takes one of the process's handles
 _ALIGNED_BYTES = 64
@@ -101,7 +101,7 @@ def in_host_memory(device: torch.device) -> Outside:
                 f"no room for {size:,} bytes in the host's memory ({error.strerror}), where the plan keeps rows"
             ) from None
         if device.type == "cuda":
-            memory.lock(CudaRegistrar())
+            page_lock(memory)
         return memory
 
     return Outside(block)

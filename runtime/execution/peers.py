@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.program.region import RegionLayout
 from gnnplan.runtime.recorder import Recorder
-from gnnplan.runtime.sampling.page_lock import CudaRegistrar
+from gnnplan.runtime.sampling.page_lock import page_lock
 from gnnplan.runtime.shared_memory import group_of_host, make_memory, share_memory
 from gnnplan.runtime.transfer import Transfer, exchanged, exchanging
 
@@ -70,7 +70,7 @@ class Workers:
         descriptor = make_memory(layout.num_bytes, _WHAT, REGION_NAME) if is_first else None
         memory = share_memory(descriptor, layout.num_bytes, ranks, self._host)
         if self._recorder.device.type == "cuda":
-            memory.lock(CudaRegistrar())  # rows are written into it directly; who reads gathers them first
+            page_lock(memory)  # rows are written into it directly; who reads gathers them first
         return memory
 
     def host_barrier(self) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.kernels.pool import POOLED_BYTES
+from gnnplan.runtime.lockable_memory import LockableMemory
 
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister's flags: for every device, and in its address space
 
@@ -141,6 +142,11 @@ class CudaRegistrar:
         with suppress(RuntimeError):
             torch.ones(1, device=self._device)
         return f"CUDA says: {self._runtime.cudaGetErrorString(code)}"
+
+
+def page_lock(memory: LockableMemory) -> None:
+    """Lets a GPU read and write memory directly while it lives; without effect where that is refused."""
+    memory.lock(CudaRegistrar())
 
 
 @cache
