@@ -73,7 +73,7 @@ def _forget(descriptor: int) -> None:
 
 
 def _scattered_s(descriptor: int, num_bytes: int) -> float:
-    """Seconds until every so manieth page has been touched, as a gather of rows does."""
+    """Seconds until one page in `_PAGES_APART` has been touched, as a gather of rows does."""
     import torch  # a profile that is only read needs none
 
     with mmap.mmap(descriptor, num_bytes, prot=mmap.PROT_READ | mmap.PROT_WRITE) as memory:

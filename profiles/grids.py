@@ -129,7 +129,7 @@ _CUDA_ATTENTION: Axes = {
     "heads": _HEADS,
 }
 
-# Beyond these an entry takes as long as here, and drawing more words takes longer than timing them.
+# Drawing more words takes longer than timing them; beyond these an entry is taken to cost what it costs here.
 _CUDA_FEATURES: Axes = {"num_rows": (256, 4096, 32768, 262144), "degree": (4, 32, 128)}
 
 # A GPU needs larger shapes before it is busy, and has the speed to time them.

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import mmap
 import sys
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 import torch
 
-if TYPE_CHECKING:
-    from gnnplan.runtime.sampling.page_lock import Registrar
+
+class Registrar(Protocol):
+    """Page-locks ranges of this process's memory."""
+
+    def register(self, address: int, num_bytes: int) -> str | None:
+        """Page-locks a range; where that is refused, the reason."""
+
+    def unregister(self, address: int) -> str | None:
+        """Lets go of the range that begins there, when nothing reads it any more; where that is refused, the reason."""
 
 
 class LockableMemory(mmap.mmap):

@@ -8,26 +8,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.kernels.pool import POOLED_BYTES
-from gnnplan.runtime.lockable_memory import LockableMemory
+from gnnplan.runtime.lockable_memory import LockableMemory, Registrar
 
 _PORTABLE, _MAPPED = 1, 2  # cudaHostRegister's flags: for every device, and in its address space
-
-
-class Registrar(Protocol):
-    """Page-locks ranges of this process's memory."""
-
-    def register(self, address: int, num_bytes: int) -> str | None:
-        """Page-locks a range; where that is refused, the reason."""
-
-    def unregister(self, address: int) -> str | None:
-        """Lets go of the range that begins there, when nothing reads it any more; where that is refused, the reason."""
 
 
 @dataclass
