@@ -1,18 +1,23 @@
-# Two commands matter: `make demo` and `make test`. Both install into .venv on first use.
+# Two commands matter: `make demo` and `make test`. Both install into .venv on first use. `make test-long` has the tests
+# that take longest, which CI runs too.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # One more than there are cores: a test that waits for workers leaves its core to another.
 TEST_WORKERS ?= $(shell n=$$(($$(nproc) + 1)); echo $$((n < 8 ? n : 8)))
+PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test lint docs docs-run wheel install clean
+.PHONY: demo test test-long lint docs docs-run wheel install clean
 
 demo: $(STAMP)
 	$(BIN)/gnnplan demo -o out/demo
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not long"
+
+test-long: $(STAMP)
+	$(PYTEST) -m long
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

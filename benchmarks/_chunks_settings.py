@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks import _chunks_models
-from benchmarks._common import DATASETS, fingerprint_of
+from benchmarks import _chunks_graphs, _chunks_models
+from benchmarks._common import fingerprint_of
 from benchmarks._emulated import unprofiled
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
@@ -23,6 +23,7 @@ BASELINES = {
 }
 PAPER_SPEEDUPS = {"gcn": (3.4, 5.8, 1.9), "gat": (4.1, 7.1, 2.5)}
 """Steps a second at B = 10 over B = 1 in the paper's tables, on Products, Reddit and Yelp."""
+REDDIT_SHAPED = "reddit-shaped"
 _HIDDEN = 128
 NUM_HOSTS, _CORES = 4, 0.45
 NETWORKS = (1000, 200)  # Mbit/s of every host's link
@@ -56,11 +57,11 @@ class Row:
         """Its source."""
         if self.graph_name == "small":
             return SbmGraph(source="sbm", num_nodes=3000, average_degree=16, num_features=32, num_classes=6)
-        if self.graph_name == "reddit-shaped":  # a tenth of Reddit's vertices, with its features, classes, homophily
+        if self.graph_name == REDDIT_SHAPED:  # a tenth of Reddit's vertices, with its features, classes, homophily
             return SbmGraph(
                 source="sbm", num_nodes=23_000, average_degree=100, num_features=602, num_classes=41, homophily=0.78
             )
-        return NpzGraph(source="npz", path=DATASETS / f"{self.graph_name}.npz")
+        return NpzGraph(source="npz", path=_chunks_graphs.path_of(self.graph_name))
 
     @property
     def model(self) -> ModelSpec:
@@ -85,10 +86,11 @@ class Row:
             pin=PinnedDecisions(**_PLAIN, **order, decisions=decisions, techniques=techniques),
         )
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, variant: str) -> str:
         """Of what its figures are of; where a graph and its module lie is not part of it."""
-        job = self.job(EXACT, self.steps).model_dump(mode="json", exclude={"graph": {"path"}, "model": {"build"}})
-        return fingerprint_of([asdict(self), _chunks_models.WIDE, job, variants()])
+        job = self.job(variant, self.steps).model_dump(mode="json", exclude={"graph": {"path"}, "model": {"build"}})
+        sizes = [_chunks_models.WIDE, _chunks_graphs.WIDTH, _chunks_graphs.SETS]
+        return fingerprint_of([asdict(self), sizes, job])
 
 
 def variants(counts: tuple[int, ...] = COUNTS) -> dict[str, tuple[dict, dict, str]]:
@@ -103,7 +105,7 @@ def rows_of(quick: bool) -> list[Row]:
     """Every row, whether its graph is here or not."""
     if quick:
         return [Row("small", "gcn", 3, 60, hidden=32)]
-    graphs = ("fb100_cornell5", "flickr7k", "facebook_page_page", "reddit-shaped")
+    graphs = ("fb100_cornell5", "flickr7k", _chunks_graphs.SETS, REDDIT_SHAPED)
     shapes: list[tuple[ModelKind, int]] = [("sage", 3), ("sage", 4), ("gat", 3)]
     return [Row(graph, kind, layers, 150, is_normed=True) for graph in graphs for kind, layers in shapes]
 

@@ -13,13 +13,12 @@ workers of this machine.
 `graphs_2x` counts rows, network by network, in which some B comes to that accuracy in half the time of exact training
 and to within half a point of its test accuracy; `graphs_better_than_baselines` those in which it is sooner than both
 baselines. `worst_share_error` is how far edges and halo rows of a step are from 1/B of an epoch's,
-`worst_prediction_error` how far predicted steps are from measured ones. Every part is kept when it has ended, and is
-not run again under the same settings; `missing` names what is left.
+`worst_prediction_error` how far predicted steps are from measured ones. Every training, and every row's timing on a
+network, is kept when it has ended, and is not run again under the same settings; `missing` names what is left.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import _chunks_graphs
 from benchmarks._chunks_settings import (
     BASELINES,
     EXACT,
@@ -42,15 +42,15 @@ from benchmarks._chunks_settings import (
     rows_of,
     variants,
 )
-from benchmarks._common import OUT, chosen, on_all, this_machine, why_absent
+from benchmarks._common import OUT, chosen, fingerprint_of, on_all, this_machine, why_absent
 from benchmarks._emulated import inside, loaded, profiled, started_fast
 from benchmarks._results import Parts
 from gnnplan.planner import api
 from gnnplan.planner.cluster import Cluster
+from gnnplan.planner.graph_spec import NpzGraph
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.trace import Trace
-from gnnplan.profiles.contract import replacing
 
 NUM_WORKERS = 2  # of the quick form
 _FILE = "source_chunks"
@@ -79,18 +79,21 @@ def main(quick: bool) -> dict:
     networks, names = (None,) if quick else NETWORKS, list(variants((1, 2, 5)) if quick else variants())
     here = [row for row in rows if not why_absent(row.name, row.graph)]
     skipped = [reason for row in rows if (reason := why_absent(row.name, row.graph))]
-    prints = {row.name: row.fingerprint() for row in here}
-    timed = {_on(row, mbit): f"{prints[row.name]}-{_TIMED_STEPS}" for mbit in networks for row in here}
-    parts = Parts(_FILE, {"trained": prints, "timed": timed}, _summary, is_kept=not quick)
+    for name in {row.graph_name for row in here if isinstance(row.graph, NpzGraph)}:
+        _chunks_graphs.write(name)
+    trained = {_of(row, name): row.fingerprint(name) for row in here for name in names}
+    timed = {_on(row, mbit): _print_of_times(row, names) for mbit in networks for row in here}
+    parts = Parts(_FILE, {"trained": trained, "timed": timed}, _summary, is_kept=not quick)
     unlimited = _unlimited(NUM_WORKERS if quick else NUM_HOSTS)
     for row in here:
-        parts.add("trained", row.name, partial(_trained, row, names, unlimited, folder / "trained" / _folder(row)))
+        for name in names:
+            parts.add("trained", _of(row, name), partial(_trained, row, name, unlimited, folder / "trained"))
     for mbit in networks:
         place = folder / (str(mbit) if mbit else "here")
         missing = [row for row in here if not parts.has("timed", _on(row, mbit))]
         with _hosts(mbit, place, quick) if missing else nullcontext() as known:
             for row in missing:
-                parts.add("timed", _on(row, mbit), partial(_timed, row, names, known(), place / _folder(row)))
+                parts.add("timed", _on(row, mbit), partial(_timed, row, names, known(), place))
     record = parts.record()
     _show(record["rows"])
     return record | {"skipped": skipped}
@@ -104,16 +107,16 @@ def _unlimited(num_workers: int) -> Cluster:
     return cluster.model_copy(update={"hosts": (here.model_copy(update={"devices": devices}),)})
 
 
-def _folder(row: Row) -> str:
-    return f"{row.name.replace(' ', '_')}-{row.fingerprint()}"
-
-
-def _in_folder(variant: str) -> str:
-    return variant.replace(" ", "_").replace("%", "_pct")
+def _of(row: Row, variant: str) -> str:
+    return f"{row.name}, {variant}"
 
 
 def _on(row: Row, mbit: int | None) -> str:
     return f"{row.name}, {mbit} Mbit/s" if mbit else row.name
+
+
+def _print_of_times(row: Row, names: Sequence[str]) -> str:
+    return fingerprint_of([_TIMED_STEPS, [row.fingerprint(name) for name in names]])
 
 
 @contextmanager
@@ -128,35 +131,19 @@ def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Callable[[],
         yield lambda: Hosts(profiled(cluster, folder), lambda: started_fast(*emulation))
 
 
-def _trained(row: Row, names: Sequence[str], cluster: Cluster, place: Path) -> dict:
-    """Validation accuracies on the way, and the test accuracy at the best of them, by variant.
-
-    A variant that has ended is not trained again where the row goes on.
-    """
-    found = {}
-    for name in names:
-        at = place / _in_folder(name) / "trained.json"
-        if not at.exists():
-            made = _train(row, name, cluster, place)
-            with replacing(at) as temporary:
-                temporary.write_text(json.dumps(made))
-        found[name] = json.loads(at.read_text())
-    return {"variants": found}
-
-
-def _train(row: Row, name: str, cluster: Cluster, place: Path) -> dict:
-    """One variant; of its curve the points at which an accuracy is another than before."""
+def _trained(row: Row, name: str, cluster: Cluster, place: Path) -> dict:
+    """One variant's best validation accuracy, the test accuracy there, and the steps at which validation was better."""
     curve: list[tuple[int, float, float]] = []
 
     def on_event(event: dict) -> None:
         accuracy = event.get("accuracy")  # others tell of checkpoints
-        if accuracy and (not curve or curve[-1][1:] != (accuracy["val"], accuracy["test"])):
+        if accuracy and (not curve or accuracy["val"] > curve[-1][1]):
             curve.append((event["epoch"] + 1, accuracy["val"], accuracy["test"]))
 
     plan, at = _plan(row, name, row.steps, cluster, place)
     api.run(at, at.parent, graph=loaded(row.graph), num_evaluations=_NUM_EVALUATIONS, on_event=on_event)
-    best = max(curve, key=lambda each: each[1])
-    return {"num_chunks": _num_chunks(plan), "val": best[1], "test": best[2], "curve": curve}
+    _, val, test = curve[-1]
+    return {"row": row.name, "variant": name, "num_chunks": _num_chunks(plan), "val": val, "test": test, "curve": curve}
 
 
 def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
@@ -173,7 +160,7 @@ def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
 
 
 def _plan(row: Row, name: str, steps: int, cluster: Cluster, place: Path) -> tuple[Plan, Path]:
-    at = place / _in_folder(name) / "plan.json"
+    at = place / f"{_of(row, name).replace(' ', '_').replace('%', '_pct')}-{row.fingerprint(name)}" / "plan.json"
     return api.plan(on_all(row.job(name, steps), cluster), cluster, at, graph=loaded(row.graph)), at
 
 
@@ -198,17 +185,19 @@ def _figures(plan: Plan, measured: Trace) -> dict:
 
 
 def _rows(parts: Mapping[str, Mapping[str, dict]]) -> list[dict]:
-    """Of every row and network that is trained and timed, each variant's figures."""
-    return [
-        _row(each, parts["trained"][each["row"]]) for each in parts["timed"].values() if each["row"] in parts["trained"]
-    ]
+    """Of every row and network that is timed and whose variants are all trained, each variant's figures."""
+    trained: dict[str, dict[str, dict]] = {}
+    for each in parts["trained"].values():
+        trained.setdefault(each["row"], {})[each["variant"]] = each
+    timed = parts["timed"].values()
+    return [_row(each, of) for each in timed if (of := trained.get(each["row"], {})).keys() >= each["variants"].keys()]
 
 
-def _row(timed: dict, trained: dict) -> dict:
-    exact = trained["variants"][EXACT]
+def _row(timed: dict, trained: Mapping[str, dict]) -> dict:
+    exact = trained[EXACT]
     needed, found = exact["val"] - _NEAR, {}
     for name, each in timed["variants"].items():
-        of = trained["variants"][name]
+        of = trained[name]
         found[name] = {
             **each,
             "val": of["val"],
@@ -241,7 +230,19 @@ def _rows_sent(cycle: Cycle, name: str) -> int:
 
 def _summary(parts: Mapping[str, Mapping[str, dict]]) -> dict:
     results = _rows(parts)
-    return {**_counted(results), "paper_speedups": PAPER_SPEEDUPS, "rows": results}
+    return {
+        **_counted(results),
+        "steps_at_10_over_exact": {each["row"]: _at_10(each, "steps_per_s") for each in results},
+        "paper_speedups": PAPER_SPEEDUPS,
+        "memory_at_10_over_exact": {each["row"]: _at_10(each, "peak_bytes") for each in results},
+        "rows": results,
+    }
+
+
+def _at_10(result: dict, figure: str) -> float | None:
+    """A figure at B = 10 over exact training's (None in the quick form, which has no such B)."""
+    of = result["variants"]
+    return of["B = 10"][figure] / of[EXACT][figure] if "B = 10" in of else None
 
 
 def _counted(results: Sequence[dict]) -> dict:

@@ -160,20 +160,29 @@ def launch(
         for report in _reports(folder):
             report.unlink()
         raise StoppedError(f"ended by {signal.Signals(stop.number).name}", stop.number)
-    if stuck and not any(map(_says_who, _read_reports(folder))):
-        words = f"the agent of host {', '.join(map(str, stuck))} does not end: it, or a worker of its, is stopped, "
-        words += "or it is cut off from others"
-        raise LostWorkersError(f"{words}; see {folder / 'workers.log'}", _ranks_of(hosts, stuck))
-    if killed and not any(not report["from_peer"] for report in _read_reports(folder)):
-        host, number = killed[0]
-        words = f"the agent of host {host} was ended by {signal.Signals(number).name}, and its workers with it"
-        raise LostWorkersError(f"{words}: killed, or out of memory?", _ranks_of(hosts, [host]))
+    if lost := _lost_workers(hosts, folder, stuck, killed):
+        raise lost
     if code != 0:
         cause = _first_cause(folder, code, tail)
         if isinstance(cause, UserError | NoPlanFitsError):  # which says it all
             for path in (folder / "workers.log", *_reports(folder)):
                 path.unlink()
         raise cause
+
+
+def _lost_workers(
+    hosts: Sequence[HostGroup], folder: Path, stuck: Sequence[int], killed: Sequence[tuple[int, int]]
+) -> LostWorkersError | None:
+    """Of agents that do not end, or were ended by a signal, where no worker's report says why (None: of none)."""
+    if stuck and not any(map(_says_who, _read_reports(folder))):
+        words = f"the agent of host {', '.join(map(str, stuck))} does not end: it, or a worker of its, is stopped, "
+        words += "or it is cut off from others"
+        return LostWorkersError(f"{words}; see {folder / 'workers.log'}", _ranks_of(hosts, stuck))
+    if killed and not any(not report["from_peer"] for report in _read_reports(folder)):
+        host, number = killed[0]
+        words = f"the agent of host {host} was ended by {signal.Signals(number).name}, and its workers with it"
+        return LostWorkersError(f"{words}: killed, or out of memory?", _ranks_of(hosts, [host]))
+    return None
 
 
 def hosts_here(workers_by_host: Mapping[str, int], threads: int | Mapping[str, int]) -> list[HostGroup]:

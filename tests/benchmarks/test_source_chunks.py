@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks import _chunks_models, _chunks_settings, source_chunks
+from benchmarks import _chunks_graphs, _chunks_models, source_chunks
 from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, rows_of, variants
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.models.module_source import module_of
@@ -36,14 +36,14 @@ def test_time_to_accuracy_is_of_steps_until_it_is_told():
 def test_accuracy_is_that_of_the_training_and_seconds_those_of_the_network():
     """One training serves every network; a row that is not trained yet is none."""
     curve = [(10, 0.5, 0.4), (20, 0.9, 0.8)]
-    trained = {"variants": {EXACT: {"val": 0.9, "test": 0.8, "curve": curve}, "B = 2": {"val": 0.92, "test": 0.81}}}
-    trained["variants"]["B = 2"]["curve"] = [(30, 0.92, 0.81)]
+    exact = {"row": "a row", "variant": EXACT, "val": 0.9, "test": 0.8, "curve": curve}
+    chunked = {"row": "a row", "variant": "B = 2", "val": 0.92, "test": 0.81, "curve": [(30, 0.92, 0.81)]}
     of = {EXACT: figures(None, step_s=2.0), "B = 2": figures(None, step_s=0.5)}
     timed = {"a row, 200 Mbit/s": {"part": "a row, 200 Mbit/s", "row": "a row", "variants": of}}
-    (row,) = source_chunks._rows({"trained": {"a row": trained}, "timed": timed})
+    (row,) = source_chunks._rows({"trained": {"1": exact, "2": chunked}, "timed": timed})
     assert [each["to_accuracy_s"] for each in row["variants"].values()] == [40.0, 15.0]
     assert row["variants"]["B = 2"]["gap_pct"] == pytest.approx(-1)
-    assert not source_chunks._rows({"trained": {}, "timed": timed})
+    assert not source_chunks._rows({"trained": {"1": exact}, "timed": timed})
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_every_variant_is_a_job():
 def test_a_row_is_the_same_wherever_its_files_lie(monkeypatch, tmp_path):
     """So that another checkout goes on; other steps are another row."""
     row = rows_of(quick=False)[0]
-    before = row.fingerprint()
-    monkeypatch.setattr(_chunks_settings, "DATASETS", tmp_path)
+    before = row.fingerprint("B = 2")
+    monkeypatch.setattr(_chunks_graphs, "_FOLDER", tmp_path)
     monkeypatch.setattr(_chunks_models, "__file__", str(tmp_path / "models.py"))
-    assert row.fingerprint() == before
-    assert replace(row, steps=7).fingerprint() != before
+    assert row.fingerprint("B = 2") == before
+    assert before not in (replace(row, steps=7).fingerprint("B = 2"), row.fingerprint("B = 5"))
 
 
 def test_rows_of_the_full_form_have_norms():
