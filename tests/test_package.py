@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import gnnplan
 
 _PARTS = ("planner", "runtime", "profiles")
@@ -29,6 +31,7 @@ def test_the_version_is_that_of_what_is_installed():
     assert gnnplan.__version__ == importlib.metadata.version("gnnplan")
 
 
+@pytest.mark.long
 def test_modules_import_under_their_full_names_only():
     """A module that was imported under a short name too would be there twice, each with classes of its own."""
     found = imported_by(

@@ -58,6 +58,7 @@ def test_a_failure_is_an_error(tmp_path):
         launch(tmp_path, "fail")
 
 
+@pytest.mark.long
 def test_a_silent_worker_ends_the_launch(tmp_path, monkeypatch):
     """After a time, and is gone."""
     monkeypatch.setattr(warm, "_LONGEST_S", 4.0)

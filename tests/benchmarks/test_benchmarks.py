@@ -128,6 +128,7 @@ def test_unknown_benchmark_is_refused():
     assert "_common" not in done.stderr
 
 
+@pytest.mark.long
 def test_quick_sampling_is_uniform(benchmark):
     """Every hop of the sampler passes the chi-square test with many draws, and nothing is drawn twice."""
     result = benchmark("sampling", "--quick")
@@ -137,6 +138,7 @@ def test_quick_sampling_is_uniform(benchmark):
     assert result["cpu_equals_gpu"] is True
 
 
+@pytest.mark.long
 def test_quick_dispatch_is_near_the_optimum(benchmark):
     """Plans for seven tuples of stage times, those that break the paper's code among them."""
     result = benchmark("dispatch", "--quick")
@@ -148,6 +150,7 @@ def test_quick_dispatch_is_near_the_optimum(benchmark):
     assert result["mean_regret_with_threads"] <= result["worst_regret_with_threads"] <= 0.01
 
 
+@pytest.mark.long
 def test_quick_routes_run(benchmark, monkeypatch):
     """Every route trains, none is timed as nothing, and none trains batches of the epoch that was profiled."""
     epochs, run_epoch = [], routes.run_epoch
@@ -195,6 +198,7 @@ def test_quick_cpu_pipeline_is_predicted(benchmark):
         assert 0 <= row["others_share"] <= 1
 
 
+@pytest.mark.long
 def test_quick_hit_rate_has_priority_on_top(benchmark):
     """Overlap priority is never below FIFO or LRU at once, above on 4 parts, and finds everything at coverage."""
     result = benchmark("hit_rate", "--quick")
@@ -209,6 +213,7 @@ def test_quick_hit_rate_has_priority_on_top(benchmark):
         assert row["share_of_coverage"] <= 0.1 or row["overlap"] >= max(row["fifo"], row["lru"])
 
 
+@pytest.mark.long
 def test_quick_paper_machines_stand_beside_the_paper(benchmark):
     """Every group has both sides' speed-ups; pruning never leaves the devices less even; equal devices gain nothing."""
     result = benchmark("paper_machines", "--quick")
@@ -232,6 +237,7 @@ def test_quick_halo_blocks_are_compared_both_ways(benchmark):
     assert result["worst_error"] >= result["mean_error"] >= 0
 
 
+@pytest.mark.long
 def test_quick_rapa_is_near_the_optimum(benchmark):
     """Every small case is solved, and none is far above; both costs have their say on the larger one."""
     result = benchmark("rapa", "--quick")
@@ -247,6 +253,7 @@ def test_quick_rapa_is_near_the_optimum(benchmark):
         assert 0 <= row["pruned_influence_share"] <= row["pruned_halo_share"] < 1
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @needs_emulation
 def test_quick_fluctuation_runs_in_weather(benchmark):
@@ -270,6 +277,7 @@ def test_quick_fluctuation_runs_in_weather(benchmark):
         assert variant["mean_members"] == 2.0
 
 
+@pytest.mark.long
 def test_quick_tiles_are_compared_with_the_whole(benchmark):
     """One matrix both ways, cut for the wider rows; nothing is said of how fast, for the machine may be busy."""
     result = benchmark("tiles", "--quick")
@@ -279,6 +287,7 @@ def test_quick_tiles_are_compared_with_the_whole(benchmark):
     assert result["tiles_speedup"] >= result["tiles_worst_speedup"] > 0
 
 
+@pytest.mark.long
 @needs_emulation
 def test_quick_group_sum_is_timed(benchmark):
     """Both sides, of which the workers see that they give the same sum, and every size."""
@@ -371,6 +380,7 @@ def test_paper_machines_go_on_where_they_were_cut_short(monkeypatch, tmp_path):
     assert planned[3:] == ["gcn Fr x2", "sage Fr x2"]
 
 
+@pytest.mark.long
 def test_quick_fuzz_finds_nothing(benchmark):
     """Every mutated document and graph is refused in a line or used, and no edited plan trains to other numbers."""
     result = benchmark("fuzz", "--quick")
@@ -378,6 +388,7 @@ def test_quick_fuzz_finds_nothing(benchmark):
     assert (result["refused"] > 0, result["accepted"] > 0, result["plans_run"] > 0) == (True, True, True)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_quick_faults_are_survived(benchmark):
     """A worker killed after a checkpoint: one line, nothing left, and on to the same weights."""
@@ -388,6 +399,7 @@ def test_quick_faults_are_survived(benchmark):
     assert result["worst_seconds_to_end"] < 35
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_quick_checkpoints_are_written_and_gone_on_from(benchmark):
     """Some are written while training goes on, and a run goes on from one."""
@@ -399,6 +411,7 @@ def test_quick_checkpoints_are_written_and_gone_on_from(benchmark):
     assert result["elastic"] is None
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_quick_models_are_exact(benchmark, monkeypatch):
     """Tuned baselines and another module, planned and trained on two workers; six are refused with their lines."""
@@ -410,6 +423,7 @@ def test_quick_models_are_exact(benchmark, monkeypatch):
     assert result["refused_clearly"] == len(result["refused"]) == 6
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.skipif(
     not (_common.DATASETS / "amazon_photo.npz").exists(), reason="needs the real graphs beside the repository"
@@ -427,6 +441,7 @@ def test_quick_halves_stand_beside_the_best_exact_plan(benchmark):
     assert min(trained[side]["accuracy_pct"] for side in ("exact", "halves")) > 30
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.skipif(
     not (_common.DATASETS / "amazon_photo.npz").exists(), reason="needs the real graphs beside the repository"

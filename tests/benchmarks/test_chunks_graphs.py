@@ -31,6 +31,7 @@ def test_missing_attributes_have_no_column_and_rare_values_no_label(monkeypatch)
     np.testing.assert_array_equal(_sets(attributes), [[0, 1], [1, 1], [1, 0], [0, 1]])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (DATASETS / f"{SETS}.npz").exists(), reason="needs the real graphs beside the repository")
 def test_the_graph_of_sets_loads(monkeypatch, tmp_path):
     """Every vertex has a set of labels, and as many numbers as all graphs of the benchmark."""

@@ -52,6 +52,7 @@ NOT_OF_FIXED_MODELS = {
 """Kinds that only modules of one's own have, and those of metrics that no case asks for."""
 
 
+@pytest.mark.long
 def test_quick_form_meets_its_goals():
     """All that the fixed models have is played, in both layouts; nothing lies or waits wrongly; bytes are planned."""
     result = fake_cuda.main(quick=True)

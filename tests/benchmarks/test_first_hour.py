@@ -24,6 +24,7 @@ def calls_of(task):
                 yield words[1:]
 
 
+@pytest.mark.long
 def test_quick_tasks_have_answers():
     """Those that neither measure nor start workers are played to their ends."""
     result = first_hour.main(quick=True)

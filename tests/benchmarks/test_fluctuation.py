@@ -52,6 +52,7 @@ def test_only_epochs_within_the_time_looked_at_count():
         counted_s(lengths_s, RunWeather("changes", until_s=3.0))
 
 
+@pytest.mark.long
 def test_a_plan_for_another_training_is_the_one_that_would_be_made():
     """Its program has the seed; length and weather are in none."""
     changes = {"epochs": 30, "seed": 5, "weather": SLEEPS}

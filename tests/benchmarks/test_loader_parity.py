@@ -18,6 +18,7 @@ def examples(tmp_path, monkeypatch):
     return write
 
 
+@pytest.mark.long
 def test_keywords_and_examples_are_counted(examples, monkeypatch):
     """Refused ones by themselves; without a sampler for PyG the speed is none, and why is said."""
 
@@ -39,6 +40,7 @@ def test_an_example_that_fails_ends_the_benchmark(examples):
         loader_parity.main(quick=True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(pyg_typing.WITH_PYG_LIB or pyg_typing.WITH_TORCH_SPARSE, reason="PyG can sample here")
 def test_without_a_sampler_for_pyg_no_speed_is_said(examples):
     """None, and no made-up figure."""
@@ -46,6 +48,7 @@ def test_without_a_sampler_for_pyg_no_speed_is_said(examples):
     assert loader_parity.main(quick=True)["speedup_over_pyg"] is None
 
 
+@pytest.mark.long
 def test_the_speed_that_was_measured_elsewhere_has_its_day(examples, monkeypatch):
     """PyG's sampler is seldom there, so the full form says what was kept, and when."""
 

@@ -124,6 +124,7 @@ def test_who_is_far_behind_is_not_run_again(tmp_path):
     assert {name: len(rounds_s) for name, rounds_s in found.items()} == dict(zip(seconds, (3, 3, 2, 1, 3), strict=True))
 
 
+@pytest.mark.long
 def test_prices_are_within_what_is_asked_of_machines_that_are_described_anew(monkeypatch):
     """And a price of twice as much is found out."""
     plan = plan_on_three()
@@ -135,6 +136,7 @@ def test_prices_are_within_what_is_asked_of_machines_that_are_described_anew(mon
     assert worst_shadow_error(plan) > WITHIN
 
 
+@pytest.mark.long
 def test_the_quick_form_plans_the_whole_grid():
     """On devices of the catalog: none of it is simulated faster than what the search chose."""
     found = planner.main(quick=True)

@@ -1,10 +1,13 @@
 """The benchmark of what planning costs, in its quick form."""
 
+import pytest
+
 from benchmarks import planning
 from benchmarks._first_edition import checkout
 from benchmarks._planning_before import mean_ratio
 
 
+@pytest.mark.long
 def test_the_quick_form_plans_here_and_in_the_first_edition(tmp_path, monkeypatch):
     """A graph of R-MAT in a process of its own; and a setting beside the first edition, where the history has it."""
     monkeypatch.setattr(planning, "OUT", tmp_path)

@@ -14,6 +14,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_the_quick_form_has_pygs_losses(monkeypatch, tmp_path):
     """Two workers, from a `HeteroData` of three kinds of vertices."""
     monkeypatch.setattr(_common, "profile_machine", lambda **_: stand_in())

@@ -10,7 +10,15 @@ import pytest
 from timed_traces import measured
 
 from benchmarks import _common, _results, tensor_parallel
-from benchmarks._slices_gains import _BEFORE, DECOUPLED, PIPELINED, STREAMED, _communication_share, gains_of
+from benchmarks._slices_gains import (
+    _BEFORE,
+    DECOUPLED,
+    PIPELINED,
+    STREAMED,
+    _communication_share,
+    gains_of,
+    gains_summary,
+)
 from benchmarks._tensor_parallel_results import _is_right, busy_of, summary
 from benchmarks._tensor_parallel_settings import CHOICE, ONE_HOST, ROWS, SLICES, SLICES_LAYOUT, cells_of, hosts_of
 from gnnplan.planner import run
@@ -40,6 +48,7 @@ def cell(rows_over_slices, **fields):
     return plain | fields
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_the_quick_form_sends_bytes_as_the_formula_says(monkeypatch, tmp_path):
     """Two models are trained on two workers in slices, in rows and as chosen; what was sent is the formula's."""
@@ -63,7 +72,7 @@ def test_the_quick_form_sends_bytes_as_the_formula_says(monkeypatch, tmp_path):
     assert gains["gains"].keys() == _BEFORE.keys()
     assert min(gains["epoch_s"].values()) > 0
     assert 0 < gains["communication_share"] < 1
-    assert result["pipeline_speedup"] == pytest.approx(gains["gains"][PIPELINED])
+    assert min(gains["gains"].values()) > 0
 
 
 @pytest.mark.parametrize(
@@ -131,6 +140,19 @@ def test_settings_are_those_of_the_claim():
     assert hosts_of(200).hosts[0].link.bytes_per_s == pytest.approx(25e6)
 
 
+def test_pipelines_count_where_communication_has_its_share():
+    """Where nearly nothing travels, or nearly nothing else is done, there is nothing to gain; other ideas count."""
+
+    def row(communication_share, gain):
+        return {"communication_share": communication_share, "gains": dict.fromkeys(_BEFORE, gain)}
+
+    found = gains_summary([row(0.2, 0.5), row(0.4, 2.0), row(0.6, 8.0), row(0.9, 0.5)])
+    assert (found["pipelines"], found["best_pipeline_speedup"]) == (2, 8.0)
+    assert found["pipeline_speedup"] == found["streamed_pipeline_speedup"] == pytest.approx(4)
+    assert found["gains"][PIPELINED] == pytest.approx(2**0.5)
+    assert gains_summary([row(0.2, 2.0)])["pipeline_speedup"] is None
+
+
 def test_gains_are_of_ways_that_differ_by_one_idea():
     """Four hosts on two networks; the last two ways of each kind have the same chunks, and one lets them overlap."""
     rows = gains_of(quick=False)
@@ -142,6 +164,7 @@ def test_gains_are_of_ways_that_differ_by_one_idea():
     assert jobs[STREAMED].pin.techniques["offload"]
 
 
+@pytest.mark.long
 def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
     """A cell that was kept is not run again, unless its settings are others now."""
 
@@ -165,7 +188,11 @@ def test_it_goes_on_where_it_stopped(monkeypatch, tmp_path):
     monkeypatch.setattr(tensor_parallel, "_cluster", cluster)
     monkeypatch.setattr(tensor_parallel, "sides_of", lambda *_: {})
     monkeypatch.setattr(tensor_parallel, "cell_result", cell_result)
-    monkeypatch.setattr(tensor_parallel, "gains_result", lambda sides: {"gains": dict.fromkeys(_BEFORE, 2.0)})
+    monkeypatch.setattr(
+        tensor_parallel,
+        "gains_result",
+        lambda sides: {"gains": dict.fromkeys(_BEFORE, 2.0), "communication_share": 0.5},
+    )
     monkeypatch.setattr(tensor_parallel, "_show", lambda cells: None)
     monkeypatch.setattr(tensor_parallel, "_show_gains", lambda rows: None)
     with pytest.raises(StopError):

@@ -7,6 +7,7 @@ from benchmarks import to_accuracy
 pytestmark = pytest.mark.distributed
 
 
+@pytest.mark.long
 def test_the_quick_form_runs_both_families(monkeypatch, tmp_path):
     """Each for as many epochs as its curve says; nothing is said of which is faster, for the machine may be busy."""
     monkeypatch.setattr(to_accuracy, "OUT", tmp_path)

@@ -21,6 +21,7 @@ def placed(tmp_path, machines):
     return placement.model_copy(update={"profiles": profiles})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ranks", "share"), [((0,), 2 / 3), ((0, 1), 7 / 9), ((1, 2, 3), 8 / 9), ((0, 1, 2, 3), 1.0)])
 def test_each_host_more_adds_as_much(tmp_path, ranks, share):
     """Of four hosts of one machine."""

@@ -57,6 +57,7 @@ def hidden_factors(low=0.5, high=2.0):
     return values.map(lambda drawn: dict(zip(names, drawn)) | {"all_to_all_port": drawn[names.index("all_to_all")]})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_went_as_predicted_does_not_change(kind, folder):
     """Waiting and predicted overheads are no reason to correct anything; nanoseconds are rounded."""
@@ -71,6 +72,7 @@ def test_what_went_as_predicted_does_not_change(kind, folder):
             assert ours.median_s == pytest.approx(theirs.median_s, rel=1e-4)
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(hidden=hidden_factors(), seed=st.integers(0, 99))
 def test_hidden_factors_are_found(hidden, seed, folder):
@@ -86,6 +88,7 @@ def test_hidden_factors_are_found(hidden, seed, folder):
     assert np.median(typical) < 0.03
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None)
 @given(hidden=hidden_factors(), seed=st.integers(0, 99))
 def test_plans_that_were_not_run_are_predicted_better(hidden, seed, folder, tmp_path_factory):
@@ -112,6 +115,7 @@ def busy_s(plan, factors=None):
     return sum(seconds * factors.get(name, 1.0) for task in lower_plan(plan).tasks for name, seconds in task.parts)
 
 
+@pytest.mark.long
 @settings(max_examples=5, deadline=None)
 @given(overhead_s=st.floats(1e-7, 1e-3))
 def test_host_overhead_is_what_lies_between_tasks(overhead_s, folder):
@@ -218,6 +222,7 @@ def test_exchanges_held_up_by_a_quota_are_corrected(tmp_path):
     assert found.error_after == pytest.approx(replayed, abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quota", [None, CpuQuota(share=0.5, period_s=1e-6)], ids=["no quota", "quota"])
 def test_processor_seconds_are_scaled_where_a_quota_limits_them(quota, tmp_path):
     """Elsewhere a slower link is no more work."""
@@ -246,6 +251,7 @@ def test_operators_never_seen_keep_their_tables(folder):
     assert (new.shape, new.repeats, new.provenance) == (old.shape, old.repeats, old.provenance)
 
 
+@pytest.mark.long
 def test_factors_compose(folder, tmp_path):
     """A calibrated profile that is right stays, and one that the machine left behind scales again."""
     plan = plan_of(folder, "sage")

@@ -245,6 +245,7 @@ def test_folder_instead_of_a_file_is_one_line(argv, folder, capsys):
     assert_refused(folder, capsys, argv, "dir: cannot be read as text")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["simulate", "run"])
 @pytest.mark.parametrize(
     ("change", "wanted"),
@@ -295,6 +296,7 @@ def test_comparing_in_the_wrong_order_is_one_line(planned, capsys):
     assert_refused(planned, capsys, argv, "a predicted trace and a measured one")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "argv",
     [
@@ -318,6 +320,7 @@ def test_unwritable_output_is_one_line_and_no_other_output(argv, output, planned
     assert_refused(planned, capsys, [*argv, output], output)
 
 
+@pytest.mark.long
 def test_no_plan_fits_exits_with_three(folder, capsys):
     """The nearest miss is one line with the bytes that are missing."""
     (folder / "cluster.toml").write_text(f"{CLUSTER}memory_bytes = 1000\n")
@@ -397,6 +400,7 @@ def change(path, **changes):
 TWO_HOSTS = f"{CLUSTER}[[hosts]]\nname = 'b'\n[[hosts.devices]]\ncatalog = 'gtx-1650'\n".replace("count = 2", "")
 
 
+@pytest.mark.long
 def test_calibrate_writes_the_new_profile(folder, capsys):
     """One profile is one file, which a cluster can name."""
     measured_run(folder / "one")
@@ -410,6 +414,7 @@ def test_calibrate_writes_the_new_profile(folder, capsys):
     assert json.loads((folder / "new/here.json").read_text())["name"] == "t4"
 
 
+@pytest.mark.long
 def test_calibrate_writes_a_folder_of_several_profiles(folder, capsys):
     """Each under its name, as `gnnplan profile --cluster` does."""
     measured_run(folder / "one", cluster=TWO_HOSTS)
@@ -421,6 +426,7 @@ def test_calibrate_writes_a_folder_of_several_profiles(folder, capsys):
     assert [name for name in files(folder) if name.startswith("new/")] == ["new/gtx-1650.json", "new/t4.json"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", [CLUSTER, TWO_HOSTS], ids=["one profile", "two profiles"])
 def test_calibrate_writes_the_cluster_of_the_new_profiles(cluster, folder, capsys):
     """With all that its file says, which plans do not hold, so that it can be planned for and emulated."""
@@ -438,6 +444,7 @@ def test_calibrate_writes_the_cluster_of_the_new_profiles(cluster, folder, capsy
     assert main(["plan", "job.toml", "new/cluster.json", "-o", "p.json"]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cluster", "wanted"),
     [
@@ -456,6 +463,7 @@ def test_a_cluster_that_calibrate_cannot_write_is_one_line(cluster, wanted, fold
     assert_refused(folder, capsys, ["calibrate", "one", "--cluster", cluster, "-o", "new"], wanted)
 
 
+@pytest.mark.long
 def test_the_profile_that_was_calibrated_is_not_written_over(folder, capsys):
     """Nobody could go back to it; a calibrated one of before may be. The cluster can be told to name the new one."""
     catalog_profile("t4").model_copy(update={"device_kind": "cpu"}).save(folder / "t4.json")
@@ -479,6 +487,7 @@ def test_a_run_is_not_counted_twice(folder, capsys):
         assert_refused(folder, capsys, ["calibrate", "one", other, "-o", "new.json"], f"{other}: the same run as one")
 
 
+@pytest.mark.long
 def test_calibrate_says_which_runs_were_disturbed(folder, capsys):
     """Those with processor time stolen from them; the others are not named."""
     for name, share in (("calm", 0.01), ("stolen", 0.3)):
@@ -505,6 +514,7 @@ def test_profile_names_only_the_files_it_wrote(folder, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["files"] == ["out/a.json", "out/cluster.json"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "changes", "wanted"),
     [
@@ -528,6 +538,7 @@ def test_a_bad_run_to_calibrate_on_is_one_line(file, changes, wanted, folder, ca
     assert_refused(folder, capsys, ["calibrate", "good", "run", "-o", "new.json"], wanted)
 
 
+@pytest.mark.long
 def test_calibrating_on_runs_of_different_profiles_is_one_line(folder, capsys):
     """Two versions of one profile cannot both be the one to correct."""
     measured_run(folder / "one")

@@ -70,6 +70,7 @@ def test_train_as_one_object(folder, capsys):
     assert (commands.asked[0]["fresh"], commands.asked[0]["num_workers"]) == (True, 1)
 
 
+@pytest.mark.long
 def test_going_on_it_has_the_plan_that_is_there(folder, capsys, monkeypatch):
     """Without planning again, where the plan is of this job; options of checkpoints reach the run."""
     seen = []
@@ -87,6 +88,7 @@ def test_going_on_it_has_the_plan_that_is_there(folder, capsys, monkeypatch):
     assert seen == [CheckpointOptions.of(5, 3), CheckpointOptions(resume=True)]
 
 
+@pytest.mark.long
 def test_going_on_with_another_job_it_is_planned(folder, capsys):
     """What can be taken over is a matter of the checkpoint."""
     assert main(["train", "small.json", "-o", "here"]) == 0
@@ -147,6 +149,7 @@ def test_several_clusters_stand_side_by_side(folder, capsys):
         assert facts["dollars"] == pytest.approx(facts["job_s"] * price / 3600)
 
 
+@pytest.mark.long
 def test_clusters_none_of_which_fits(folder, capsys):
     """Exit code 3, and the reason."""
     for name in "ab":

@@ -40,6 +40,7 @@ def test_a_profiled_cluster_keeps_what_its_file_says_of_devices(tmp_path, measur
     assert {(worker.profile.split("@")[0], worker.region_bytes) for worker in workers} == {("t4", 7)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network", [None, Link(bytes_per_s=5e7)], ids=["unlimited", "limited"])
 def test_a_profiled_cluster_emulates_the_hosts_it_was_made_from(network, tmp_path, monkeypatch):
     """What had no limit when it was profiled has none when plans are run; plans are made for the same links."""

@@ -60,6 +60,7 @@ def run_demo(folder, num_workers=2):
     return comparison, files, shown, moved
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_every_step_leaves_its_file(num_workers, tmp_path):
     """Which users can go on from: plan the job again, simulate the plan, compare the traces."""

@@ -49,6 +49,7 @@ def own(tmp_path):
 CASES = [("bce", "sets"), ("mse", "targets"), ("l1", "targets"), ("focal", "classes"), ("huber", "targets")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_workers", "pins"), LAYOUTS, ids=str)
 @pytest.mark.parametrize(("name", "labels"), CASES)
 def test_losses_are_those_of_one_process(name, labels, num_workers, pins, own, tmp_path):
@@ -64,6 +65,7 @@ def test_losses_are_those_of_one_process(name, labels, num_workers, pins, own, t
     assert abs(losses[-1] - losses[0]) > 1e-3 * losses[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -46,6 +46,7 @@ def old(profiles):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "amounts"),
     [
@@ -75,6 +76,7 @@ def test_an_exchange_takes_what_its_own_links_need(model, amounts, tmp_path):
     assert not estimate.unprofiled
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [SLOW_THIRD, SLOW_FOURTH, FAST_FIRST, TWO_EACH, UNEVEN_HOSTS, ONE_CORE])
 @pytest.mark.parametrize("amounts", [{"w0_1": MIB}, {"w0_1": MIB / 4}])
 def test_some_of_the_hosts_exchange_as_they_do_where_the_others_send_nothing(model, amounts, tmp_path):
@@ -98,6 +100,7 @@ def test_some_of_the_hosts_share_what_all_do(tmp_path):
     assert two.all_to_all(sent).seconds == pytest.approx(ONE_CORE.seconds(ONE_CORE.sent(w0_1=MIB)), rel=0.05)
 
 
+@pytest.mark.long
 def test_a_sum_over_some_of_the_hosts_is_a_smaller_ring_over_their_links(tmp_path):
     """Where the slow one takes no part it holds up nobody; a quarter of the steps is left out."""
     cluster = SLOW_FOURTH.cluster(tmp_path)
@@ -115,6 +118,7 @@ def test_rows_one_way_take_no_longer_than_both_ways(tmp_path):
     assert network.all_to_all(np.triu(both)).seconds == pytest.approx(network.all_to_all(both).seconds)
 
 
+@pytest.mark.long
 @MODELS
 @pytest.mark.parametrize("version", ["with pairs", "without"])
 @pytest.mark.parametrize("num_bytes", [64 * KIB, MIB])
@@ -136,6 +140,7 @@ def test_all_ports_busy_wait_for_what_they_share(tmp_path):
     assert network.all_to_all(sent).seconds == pytest.approx(ONE_CORE.seconds(sent), rel=0.05)
 
 
+@pytest.mark.long
 @MODELS
 def test_more_bytes_than_were_measured_are_a_guess(model, tmp_path):
     """Over any link."""
@@ -165,6 +170,7 @@ def slower_at_the_end(entry):
     return entry.model_copy(update={"table": entry.table.model_copy(update={"points": (*points, late)})})
 
 
+@pytest.mark.long
 def test_ports_move_what_passes_them(tmp_path):
     """A fast host's port is its own, a slow peer's time is that one's; rows within a host pass no port."""
     fast = Network(SLOW_THIRD.placement(tmp_path))

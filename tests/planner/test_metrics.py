@@ -54,6 +54,7 @@ def pairs(above, below):
     return np.mean((above[:, None] > below) + 0.5 * (above[:, None] == below))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("metric", "labels", "loss"), CASES)
 @pytest.mark.parametrize(("num_workers", "pins"), LAYOUTS[:3], ids=str)
 def test_all_rows_count_once(metric, labels, loss, num_workers, pins, tmp_path):

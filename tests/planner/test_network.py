@@ -198,6 +198,7 @@ def ported_network(tmp_path, shared_bytes_per_s, *ports_bytes_per_s):
     return Network(resolve(Cluster(hosts=tuple(hosts))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("amounts", "is_guess"),
     [

@@ -237,6 +237,7 @@ def test_pruned_plans_say_what_they_prune(saved_pruned):
     assert simulate_plan(plan).epoch_s == (plan.prediction.epoch_s,)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["left out", "one less", "other shape", "other worker"])
 def test_other_pruned_rows_are_refused(change, saved_pruned):
     """They belong to the plan as the vertices' owners do."""

@@ -29,6 +29,7 @@ def plan_path(tmp_path):
     return tmp_path / "plan.json"
 
 
+@pytest.mark.long
 def test_a_prepared_folder_is_all_that_workers_need(plan_path, tmp_path):
     """Every worker's share, the plan with its partition, a script for every host; an earlier run's trace is gone."""
     (tmp_path / "run").mkdir()

@@ -33,6 +33,7 @@ def job_of(kind="gcn", **pin):
     return Job(graph=SPEC, model=ModelSpec(kind=kind, hidden_channels=16), pin=PinnedDecisions(**pin))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "tagcn"])
 def test_plan_predicts_what_simulating_it_gives(kind):
     """The prediction in the plan is its own schedule played on the virtual clock."""
@@ -104,6 +105,7 @@ def test_what_cannot_run_at_all_is_a_user_error():
         make_plan(job_of(), cluster_of("t4", "t4"), one)
 
 
+@pytest.mark.long
 def test_no_plan_fits_where_memory_is_short():
     """The nearest miss is raised, not a plan that would fail."""
     with pytest.raises(NoPlanFitsError, match="bytes are missing"):

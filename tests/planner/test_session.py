@@ -34,6 +34,7 @@ def guesses_of(cluster):
     return network.all_reduce(MIB).unprofiled, network.all_to_all(sent).unprofiled
 
 
+@pytest.mark.long
 def test_the_hosts_that_were_profiled_are_not_a_guess(tmp_path):
     """In any order, and whatever the file calls them; nor is a host that was profiled alone."""
     cluster = THREE.cluster(tmp_path)
@@ -46,6 +47,7 @@ def test_the_hosts_that_were_profiled_are_not_a_guess(tmp_path):
     assert not is_a_guess(ALONE.cluster(tmp_path, [ALONE.profiles()[0].model_copy(update={"session": ""})]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [
@@ -67,6 +69,7 @@ def test_hosts_with_other_limits_are_a_guess(changes, tmp_path):
     assert seconds == pytest.approx(MIB / rate, rel=0.2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["members", "session alone"])
 def test_other_hosts_with_the_same_profiles_are_a_guess(version, tmp_path):
     """One profile for two hosts, and several workers where one was profiled."""

@@ -39,6 +39,7 @@ def plan_path(tmp_path):
     return tmp_path / "plan.json"
 
 
+@pytest.mark.long
 def test_every_host_starts_its_own_workers(plan_path, tmp_path):
     """In the order of ranks, with the first host as the place to meet."""
     scripts = prepare_run(plan_path, tmp_path / "run")
@@ -56,6 +57,7 @@ def test_a_name_is_never_a_command(name):
         HostSpec(name=name, devices=(DeviceSpec(catalog="t4"),))
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_hosts_that_run_their_scripts_train_the_plan(plan_path, tmp_path):
     """From anywhere, each with a copy of the folder; the first has the measured trace and the model."""

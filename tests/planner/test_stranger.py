@@ -59,6 +59,7 @@ def planned(folder, num_workers):
     return api.plan(job, cluster, folder / f"plan{num_workers}.json")
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.usefixtures("installed")
 def test_a_strangers_technique_is_planned_run_and_compared(tmp_path):

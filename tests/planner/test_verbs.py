@@ -73,6 +73,7 @@ def test_what_is_no_verb_is_no_attribute():
         gnnplan.fly  # noqa: B018
 
 
+@pytest.mark.long
 def test_files_and_objects_are_the_same(plan, folder):
     """A job by dict, object or file; a plan by object or file; a trace too."""
     path = plan.job.save(folder / "job.json")
@@ -154,6 +155,7 @@ def returned(plan, folder):
     }
 
 
+@pytest.mark.long
 def test_what_verbs_return_is_shown_in_short(returned):
     """Ten lines at most, and none is endless. Notebooks show tables, of what has one."""
     for name, each in returned.items():
@@ -174,6 +176,7 @@ def test_a_plan_that_was_never_written_does_not_run(plan):
         gnnplan.run(nowhere, "run")
 
 
+@pytest.mark.long
 def test_choices_stand_side_by_side(folder, monkeypatch):
     """With one load of the graph: seconds, dollars of the hosts that are used, and why one has no plan."""
     cluster = Cluster.model_validate(T4 | {"name": "two"})

@@ -56,6 +56,7 @@ def test_variants_are_planned_side_by_side():
     assert variants["equal"].epoch_s == variants["equal"].plan.prediction.epoch_s
 
 
+@pytest.mark.long
 def test_a_variant_that_fits_nowhere_says_what_is_missing():
     """The others are planned all the same."""
     cluster = one_host("box", UNEVEN)

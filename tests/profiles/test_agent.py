@@ -71,6 +71,7 @@ def test_an_import_that_fails_is_a_workers_error(tmp_path):
         started(tmp_path, slow="raise ImportError('no shelf')")
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_where_output_goes_elsewhere_torchrun_starts_them(tmp_path):
     """It knows how to redirect, or to have output in two places."""
@@ -78,6 +79,7 @@ def test_where_output_goes_elsewhere_torchrun_starts_them(tmp_path):
     assert [event["imported_by"] for event in events] == [event["own"] for event in events]
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_workers_that_wait_go_with_their_agent(tmp_path):
     """It ends before there is a place for them, for the first host's agent does not come."""
@@ -135,6 +137,7 @@ assert "PYTORCH_NVML_BASED_CUDA_CHECK" not in os.environ
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "imported"),
     [

@@ -55,6 +55,7 @@ def _worker(rank, folder):
     dist.destroy_process_group()
 
 
+@pytest.mark.long
 def test_workers_of_another_machine_find_the_first_ones_clock(tmp_path):
     """To within a few milliseconds on a busy machine; both workers of it are told the same."""
     context = mp.get_context("spawn")

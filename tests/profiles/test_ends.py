@@ -46,18 +46,21 @@ def ended(when, folder):
     return str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_worker_that_is_silent_at_the_start_is_named(tmp_path):
     """A stopped process: its peers wait for it no longer than they were told to."""
     assert "worker 1 has not started within 4 s" in ended("start", tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_stopped_agent_ends_the_run(tmp_path):
     """Its workers have ended, and it never will."""
     assert "the agent of host 0 does not end" in ended("agent", tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.parametrize("when", ["worker", "waiting", "cut off"])
 def test_what_is_stopped_and_silent_ends_the_run(when, tmp_path):

@@ -82,6 +82,7 @@ def gone_within(pids, seconds):
     return True
 
 
+@pytest.mark.long
 def test_events_are_relayed_and_the_rest_is_logged(run, tmp_path):
     """Every worker's events arrive as they were sent; its other output goes to workers.log only.
 
@@ -103,6 +104,7 @@ print("plain words", rank)
     assert "nested" not in log
 
 
+@pytest.mark.long
 def test_temporary_files_of_workers_are_removed(run, tmp_path, monkeypatch):
     """What torchrun and the workers leave there, also after a failure."""
     temporary = tmp_path / "temporary"
@@ -156,6 +158,7 @@ with reporting_errors(folder, rank):
     assert gone_within([event["pid"] for event in events], 20)
 
 
+@pytest.mark.long
 def test_module_that_does_not_exist_is_explained(run, tmp_path):
     """Workers that cannot even start give the last line of their output and where the log is."""
     with pytest.raises(RunFailedError, match=r"could not be started .*workers\.log"):
@@ -171,6 +174,7 @@ def test_error_reports_of_an_earlier_run_are_cleared(run, tmp_path):
     assert not stale.exists()
 
 
+@pytest.mark.long
 def test_a_worker_that_is_ended_while_it_reports_is_named(run, tmp_path):
     """A report is there whole or not at all, and nothing of one stays."""
     body = """
@@ -264,6 +268,7 @@ def test_interrupted_launch_leaves_no_process(run):
     assert gone_within(pids, 20)
 
 
+@pytest.mark.long
 def test_interrupted_launch_stops_workers_that_ignore_the_request(run, monkeypatch):
     """A worker that ignores SIGTERM is gone too: nothing is left behind on any way out."""
     monkeypatch.setattr("gnnplan.profiles.agents._GRACE_S", 1.0)
@@ -300,6 +305,7 @@ emit({"files": [module.__file__ for module in (job, runtime, machine)], "cwd": o
     assert not any(file.startswith(str(here)) for file in event["files"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [UserError, NoPlanFitsError])
 def test_a_users_mistake_or_want_of_memory_stays_one(run, tmp_path, kind):
     """What a worker finds wrong with its input, or too large, is told in its own words, which are all there is."""

@@ -46,6 +46,7 @@ def profile(monkeypatch, no_gpu, events):
     torch.set_num_threads(threads)
 
 
+@pytest.mark.long
 def test_real_profile_is_complete(profile, events, tmp_path):
     """One measurement: full grids of measured points, this machine's facts, a progress event a point, a round trip."""
     on_cpu = [name for name, operator in OPERATORS.items() if not operator.cuda_only]

@@ -39,6 +39,7 @@ with reporting_errors(folder, rank):
 LATE = ".*(Timed out|Connection closed)"  # who waits longest may see another's end first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("silent", "error", "told"),
     [

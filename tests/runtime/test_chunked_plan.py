@@ -35,6 +35,7 @@ def decision_of(plan):
     return next((each.choice().decision for each in plan.choices if each.technique == "source_chunks"), None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
 def test_a_plan_in_chunks_runs_as_planned(tmp_path, kind):
     """Losses of the sequential executor; task keys, bytes and programs as predicted."""
@@ -68,6 +69,7 @@ def losses_of(plan, path):
     return [float(results["total_loss"][0]) for results in executor.train(STEPS)]
 
 
+@pytest.mark.long
 def test_it_is_taken_where_it_is_asked_for_alone(tmp_path):
     """The search never takes it by itself; asked for without a number it is the most that the fidelity allows."""
     cluster = cluster_of(tmp_path)
@@ -78,6 +80,7 @@ def test_it_is_taken_where_it_is_asked_for_alone(tmp_path):
         assert decision_of(plan).num_chunks == count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fidelity", "fields", "match"),
     [
@@ -101,6 +104,7 @@ def test_attention_has_no_correction(tmp_path):
         api.plan(asked, cluster_of(tmp_path), tmp_path / "plan.json")
 
 
+@pytest.mark.long
 def test_a_refresh_of_rows_is_by_passes(tmp_path):
     """Rows that are kept for r epochs of the program are r passes old: that counts in steps."""
     asked = job_of("stale(12)", decisions={"source_chunks": {"num_chunks": 4}}, refresh_interval=3)

@@ -67,6 +67,7 @@ def trained(request, cluster, tmp_path_factory):
     return plan, api.simulate(plan), measured, folder / "run", losses
 
 
+@pytest.mark.long
 def test_measured_tasks_are_the_predicted_ones(trained):
     """Every worker executed in every traced epoch exactly the task keys that were simulated for it, once each."""
     _, predicted, measured, _, _ = trained
@@ -127,6 +128,7 @@ def test_model_loads_into_pyg(trained):
         assert measured.accuracy[name] == pytest.approx(float(right[mask].mean()))
 
 
+@pytest.mark.long
 def test_attention_overlaps_its_exchanges_where_that_is_pinned(cluster, tmp_path):
     """Local scores are made beside the exchange, and every loss is the same."""
     traces = []
@@ -158,6 +160,7 @@ def stale(cluster, tmp_path_factory):
     return plan, api.simulate(plan), measured
 
 
+@pytest.mark.long
 def test_a_stale_plan_runs_as_simulated(stale):
     """Tasks of refreshing and of reusing epochs, and the bytes of both kinds, are the predicted ones."""
     plan, predicted, measured = stale
@@ -240,6 +243,7 @@ def test_shard_that_was_cut_short_is_named(planned, tmp_path):
             ProgramShard.load(file)
 
 
+@pytest.mark.long
 def test_worker_that_fails_amid_training_is_named(planned, tmp_path, monkeypatch):
     """A worker whose share has a row that it does not own is named before it trains."""
     write = run.write_shards

@@ -99,6 +99,7 @@ def test_large_numbers_are_numbers():
     assert are_finite([])
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_run_that_diverges_ends_with_where_and_what_is_kept(tmp_path):
     """Two workers: one line with epoch, worker and operator, and the checkpoint before it."""

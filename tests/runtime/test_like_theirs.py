@@ -73,6 +73,7 @@ def outputs(plan, graph, folder):
         return module.eval()(torch.from_numpy(dense_features(graph)), edges).numpy()
 
 
+@pytest.mark.long
 def test_it_stops_and_says_so(run):
     """By the validation metric, which is told on the way; the trace has the epochs that were."""
     _, _, trace, _, told = run
@@ -93,6 +94,7 @@ def test_the_model_is_the_best_one(run):
         assert trace.accuracy[name] == pytest.approx(float(error[mask].mean()), rel=1e-5)
 
 
+@pytest.mark.long
 def test_it_goes_on_bit_for_bit(run, tmp_path):
     """With the factor of the learning rate, the best weights, and how long they have been the best."""
     plan, graph, trace, folder, _ = run
@@ -105,6 +107,7 @@ def test_it_goes_on_bit_for_bit(run, tmp_path):
     assert same_bits(folder, tmp_path / "again")
 
 
+@pytest.mark.long
 def test_inference_is_the_modules(run):
     """Of the run's model, in the order of the graph's vertices; nothing else stays."""
     plan, graph, _, folder, _ = run
@@ -116,6 +119,7 @@ def test_inference_is_the_modules(run):
     assert not (folder.parent / "out.infer").exists()
 
 
+@pytest.mark.long
 def test_checkpoints_are_weights_too(run):
     """Of another epoch than the model's; what is none is refused before anything is started."""
     plan, graph, _, folder, _ = run
@@ -127,6 +131,7 @@ def test_checkpoints_are_weights_too(run):
         gnnplan.infer(plan, folder.parent / "nowhere", graph=graph)
 
 
+@pytest.mark.long
 def test_other_files_are_no_weights(run):
     """In one line, and nothing is left of what was begun."""
     plan, graph, _, folder, _ = run

@@ -34,6 +34,7 @@ def job_of(**changes):
     return Job.parse({"schema_version": 1, **raw}, where="job")
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.parametrize("layout", PINS)
 def test_trains_as_pyg_does(layout, tmp_path):

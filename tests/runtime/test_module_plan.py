@@ -73,6 +73,7 @@ PINS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", PINS)
 def test_trains_as_pyg_does(layout, job, cluster, tmp_path):
     """Losses, and a `model.pt` that loads strictly into the module, with the numbers of plain PyG."""
@@ -111,6 +112,7 @@ def test_weights_of_another_module_are_refused(job, cluster, tmp_path):
         read_weights(tmp_path / "none.pt")
 
 
+@pytest.mark.long
 def test_a_module_in_memory_is_trained_where_it_is(job, cluster, tmp_path):
     """From Python, with no files: the module that was given ends with the trained weights."""
     graph = load_graph(job.graph)

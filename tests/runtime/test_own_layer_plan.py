@@ -87,6 +87,7 @@ def job(tmp_path):
     return Job.parse(raw, where="job").with_paths_from(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_trains_as_pyg_does(job, cluster, tmp_path):
     """Losses, a `model.pt` that loads strictly, and its logits; every predicted task is measured."""
@@ -109,6 +110,7 @@ def test_trains_as_pyg_does(job, cluster, tmp_path):
     assert {span.task for span in measured.spans} == {span.task for span in api.simulate(plan).spans}
 
 
+@pytest.mark.long
 def test_a_plan_is_read_without_its_code(job, cluster, tmp_path):
     """Simulating runs none of it; its tasks are said to be guesses."""
     plan = api.plan(job, cluster, tmp_path / "plan.json")
@@ -119,6 +121,7 @@ def test_a_plan_is_read_without_its_code(job, cluster, tmp_path):
         api.run(tmp_path / "plan.json", tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_module_in_memory_is_planned_and_not_run(job, cluster, tmp_path):
     """Workers cannot import it; what to do is said before they are started."""
     graph, module = load_graph(job.graph), module_of(job.model, 12, 4, SEED)
@@ -131,6 +134,7 @@ def test_a_module_in_memory_is_planned_and_not_run(job, cluster, tmp_path):
     assert not (tmp_path / "train" / "plan.json").exists(), "it is said before a plan is searched"
 
 
+@pytest.mark.long
 def test_carried_features_of_edges_are_planned_without_replicas(cluster, tmp_path):
     """Levels must have the same edges; the plan's program is exact, and replicas are refused by name."""
     graph, module = graph_with_edges(), trained_modules.made(CARRIED["meshgraphnet"], graph_with_edges())

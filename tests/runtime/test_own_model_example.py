@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.distributed
 
 
+@pytest.mark.long
 def test_it_trains(tmp_path, capsys):
     """On two workers with a published device's figures, instead of this machine's, which would have to be profiled."""
     path = tmp_path / "here.json"

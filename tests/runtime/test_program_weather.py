@@ -63,6 +63,7 @@ def runs(request, cluster, tmp_path_factory):
     return found
 
 
+@pytest.mark.long
 def test_sleeps_change_no_number(runs):
     """Losses and weights are those of fair weather bit for bit, with rows that are sent in every third epoch."""
     (fair, in_calm, weights), (plan, in_weather, found) = runs

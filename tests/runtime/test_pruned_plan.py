@@ -199,6 +199,7 @@ def pruned_plan(folder):
     return api.plan(job, cluster_of(folder), folder / "plan.json")
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_pruned_plan_runs_as_planned(tmp_path):
     """Rows chosen by the planner reach the workers: losses of the dense reference, tasks and bytes as predicted."""
@@ -217,6 +218,7 @@ def test_a_pruned_plan_runs_as_planned(tmp_path):
     assert_same(list(measured.losses), weights, train_dense(graph, plan.job.model, TRAINING, matrices), rel=1e-5)
 
 
+@pytest.mark.long
 def test_rows_of_another_worker_do_not_run(tmp_path):
     """As many in all is not enough: each worker does without its own."""
     plan = pruned_plan(tmp_path)

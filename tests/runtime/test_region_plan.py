@@ -70,6 +70,7 @@ def trained(request, cluster, tmp_path_factory):
     return plan, api.simulate(plan), measured, folder
 
 
+@pytest.mark.long
 def test_tasks_and_bytes_are_the_predicted_ones(trained):
     """Those of refreshing and of reusing epochs, with what is put into the region, waited for and read."""
     plan, predicted, measured, _ = trained
@@ -123,6 +124,7 @@ def test_the_region_is_the_planned_one_and_goes(trained):
     assert no_region_is_left(folder)
 
 
+@pytest.mark.long
 @needs_emulation
 def test_two_hosts_of_two_workers(cluster, tmp_path, monkeypatch):
     """Each host has its own region; less passes the network, and the losses are those without regions."""

@@ -56,6 +56,7 @@ def plan_with_region(profile, path, **changes):
     return plan
 
 
+@pytest.mark.long
 def test_it_runs_as_simulated(profile, tmp_path):
     """Tasks of both kinds of epochs, and the bytes of both, are the predicted ones; the loss falls; nothing is left."""
     plan = plan_with_region(profile, tmp_path / "plan.json")
@@ -83,6 +84,7 @@ def test_it_runs_as_simulated(profile, tmp_path):
     assert no_region_is_left(tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_with_rows_in_the_region_is_named(profile, tmp_path):
     """The run ends with its name, no process waits for it, and no region is left."""
     plan_with_region(profile, tmp_path / "plan.json", epochs=100_000)
@@ -102,6 +104,7 @@ def test_a_worker_that_dies_with_rows_in_the_region_is_named(profile, tmp_path):
     assert not (tmp_path / "run" / "measured.json").exists()
 
 
+@pytest.mark.long
 def test_a_plan_whose_region_its_host_has_not_is_refused(profile, tmp_path):
     """A plan file for a smaller host than it was made for is an error before any worker starts."""
     path = tmp_path / "plan.json"

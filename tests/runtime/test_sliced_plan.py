@@ -55,6 +55,7 @@ def trained(request, cluster, tmp_path_factory):
     return plan, api.simulate(plan), measured, folder / "run"
 
 
+@pytest.mark.long
 def test_the_pinned_layout_is_planned(trained):
     """Uneven slices, for one worker is slower."""
     plan, *_ = trained

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("torch_geometric", "torch._dynamo", "scipy.stats", "pandas", "sympy", "matplotlib", "rich", "numba")
 CODE = f"""
 import sys
@@ -16,6 +18,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 """
 
 
+@pytest.mark.long
 def test_a_worker_imports_no_more_than_it_needs():
     """Not PyG, nor torch's compiler, nor numba, also once it has made a step."""
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120)

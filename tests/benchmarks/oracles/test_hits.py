@@ -35,6 +35,7 @@ def test_nothing_fits_into_no_room():
     assert 1 not in cache
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @settings(deadline=None, max_examples=200)
 @given(st.lists(HALO, min_size=1, max_size=2), st.integers(0, 8), st.integers(0, 8))

@@ -145,6 +145,7 @@ def test_profiles_are_replaced_by_their_names(folder):
     assert with_profiles(plan, {}) == plan
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wait_s", [0.0, 1e-4, 1e-1])
 def test_waiting_in_a_collective_is_not_counted(wait_s, folder):
     """However long the others wait for the last one, its own span is what the collective takes."""
@@ -164,6 +165,7 @@ def test_gpus_keep_their_overhead_and_short_tasks_say_nothing(tmp_path):
     assert profile.host_overhead_s == 1.0
 
 
+@pytest.mark.long
 def test_epochs_that_reuse_halo_rows_do_not_mislead(folder):
     """A stale plan's run, as predicted but for one slower operator, gives that factor alone, and the same overhead."""
     plan = plan_of(folder, "gcn", interval=3)

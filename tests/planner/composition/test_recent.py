@@ -29,6 +29,7 @@ def test_the_last_ones_are_kept(monkeypatch):
     assert made == ["a", "b", "c", "b"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 def test_a_search_composes_what_stands_alone(model):
     """Pairs of techniques one after the other, with what was made for those before, and each from the beginning."""

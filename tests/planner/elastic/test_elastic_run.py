@@ -18,6 +18,7 @@ pytestmark = pytest.mark.distributed
 EPOCHS = 700
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_left_out(tmp_path):
     """One line says who, what the plan is now and what was lost; the end has the bits of a resumption by hand."""
     path, run, events = planned(tmp_path, EPOCHS), tmp_path / "run", []
@@ -62,6 +63,7 @@ def lost_at_once(monkeypatch, seen):
     monkeypatch.setattr("gnnplan.planner.elastic.run.run_plan", lose)
 
 
+@pytest.mark.long
 def test_restarts_are_bounded(tmp_path, monkeypatch):
     """The loss after the last one ends the run; old checkpoints, of another run, are not gone on from."""
     seen, notes = [], []
@@ -74,6 +76,7 @@ def test_restarts_are_bounded(tmp_path, monkeypatch):
     assert len(notes) == 2  # the last loss is the error
 
 
+@pytest.mark.long
 def test_no_plan_for_who_is_left_is_said(tmp_path, monkeypatch):
     """With what was lost, and why there is none."""
 
@@ -86,6 +89,7 @@ def test_no_plan_for_who_is_left_is_said(tmp_path, monkeypatch):
         api.run(planned(tmp_path, 5), tmp_path / "run", elastic=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [0, -1, 10**6])
 def test_other_numbers_of_restarts_are_refused(tmp_path, given):
     """In one line."""

@@ -13,6 +13,7 @@ from tests.runtime.checkpoint.jobs import planned, two_workers
 pytestmark = pytest.mark.distributed
 
 
+@pytest.mark.long
 def test_prediction_and_comparison_are_of_the_last_plan(tmp_path, monkeypatch):
     """Also where a job pins the number of workers; and the same command begins with all of them again."""
     job, run_plan, sizes = Plan.load(planned(tmp_path, 12)).job, elastic_run.run_plan, []

@@ -82,6 +82,7 @@ def test_processes_of_a_host_are_in_its_quota_and_end_with_it():
     assert remains(identity) == []
 
 
+@pytest.mark.long
 @needs_emulation
 @pytest.mark.distributed
 def test_a_run_on_one_host_is_inside_the_emulation(tmp_path, monkeypatch):
@@ -105,6 +106,7 @@ def test_a_run_on_one_host_is_inside_the_emulation(tmp_path, monkeypatch):
 DEAF = "trap '' TERM; "  # and so is what it starts
 
 
+@pytest.mark.long
 @needs_emulation
 @pytest.mark.parametrize(
     ("number", "trap"),
@@ -164,6 +166,7 @@ def test_a_command_that_does_not_listen_is_killed(monkeypatch):
     child.stdout.close()
 
 
+@pytest.mark.long
 @needs_emulation
 @pytest.mark.parametrize("command", [["sleep", "60"], ["sh", "-c", f"{DEAF}sleep 60; true"]], ids=["listens", "deaf"])
 def test_a_change_that_fails_ends_the_command(command, monkeypatch):

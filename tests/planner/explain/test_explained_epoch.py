@@ -27,6 +27,7 @@ def with_quotas(plan: Plan) -> Plan:
     return plan.model_copy(update={"placement": plan.placement.model_copy(update={"profiles": profiles})})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANS)
 def test_all_shares_add_up_to_the_epoch(name):
     """Of the path, and of every worker."""

@@ -53,6 +53,7 @@ def names(step):
     return [change.what for change in step.changes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one", PLANS)
 def test_moves_add_up_to_the_difference(folder, one):
     """From every plan to itself and to two others; each end is what that plan predicts."""
@@ -69,6 +70,7 @@ def test_moves_add_up_to_the_difference(folder, one):
             assert all(change.obstacle for change in others)
 
 
+@pytest.mark.long
 def test_there_and_back_are_one_difference(folder):
     """One that is a single change, in both directions."""
     there, back = diff(folder, "plain", "overlapped"), diff(folder, "overlapped", "plain")
@@ -77,6 +79,7 @@ def test_there_and_back_are_one_difference(folder):
     assert there.steps[0].changes[0].before == back.steps[0].changes[0].after == "left out"
 
 
+@pytest.mark.long
 def test_a_plan_in_between_is_the_one_it_says(folder):
     """The first plan's program on the second plan's machines."""
     found = diff(folder, "plain", "slow and overlapped")
@@ -106,6 +109,7 @@ def test_workers_move_with_their_shares(folder):
     assert joined.changes[0].obstacle == "halo_exchange was cut for another number of workers"
 
 
+@pytest.mark.long
 def test_rows_that_are_cut_for_other_shares_wait_for_them(folder):
     """What only one plan has leaves first or comes last, on the shares that it was cut for."""
     found = diff(folder, "made", "equal shares")
@@ -115,6 +119,7 @@ def test_rows_that_are_cut_for_other_shares_wait_for_them(folder):
     assert names(back.steps[-1])[-1] == "replicas"
 
 
+@pytest.mark.long
 def test_the_command_prints_the_steps(folder, capsys, monkeypatch):
     """As a table of 80 columns, or as one JSON object; the graph is loaded where plans in between need it."""
     monkeypatch.setenv("COLUMNS", "80")

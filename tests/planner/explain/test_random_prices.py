@@ -1,5 +1,6 @@
 """Prices are those of better machines on clusters that nobody chose: within a fifth of what was said."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ hosts = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(hosts, min_size=2, max_size=3), st.sampled_from(["sbm", "skewed"]))
 def test_prices_are_those_of_better_machines(described, graph):

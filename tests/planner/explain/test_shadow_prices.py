@@ -42,6 +42,7 @@ def plan():
     return planned(hosts(RATES), num_workers=3, dependencies="communicate")[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moved", [0, 1, 2, "all"])
 def test_prices_of_links_are_those_of_faster_links(plan, moved):
     """The hosts are described again, with 5% more bytes a second."""
@@ -76,6 +77,7 @@ def timed_as(profile, factor):
     return profile.model_copy(update={"operators": tables})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_the_price_of_compute_is_that_of_a_faster_device(plan, rank):
     """The device is profiled again, 5% faster."""
@@ -108,6 +110,7 @@ def test_combined_moves_are_simulated(plan):
     assert one.moved_s == pytest.approx(twice, rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model",
     [
@@ -142,6 +145,7 @@ def test_a_larger_quota_is_worth_what_computing_in_it_is():
     assert single["CPU quota of h0"].share == pytest.approx(1 / BETTER - 1, rel=WITHIN)
 
 
+@pytest.mark.long
 def test_one_worker_has_no_links():
     """Only what could be better is priced."""
     assert list(prices(plan_on("one"))[0]) == ["compute of worker 0 (h0)"]

@@ -147,6 +147,7 @@ def test_what_it_keeps_is_counted(processor):
     assert on_gpu[0] == on_gpu[1]  # they lie in the host's memory
 
 
+@pytest.mark.long
 def test_what_it_keeps_must_fit(processor):
     """Where the plain plan fits and mailboxes do not, the missing bytes are named."""
     pins = {"op_order": "multiply_first", "precompute": False, "feature_cache": False, "overlap": False}
@@ -193,6 +194,7 @@ def test_the_mean_of_the_weights_is_pinned_and_counted():
         Plan.parse(raw, where="plan.json")
 
 
+@pytest.mark.long
 def test_a_plan_predicts_its_weather():
     """Also from the file alone; sleeps cost less where workers go on without the sleeper."""
     plain, partial = (plan_of(pin=pin, weather=SLEEPS) for pin in (None, PartialReducePin(alpha=0.1, max_staleness=3)))

@@ -26,6 +26,7 @@ def rows_of(forward, plan, graph):
     return out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Dropped, NormFirst])
 @pytest.mark.parametrize(("num_workers", "pins"), LAYOUTS, ids=str)
 def test_rows_are_the_modules(kind, num_workers, pins, tmp_path):

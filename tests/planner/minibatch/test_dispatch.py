@@ -29,6 +29,7 @@ def test_no_extreme_is_better(stage, num_batches, cpu_slots, gpu_slots):
     assert simulate(stage, plan.buffers, num_batches).epoch_s == plan.epoch_s
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(TIMES, st.integers(450, 1500), st.sampled_from([1, 7]))
 def test_no_extreme_is_better_of_a_long_epoch(stage, num_batches, num_threads):
@@ -130,6 +131,7 @@ def test_a_plan_takes_no_more_slots_than_it_needs():
     assert plan.buffers.cpu_slots <= 2
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(TIMES, st.integers(1, 60), st.integers(1, 3))
 def test_leaving_longer_epochs_early_changes_no_plan(stage, num_batches, num_cpu_threads):

@@ -71,6 +71,7 @@ def test_planning_a_hundred_thousand_batches_simulates_few_events(asked, stage, 
     assert 0 <= plan.gap < 0.15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(("num_batches", "num_cpu_threads"), [(700, 1), (1000, 15)])
 def test_a_plan_made_on_a_part_is_as_good_as_one_made_on_all(monkeypatch, stage, num_batches, num_cpu_threads):

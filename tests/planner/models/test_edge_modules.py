@@ -32,6 +32,7 @@ def test_trains_as_pyg_does(name, num_workers, technique):
     assert got.hits == by_autograd(name).hits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("num_workers", "technique"),
     [(1, "halo_exchange"), (2, "halo_exchange"), (4, "halo_exchange"), (3, "overlap"), (3, "joint_cache")],

@@ -48,6 +48,7 @@ def test_a_modules_are_its_own(tmp_path):
     assert not (held.weight == 7).any()
 
 
+@pytest.mark.long
 def test_nothing_of_it_stays_among_temporary_files(tmp_path):
     """Neither code that PyG generates, nor a cache of torch's compiler."""
     (tmp_path / "torchinductor_somebody").mkdir()

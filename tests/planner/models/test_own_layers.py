@@ -29,6 +29,7 @@ def by_autograd(name):
     return by_pyg(made(LAYERS[name]), small_graph(), EPOCHS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_workers", "technique"), TECHNIQUES, ids=str)
 @pytest.mark.parametrize("name", LAYERS)
 def test_trains_as_pyg_does(name, num_workers, technique):
@@ -49,6 +50,7 @@ def test_it_is_one_operator(name):
         assert {op.attributes["training"] for op in layers} == {program == "train"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("technique", ["halo_exchange", "replicas", "overlap"])
 @pytest.mark.parametrize("name", ["own, greatest", "own, from the start", "pna"])
 def test_workers_play_as_the_sequential_executor(name, technique):

@@ -120,6 +120,7 @@ def losses_of(cycle, module, graph):
     return [float(executor.run(cycle.order[0], epoch)["total_loss"][0]) for epoch in range(EPOCHS)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("multilabel", [False, True], ids=["classes", "labels"])
 @pytest.mark.parametrize("pins", PINS)
 @pytest.mark.parametrize("kind", [Rows, NormFirst, Beside, Dropped])

@@ -39,6 +39,7 @@ def test_trains_as_pyg_does(name, num_workers, technique):
     assert not any(op.kind == "layer" for op in cycle.programs["train"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_workers", "technique"), [(1, "halo_exchange"), (3, "overlap"), (3, "replicas")], ids=str)
 @pytest.mark.parametrize("name", OWN)
 def test_others_run_their_own_code(name, num_workers, technique):

@@ -92,6 +92,7 @@ def test_what_is_there_first_is_taken(planned, tmp_path, batch_ms, family):
     assert len(Pilots.load(tmp_path / "pilots.json").curves) == 2
 
 
+@pytest.mark.long
 def test_pins_and_objective_are_those_of_full_batch(planned):
     """What is pinned of the workers is kept there; mini-batches are by one, as their curve."""
     job = JOB.model_copy(update={"mini_batch": None, "pin": PinnedDecisions(num_workers=2)})
@@ -110,6 +111,7 @@ def test_elsewhere_full_batch_is_planned_alone(planned, tmp_path):
     assert not (tmp_path / "plan.mini_batch.json").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("decoupled", "family"), [((0.3, 0.8), "decoupled"), ((0.3,) * 2000, "full_batch")], ids=["soon", "never"]
 )
@@ -123,6 +125,7 @@ def test_the_decoupled_model_has_a_curve_of_its_own(planned, tmp_path, decoupled
     assert Plan.load(tmp_path / "plan.decoupled.json").job.model == job.model.decoupled
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("chunked", "variant"), [((0.5, 0.8), "5 source chunks"), ((0.3,) * 2000, "")])
 def test_a_decision_that_changes_epochs_has_a_curve_of_its_own(planned, tmp_path, chunked, variant):
     """Each number of chunks that the job allows is planned; what is first at the accuracy is taken."""
@@ -136,6 +139,7 @@ def test_a_decision_that_changes_epochs_has_a_curve_of_its_own(planned, tmp_path
     assert (done.plan.choices == chosen.choices) == bool(variant)
 
 
+@pytest.mark.long
 def test_other_pins_stay_beside_a_piloted_one(planned, tmp_path):
     """Plain full batch has none of it."""
     pin = PinnedDecisions(decisions={"source_chunks": {"num_chunks": 2}}, num_workers=2, sparse_features=False)

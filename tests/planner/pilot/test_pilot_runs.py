@@ -23,6 +23,7 @@ def files(tmp_path_factory):
     return job.save(folder / "job.json"), folder / "pilots.json"
 
 
+@pytest.mark.long
 def test_both_families_are_trained_and_kept(files, capsys, monkeypatch):
     """A second time nothing is trained."""
     job, kept = files

@@ -75,6 +75,7 @@ PLACES = st.lists(st.integers(0, 40), min_size=1, max_size=6)
 ODD = st.one_of(st.none(), st.integers(-5, 10**19), st.floats(), st.text(max_size=3), st.just([]), st.just({}))
 
 
+@pytest.mark.long
 @given(PLACES, ODD)
 @settings(max_examples=150, deadline=None)
 def test_any_one_change_is_refused_or_harmless(places, odd):

@@ -44,6 +44,7 @@ def same(one: Run, other: Run) -> bool:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=3)
 @given(st.integers(0, 10**6))
 @pytest.mark.parametrize(("name", "order"), PLAYED)

@@ -16,6 +16,7 @@ from tests.planner.program.cases import MODELS, ORDERS, Case, topological
 from tests.planner.program.random_programs import played, random_cycles
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(random_cycles(), st.integers(0, 99))
 def test_results_inputs_and_cells_are_as_without_it(cycle, seed):

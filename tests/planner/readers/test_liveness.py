@@ -119,6 +119,7 @@ class Watched:
         return {size: count for size, count in self.most[threading.get_ident()].items() if count}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("passes", PASSES)
 @pytest.mark.parametrize("order", ["multiply_first", "aggregate_first"])
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "tagcn", "gat"])

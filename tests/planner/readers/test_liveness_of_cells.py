@@ -49,6 +49,7 @@ def cycle_of(kind, order, name, *beside):
     return compose(forward, choices, Situation(model, NUM_WORKERS, (0,) * NUM_WORKERS), Optimizer("adam"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beside", [(), ("overlap",)], ids=["alone", "overlapped"])
 @pytest.mark.parametrize("name", CHOSEN)
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def shuffled(cycle, name, rng):
     return replace(cycle, programs={**cycle.programs, name: moved})
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.builds(Case, **RANDOM), QUOTAS, st.sampled_from([1e7, 1e9, 1e11]), st.booleans(), st.integers(0, 2**32 - 1))
 def test_bound_holds_in_any_order_and_on_any_lanes(case, quota, bytes_per_s, overlap, seed):
@@ -75,6 +76,7 @@ def test_bound_holds_in_any_order_and_on_any_lanes(case, quota, bytes_per_s, ove
             assert bounds[0] <= play(compile_schedule(schedule)).makespan_s
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(st.builds(Case, **RANDOM, overlap=st.booleans()), QUOTAS)
 def test_bound_holds_for_the_mean_of_epochs(case, quota):

@@ -26,6 +26,7 @@ def made_labels(case, level=1):
     return labels
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("overlap", [False, True])

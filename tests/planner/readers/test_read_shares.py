@@ -16,6 +16,7 @@ PINS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pin", PINS, ids=str)
 def test_shares_are_those_of_the_partition(pin):
     """Also where rows travel once before training, in parts, or beside computation."""

@@ -69,6 +69,7 @@ class Busy(Network):
         return Estimate(self.num_workers * num_bytes / 1e9 / 2, 0.0, False)
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_candidate_of_a_set_is_below_it_in_the_long_run(data):

@@ -51,6 +51,7 @@ def test_a_readable_png_is_written(picture):
     assert [path.name for path in picture.parent.iterdir()] == ["epoch.png"]
 
 
+@pytest.mark.long
 def test_categories_have_their_colours(picture):
     """Computation and communication are both drawn."""
     assert {"#4477aa", "#ee6677"} <= colors(picture)

@@ -57,6 +57,7 @@ def test_show_prints_and_writes(tmp_path, capsys):
     assert '"programs"' in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new"),
     [

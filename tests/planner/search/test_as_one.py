@@ -61,6 +61,7 @@ def test_two_workers_win_where_threads_gain_little(placement):
     assert ["one"] in [used(each) for each in result.looked_at]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factor", "link"), [(1.9, SLOW), (1.05, FAST)])
 def test_the_bound_is_of_both(placement, factor, link):
     """No plan of either is faster."""

@@ -33,6 +33,7 @@ def test_more_workers_than_vertices_are_refused():
     assert found(tiny, "one").best.setting.num_workers == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", ["one", "network", "mixed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_was_looked_at_and_fits_is_faster(kind, cluster):
@@ -44,6 +45,7 @@ def test_nothing_that_was_looked_at_and_fits_is_faster(kind, cluster):
     assert result.best.epoch_s >= result.best.bound.seconds * (1 - 1e-6) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rates", [(1e9, 1e9, 1e9), (1e11, 1e11, 1e6), (1e6, 1e6, 1e6), (1e8, 1e7, 1e10)])
 def test_no_subset_of_the_workers_is_faster(rates):
     """Every subset is searched on its own, as a cluster of those hosts alone."""
@@ -56,6 +58,7 @@ def test_no_subset_of_the_workers_is_faster(rates):
             assert whole.epoch_s <= alone.epoch_s * (1 + 0.02), ranks
 
 
+@pytest.mark.long
 def test_a_worker_that_costs_more_than_it_computes_is_left_out():
     """Behind a link so slow that its exchanges dwarf the epoch; it is not even left a vertex."""
     result = found("skewed", placement=hosts_of(1e11, 1e11, 1e6))
@@ -63,6 +66,7 @@ def test_a_worker_that_costs_more_than_it_computes_is_left_out():
     assert found("skewed", placement=hosts_of(1e11, 1e11, 1e6), num_workers=3).best.epoch_s > result.best.epoch_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gin"])
 def test_no_pin_makes_anything_faster(kind):
     """Pinning anything can only lengthen the epoch."""
@@ -120,6 +124,7 @@ def test_pins_that_cannot_be_exact_are_refused(model, pin):
         found(model=ModelSpec(hidden_channels=32, **model), **pin)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_a_pinned_feature_format_holds(sparse, graph):
@@ -136,6 +141,7 @@ def test_sparse_features_are_chosen_for_wide_and_mostly_zero_ones():
     assert not any(each.choice("sparse_features") for each in found("wide").looked_at)
 
 
+@pytest.mark.long
 def test_no_plan_fits_names_the_missing_bytes():
     """With so much more memory a plan fits, with one byte less none does."""
     with pytest.raises(NoPlanFitsError, match="which has 1,000; ") as caught:
@@ -146,6 +152,7 @@ def test_no_plan_fits_names_the_missing_bytes():
         found("wide", "one", on={"memory_bytes": need - 1})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_the_bound_holds_on_every_cluster(cluster):
     """On equal and on mixed devices, a graph that is skewed."""
@@ -175,6 +182,7 @@ def test_faster_devices_are_given_more():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", ["mixed", "contrary"])
 def test_refined_shares_are_never_slower_and_equal_ones_never_faster(cluster):
     """On uneven devices the search has refined shares among what it looks at."""
@@ -207,6 +215,7 @@ def test_rows_are_kept_where_the_job_allows_it():
     assert exact.choice("joint_cache") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fidelity", "pins", "interval"),
     [
@@ -232,6 +241,7 @@ def test_features_are_sent_once_where_they_would_travel():
     assert kept.epoch_s < sent.epoch_s
 
 
+@pytest.mark.long
 def test_the_same_job_is_decided_the_same_way():
     """Planning is deterministic, down to the arrays."""
     first, again = (found("skewed", "mixed").best for _ in range(2))

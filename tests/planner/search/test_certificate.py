@@ -132,6 +132,7 @@ def limited(period_s):
     return placement.model_copy(update={"profiles": profiles})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("period_s", [1e-4, 5e-4, 2e-3])
 def test_it_holds_under_quotas(period_s):
     """Epochs of many periods, of some, and of parts of one, in the long run."""

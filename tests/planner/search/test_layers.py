@@ -34,6 +34,7 @@ def test_rows_that_are_sent_are_of_the_layer_that_sums_them(order):
     assert {layer_of[op.key] for op in program if op.kind == "aggregate"} == {"l0", "l1", "l2"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_follow_one_another(kind):
     """In every candidate, on every worker: none begins before the one before it has ended."""

@@ -75,6 +75,7 @@ def searched(setting):
     return list(descent.evaluator.looked_at())
 
 
+@pytest.mark.long
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(problems())
 def test_no_composed_candidate_is_below_it(problem):

@@ -52,6 +52,7 @@ def test_the_form_has_as_many_propagations_as_layers(kind, decoupled):
     assert form.decoupled is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
 def test_it_is_taken_where_it_is_faster(kind):
     """It is the plan of the decoupled model itself; the coupled model's best plan is told among what lost."""
@@ -74,6 +75,7 @@ def test_the_model_stays_where_it_is_as_fast():
     assert "decoupled" not in shown(plan_table(plan))
 
 
+@pytest.mark.long
 def test_nobody_gets_another_model_unasked():
     """Whatever else is allowed of exactness."""
     for fidelity in ("exact", "stale", "approximate"):
@@ -90,6 +92,7 @@ def test_the_plan_says_that_it_is_another_model():
     assert words in repr(plan)
 
 
+@pytest.mark.long
 def test_it_counts_that_one_of_them_fits():
     """A form without a plan that fits is left out; where none has one, the first one's reason is told."""
     bytes_of = {
@@ -104,6 +107,7 @@ def test_it_counts_that_one_of_them_fits():
         planned(ModelSpec(kind="gcn", hidden_channels=8), "decoupled", memory_bytes=2**14)
 
 
+@pytest.mark.long
 def test_a_plan_of_either_form_is_one_of_the_job(tmp_path):
     """A run that goes on takes it; the plan reads back as it was written."""
     job, path = job_of(DEEP["gcn"], "decoupled", num_workers=3), tmp_path / "plan.json"

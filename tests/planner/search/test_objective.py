@@ -62,6 +62,7 @@ def test_equal_devices_are_told_apart_by_their_price():
         assert [worker.price_per_hour for worker in result.best.setting.placement.workers] == [CHEAP]
 
 
+@pytest.mark.long
 def test_money_under_a_deadline_takes_no_more_than_it_needs():
     """Where the cheap host alone is too late, the cheapest of what is in time."""
     cheap, fast = found(MIXED, minimize="money").objective, found(MIXED, minimize="time").objective
@@ -73,6 +74,7 @@ def test_money_under_a_deadline_takes_no_more_than_it_needs():
     assert found(MIXED, minimize="money", deadline_s=cheap.seconds * 1.01).objective.dollars == cheap.dollars
 
 
+@pytest.mark.long
 def test_time_within_a_budget():
     """The fastest of what can be paid."""
     cheap, fast = found(MIXED, minimize="money").objective, found(MIXED, minimize="time").objective
@@ -80,6 +82,7 @@ def test_time_within_a_budget():
     assert found(MIXED, minimize="time", budget=fast.dollars * 1.01).objective.seconds == fast.seconds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
@@ -101,6 +104,7 @@ def test_money_needs_prices():
             found(placement(("t4", 0.0)), **asked)
 
 
+@pytest.mark.long
 def test_the_margin_stays_free():
     """Of every worker's memory; and a plan that fits without the margin is refused where it does not with it."""
     one = placement(("t4", CHEAP))
@@ -132,6 +136,7 @@ def test_statistics_are_in_order():
     assert judged.scored(result.best).epoch_s == pytest.approx(p95, rel=0.05)
 
 
+@pytest.mark.long
 def test_by_any_statistic_nothing_is_below_the_bound():
     """What is least is a bound, whatever is counted."""
     for statistic in ("p50", "p95", "mean"):

@@ -22,6 +22,7 @@ def crowded():
     return replace(graph, x=features[rows])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_no_plan_without_a_technique_is_faster(name):
     """Though rows that workers make suit what they were chosen beside."""

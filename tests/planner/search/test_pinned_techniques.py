@@ -59,6 +59,7 @@ def test_pins_that_contradict_each_other_are_refused():
         found(num_workers=3, techniques=SLICES, partitioner="metis")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("graph", ["sbm", "skewed", "dense"])
 @pytest.mark.parametrize("bytes_per_s", [1e8, 1e9])
 def test_the_faster_layout_is_chosen(graph, bytes_per_s):
@@ -76,6 +77,7 @@ def test_each_layout_wins_somewhere():
     assert "halo_exchange" in names(found("sbm", "host", model=DEEP, **pins).best)
 
 
+@pytest.mark.long
 def test_a_decoupled_model_has_slices_where_they_are_faster():
     """Ten propagations cost rows ten exchanges each way, or replicas; slices turn their logits twice each way."""
     model = ModelSpec(kind="appnp", num_layers=2, hidden_channels=32, num_hops=10)
@@ -95,6 +97,7 @@ def test_all_edges_on_every_worker_are_counted():
     assert num_edges == {slices.setting.matrix.nnz}
 
 
+@pytest.mark.long
 def test_where_all_edges_do_not_fit_the_plan_says_so():
     """A worker that has room for them and for nothing else has room for its rows, or for its group's."""
     memory = found(DENSE, "host", num_workers=4, techniques=SLICES).best.memory[0]

@@ -22,6 +22,7 @@ def as_set(rows):
     return set(map(tuple, rows.T.tolist()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
 def test_rows_are_made_where_links_are_slow(kind):
     """The epoch is shorter than where all are communicated, and no longer than where all are made."""
@@ -38,6 +39,7 @@ def test_rows_are_received_where_links_are_fast():
     assert best_of(on={"bytes_per_s": 1e14}).choice("replicas") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin"])
 def test_with_everything_made_no_rows_travel_in_epochs(kind):
     """Only the gradients of weights do."""

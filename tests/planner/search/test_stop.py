@@ -21,6 +21,7 @@ def _searched(cluster, spec, *, graph="sbm", memory_bytes=None):
     return decide(job, placement_of(cluster, memory_bytes=memory_bytes), GRAPHS[graph])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", ["network", "mixed", "contrary"])
 @pytest.mark.parametrize("gap", [0.05, 0.5, 5.0])
 def test_a_gap_is_kept(cluster, gap):
@@ -36,6 +37,7 @@ def test_a_gap_is_kept(cluster, gap):
         assert len(some.looked_at) < len(whole.looked_at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", ["one", "network", "contrary"])
 def test_out_of_time_the_first_that_fits_is_taken(cluster):
     """There is a plan, its bounds hold, and sets that might be better are said to be left."""
@@ -48,6 +50,7 @@ def test_out_of_time_the_first_that_fits_is_taken(cluster):
     assert len(none.looked_at) < len(whole.looked_at)
 
 
+@pytest.mark.long
 def test_it_goes_on_until_something_fits():
     """Where the first candidates need too much memory, time is no reason to end."""
     needed = max(each.peak_bytes for each in _searched("network", SearchSpec()).best.memory)

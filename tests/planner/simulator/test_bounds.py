@@ -59,6 +59,7 @@ def test_bound_holds(seed, max_steps, max_resources):
     assert_bound_holds(random_schedule(np.random.default_rng(seed), max_steps, max_resources))
 
 
+@pytest.mark.long
 def test_bound_holds_on_ten_thousand_schedules():
     """The same on a fixed set, in which the bound is often met and often not."""
     rng = np.random.default_rng(0)
@@ -76,6 +77,7 @@ def test_bound_holds_under_quotas(seed, max_steps, max_resources):
     assert_bound_holds(under_quotas(random_schedule(rng, max_steps, max_resources), rng))
 
 
+@pytest.mark.long
 def test_bound_holds_on_five_thousand_schedules_under_quotas():
     """The same on a fixed set; among them are bounds that a quota sets, met and not."""
     rng = np.random.default_rng(1)

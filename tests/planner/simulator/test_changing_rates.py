@@ -79,6 +79,7 @@ def by_stepping(works, quota_ns, phase_ns, moments, share):
     return ends
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 2500), min_size=1, max_size=3),

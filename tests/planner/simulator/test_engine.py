@@ -147,6 +147,7 @@ def test_durations_that_do_not_fit_are_refused(durations):
         play(compile_schedule(schedule_of((5, 0), (7, 0))), durations)
 
 
+@pytest.mark.long
 def test_play_many_equals_play_of_each_row():
     """Replicas share a workspace and nothing else."""
     rng = np.random.default_rng(1)

@@ -74,6 +74,7 @@ def counted(setting, part: np.ndarray, size: int) -> Counts:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "gin", "sgc", "appnp", "decoupled_gat"])
 def test_a_partitions_own_counts_give_its_plans_seconds_and_bytes(graph, kind):
     """With counts that were counted, a program is priced to the nanosecond and byte as the one that was cut."""

@@ -55,6 +55,7 @@ def is_saving(priced):
     return any(technique(choice.technique).saves_memory for choice in priced.choices)
 
 
+@pytest.mark.long
 def test_only_where_nothing_fits(pricer):
     """With room there are no such programs; without there are, in the host's memory, and one fits."""
     assert not any(map(is_saving, pricer.candidates(job_of(), machine_of(placed()))))
@@ -67,6 +68,7 @@ def test_only_where_nothing_fits(pricer):
     assert not any(each.fits for each in found if not is_saving(each))
 
 
+@pytest.mark.long
 def test_a_host_must_have_room(pricer):
     """As much as its devices keep there; a job may leave it out."""
     fitting = fastest(pricer.candidates(job_of(), machine_of(placed(3_000_000))))
@@ -77,6 +79,7 @@ def test_a_host_must_have_room(pricer):
     assert not any(map(is_saving, pricer.candidates(without, machine_of(placed(3_000_000)))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
 @pytest.mark.parametrize("layout", ["halo_exchange", "feature_slices"])
 @pytest.mark.parametrize("where", ["host", "disk"])

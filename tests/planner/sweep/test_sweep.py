@@ -131,6 +131,7 @@ def test_the_command_writes_a_table_and_a_picture(tmp_path, capsys):
     assert cli.main([*arguments, "--check", "1"]) == 2
 
 
+@pytest.mark.long
 def test_a_check_says_how_far_statistics_are_off(tmp_path, capsys):
     """The search on the graph itself comes near what its statistics said."""
     (tmp_path / "job.toml").write_text(
@@ -155,6 +156,7 @@ def test_the_verbs_of_python_take_a_graph_in_memory():
     assert "2, 4, 8, 16 parts" in result.halos
 
 
+@pytest.mark.long
 def test_mini_batches_ask_for_cores():
     """Cores are an axis of mini-batches alone; where they are not known the machine is named."""
     batched = Job.model_validate({**JOB.model_dump(), "mini_batch": {"fan_outs": (10, 5)}})

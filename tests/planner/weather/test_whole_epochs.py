@@ -57,6 +57,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "num_workers", "overlap"), CASES)
 @pytest.mark.parametrize("quotas", [{}, {0: Quota(0.4, 1e-3, 2e-4), 2: Quota(0.7, 5e-4)}])
 def test_fair_epochs_are_the_event_engines_to_the_nanosecond(kind, num_workers, overlap, quotas):

@@ -30,6 +30,7 @@ def pairs(sample, tree=None):
     return sample.n_id[edge_index]
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     fan_outs=st.lists(st.sampled_from([-1, 1, 2, 5]), min_size=1, max_size=3),

@@ -110,6 +110,7 @@ print(torch.get_num_threads(), numba.get_num_threads())
 """
 
 
+@pytest.mark.long
 def test_as_many_threads_as_torch_has():
     """Numba's start changes the count of torch no more, and follows it; never more than numba was given."""
     environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}

@@ -44,6 +44,7 @@ def planned(folder, num_workers=2):
     return api.plan(job, two_workers(folder), folder / f"plan_{num_workers}.json")
 
 
+@pytest.mark.long
 def test_it_has_the_weights_and_statistics_of_one_that_never_stopped(tmp_path):
     """Bit for bit, and as many batches tracked as epochs; up to rounding where one worker goes on instead of two."""
     plan = planned(tmp_path)

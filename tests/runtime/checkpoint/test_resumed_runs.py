@@ -36,6 +36,7 @@ def throughout(request, tmp_path_factory):
     return path, folder / "run", trace
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_it_goes_on_bit_for_bit(throughout, tmp_path):
     """A worker is killed after a checkpoint; resumed, the run has the weights and losses of one that never stopped."""
     path, whole, trace = throughout
@@ -59,6 +60,7 @@ def test_killed_in_the_middle_it_goes_on_bit_for_bit(throughout, tmp_path):
     assert resumed.accuracy == trace.accuracy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("throughout", "number", "code"), [(1, signal.SIGTERM, 143), (3, signal.SIGINT, 130)], indirect=["throughout"]
 )
@@ -111,6 +113,7 @@ def resumed(path, folder):
     return [event["words"] for event in notes if event["event"] == "note"], trace
 
 
+@pytest.mark.long
 def test_a_damaged_checkpoint_is_passed_over(short, tmp_path):
     """By name, for the one before; the numbers are right all the same."""
     folder, path, furthest, before = short
@@ -127,6 +130,7 @@ def test_a_damaged_checkpoint_is_passed_over(short, tmp_path):
     assert same_bits(whole, copied)
 
 
+@pytest.mark.long
 def test_another_plan_takes_parameters_and_optimizer(short, tmp_path):
     """An exact plan goes on from the checkpoint of a stale one, and one of more epochs from it."""
     folder, _, furthest, _ = short
@@ -141,6 +145,7 @@ def test_another_plan_takes_parameters_and_optimizer(short, tmp_path):
     assert weights(copied)
 
 
+@pytest.mark.long
 def test_another_number_of_workers_comes_to_the_same_weights(tmp_path):
     """Exact plans agree up to rounding, dropout included, though one worker goes on with what two began."""
     path, run = planned(tmp_path, SHORT), tmp_path / "run"
@@ -155,6 +160,7 @@ def test_another_number_of_workers_comes_to_the_same_weights(tmp_path):
         assert float((weight - before[name]).norm() / before[name].norm()) < 1e-4, name
 
 
+@pytest.mark.long
 def test_checkpoints_of_another_training_are_refused(short, tmp_path):
     """In one line, before any worker trains."""
     folder = short[0]
@@ -164,6 +170,7 @@ def test_checkpoints_of_another_training_are_refused(short, tmp_path):
         api.run(planned(tmp_path, SHORT, training={"optimizer": "sgd"}), copied, timeout_s=60, resume=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("staleness", [0, 2])
 def test_partial_reduce_goes_on(tmp_path, staleness):
     """Where all wait for all it has the same bits; else it trains to the end, with the mean of the weights."""
@@ -187,6 +194,7 @@ def test_partial_reduce_goes_on(tmp_path, staleness):
         assert trace.losses[-1] == pytest.approx(whole.losses[-1], rel=0.5)
 
 
+@pytest.mark.long
 def test_partial_reduce_told_to_end_keeps_where_it_is(tmp_path):
     """The first worker's weights are everybody's, and the others wait until they are written."""
     path = planned(tmp_path, 3000, fidelity="stale", partial_reduce=PartialReducePin(max_staleness=2))

@@ -86,6 +86,7 @@ def test_all_that_optimizers_keep(settings):
     check_going_on(Case(MODELS["gcn"], 3, passes=("split", "storage"), training=training))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_stale_plans(name):
     """Rows and gradients that are kept are part of it, wherever in the interval the training stopped."""
@@ -98,6 +99,7 @@ def test_stale_plans(name):
     assert any(np.abs(array).max() > 0 for array in kept if array.size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_in_regions(name):
     """Each worker has the rows that it writes, and the others find them again."""

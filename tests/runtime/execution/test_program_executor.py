@@ -104,6 +104,7 @@ def test_labelled_programs(name, passes):
     compare(Case(MODELS[name], 3, ORDERS["mixed"], labelled(name), passes, interval=3 if "refresh" in passes else 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_wherever_waiting_stands_numbers_are_the_same(name):
     """Beside computing, and waiting late, to the bit."""
@@ -135,6 +136,7 @@ def test_rows_in_regions_of_hosts(name, passes):
     compare(Case(model, 4, order, codes(model, 4, chosen), (*passes, "regions"), interval))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "extra", [(), ("overlap",), ("first_aggregation", "overlap"), ("sparse_features", "first_aggregation")]
 )

@@ -148,6 +148,7 @@ with reporting_errors(folder, rank):
 """
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.parametrize("how", ["to the end", "killed"])
 def test_the_workers_of_a_host_share_one_region_and_leave_none(tmp_path, how):
@@ -160,6 +161,7 @@ def test_the_workers_of_a_host_share_one_region_and_leave_none(tmp_path, how):
     assert no_region_is_left(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_host_without_room_for_its_region_ends_the_run(tmp_path):
     """The worker that would make it says so; its peers are not blamed, and nothing is left."""

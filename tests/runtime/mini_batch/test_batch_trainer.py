@@ -226,6 +226,7 @@ def test_training_that_diverges_is_said(tmp_path, alone, monkeypatch, loss):
         made.train_epoch(3, traced=False)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @TWO_DEVICES
 def test_a_job_is_trained_by_two_workers(tmp_path):
@@ -238,6 +239,7 @@ def test_a_job_is_trained_by_two_workers(tmp_path):
     check(trace, plan, tmp_path / "run", 2)
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @needs_emulation
 @ON_CPU
@@ -270,6 +272,7 @@ def stop(folder):
     Thread(target=go_on, daemon=True).start()
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @ON_CPU
 @pytest.mark.parametrize(
@@ -296,6 +299,7 @@ def test_a_worker_that_is_lost_is_named(tmp_path, monkeypatch, lose, told):
     assert (folder / "model.pt").read_bytes() == EARLIER_MODEL
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_users_mistake_that_a_worker_finds_is_told_as_such(tmp_path):
     """A graph file that is not there: the worker's own line, nothing around it, and no file."""

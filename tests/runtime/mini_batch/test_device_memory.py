@@ -69,6 +69,7 @@ def test_measuring_leaves_the_model_as_it_was(stages):
     assert not stages.optimizer.state_dict()["state"]
 
 
+@pytest.mark.long
 def test_a_device_with_room_keeps_everything_and_trains_from_there(stages):
     """Measured, planned as resident where that is fastest, and trained with the losses of the CPU's batches."""
     filled = fill_device(stages, FakeMemory(10**8))

@@ -123,6 +123,7 @@ def folder(tmp_path_factory):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 @pytest.mark.parametrize("size", SIZES)
 def test_workers_with_uneven_counts_end_with_the_same_weights(size, folder):

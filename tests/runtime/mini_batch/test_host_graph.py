@@ -88,6 +88,7 @@ def test_the_workers_of_a_host_share_one_graph(tmp_path):
     assert {event["digest"] for event in events} == {digest(graph)}
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_a_host_without_room_for_its_graph_ends_the_run(tmp_path):
     """The worker that would share it says so, and its peers are not blamed."""

@@ -37,6 +37,7 @@ def check_went_on(trace):
     assert trace.losses[-1] < trace.losses[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stopped_s", [STOPPED_S, pytest.param(20.0, marks=LONG)])
 def test_a_worker_that_is_stopped_for_a_while_is_taken_back(tmp_path, stopped_s):
     """The others skip it for K epochs, and wait for it then: for longer than hundreds of epochs, within the timeout."""
@@ -54,6 +55,7 @@ def test_a_worker_that_is_stopped_for_a_while_is_taken_back(tmp_path, stopped_s)
     check_went_on(trace)
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_ends_the_run_by_its_name(tmp_path):
     """At once, in the midst of training; nothing of the run is left but an earlier model."""
     _, plan = plan_on(tmp_path, 1, partial=True, epochs=FOR_EVER)
@@ -64,6 +66,7 @@ def test_a_worker_that_is_killed_ends_the_run_by_its_name(tmp_path):
     check_nothing_stays(run)
 
 
+@pytest.mark.long
 @needs_emulation
 def test_a_host_whose_link_is_down_for_a_while_is_taken_back(tmp_path, monkeypatch):
     """As a worker that is stopped; what it sends and is sent meanwhile is not lost but late."""
@@ -81,6 +84,7 @@ def test_a_host_whose_link_is_down_for_a_while_is_taken_back(tmp_path, monkeypat
     assert remains(identity) == []
 
 
+@pytest.mark.long
 @needs_emulation
 @pytest.mark.parametrize("is_partial", [True, pytest.param(False, marks=LONG)], ids=["partial", "halo-exchange"])
 def test_a_worker_that_stays_stopped_ends_the_run_by_its_name(tmp_path, monkeypatch, is_partial):
@@ -96,6 +100,7 @@ def test_a_worker_that_stays_stopped_ends_the_run_by_its_name(tmp_path, monkeypa
     assert remains(identity) == []
 
 
+@pytest.mark.long
 @needs_emulation
 @pytest.mark.parametrize(
     ("is_partial", "lost"),

@@ -53,6 +53,7 @@ with reporting_errors(folder, rank):
 """
 
 
+@pytest.mark.long
 def test_a_killed_worker_ends_the_run_with_its_name(tmp_path):
     """The others are told that it is gone, and end with their threads."""
     (tmp_path / "lost_worker.py").write_text(WORKER)

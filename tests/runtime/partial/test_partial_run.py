@@ -54,6 +54,7 @@ def ran(tmp_path_factory):
     return plan, api.simulate(plan), measured, events
 
 
+@pytest.mark.long
 def test_it_runs_as_decided(ran):
     """Some steps are without somebody, none is older than K epochs, all take part in the first and the last."""
     plan, _, measured, _ = ran

@@ -228,6 +228,7 @@ def cases(tmp_path_factory):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", EACH)
 def test_k_0_is_halo_exchange_bit_for_bit(cases, kind):
     """Losses, gradients, weights and optimizer state, on every worker, though one of them sleeps."""

@@ -47,6 +47,7 @@ def test_what_a_job_pins_stays_in_its_variants():
         assert [variant_of(each) for each in families] == ["", *left, ""]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
 def test_a_pilot_comes_to_the_accuracy_of_the_run(tmp_path, kind):
     """Of two workers."""
@@ -63,6 +64,7 @@ def test_a_pilot_comes_to_the_accuracy_of_the_run(tmp_path, kind):
     assert exact.accuracies != curve.accuracies
 
 
+@pytest.mark.long
 def test_plans_of_variants_are_weighed_by_their_own_curves(tmp_path):
     """Epochs of the variant's curve, seconds of its plan."""
     families = [each for each in families_of(job_of()) if not each.mini_batch]

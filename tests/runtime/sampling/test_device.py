@@ -46,6 +46,7 @@ def assert_same_batches(batches, source, which=((0, 0), (0, 3), (1, 1))):
             assert same, key
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget_bytes", [None, 0, 3000, 6000, 10**6])
 def test_gpu_makes_the_cpus_batches(budget_bytes):
     """Every attribute of every batch is equal: no cache, one that has no room for pointers, some rows, and all."""

@@ -112,6 +112,7 @@ def test_an_item_that_does_not_come_in_time_ends_the_iteration(monkeypatch):
     assert ended_within(5)
 
 
+@pytest.mark.long
 def test_process_ends_with_threads_at_work():
     """A script that ends in the middle of an iteration ends at once, without a word and with code 0."""
     script = """

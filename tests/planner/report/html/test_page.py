@@ -132,6 +132,7 @@ def test_a_run_says_how_far_off_the_prediction_was(plan, run, pages):
     assert seconds(run[1].median_epoch_s) in compared
 
 
+@pytest.mark.long
 def test_the_verb_takes_a_plan_and_a_run(plan, run, tmp_path, capsys):
     """And says in a line what is missing, or of another plan."""
     assert main(["report", str(plan.file), "-o", str(tmp_path / "a.html")]) == 0
@@ -156,6 +157,7 @@ def test_python_s_verb(plan, tmp_path):
     assert parsed(written.read_text()).all("h1")[0].text == f"{EVIL}: plan"
 
 
+@pytest.mark.long
 def test_many_workers_are_not_all_drawn(tmp_path):
     """It says how many are left out, and the page stays small."""
     plan = plan_on(tmp_path, 20)

@@ -30,6 +30,7 @@ def found(folder, link_bytes_per_s, fidelity="approximate", techniques=MappingPr
     return best, best.choice("compression")
 
 
+@pytest.mark.long
 def test_it_is_chosen_where_bytes_take_longer_than_packing(tmp_path):
     """Over a narrow link; over a fast one the packing would take longer."""
     best, choice = found(tmp_path, MBIT)
@@ -38,6 +39,7 @@ def test_it_is_chosen_where_bytes_take_longer_than_packing(tmp_path):
     assert found(tmp_path, 1e5 * MBIT)[1] is None
 
 
+@pytest.mark.long
 def test_it_is_off_unless_a_job_allows_it(tmp_path):
     """Exact and stale jobs have none."""
     for fidelity in ("exact", "stale(2)"):

@@ -34,6 +34,7 @@ def cycle_of(kind, num_workers, num_chunks, *extra, layout="rows", recompute="su
     return compose(forward, choices, Situation(model, num_workers, (0,) * num_workers), Optimizer("adam"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("extra", [("overlap",), ("overlap", "offload")])
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 @pytest.mark.parametrize("kind", ["gcn", "gat"])

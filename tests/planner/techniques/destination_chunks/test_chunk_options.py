@@ -16,6 +16,7 @@ def searched(**on):
     return found("skewed", model=GAT, placement=placement_of("one", **on)).best
 
 
+@pytest.mark.long
 def test_chunks_are_taken_where_memory_does_not_suffice_otherwise():
     """With all the memory none; with a little less than that plan takes, some; with next to nothing no plan fits."""
     plain = searched()

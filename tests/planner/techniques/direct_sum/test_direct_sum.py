@@ -50,6 +50,7 @@ def test_larger_sums_stay_rings():
         assert {op.kind for op in cycle.programs[cycle.order[0]] if op.key == "reduce"} == {kind}
 
 
+@pytest.mark.long
 def test_it_is_chosen_where_a_step_costs_more_than_bytes(tmp_path):
     """By the tables of the profiles; where sums are large, and on GPUs, nothing is proposed."""
     network = Network(cluster(tmp_path, "cpu"))

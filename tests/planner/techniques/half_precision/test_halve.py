@@ -47,6 +47,7 @@ def test_other_models_and_one_worker(model, num_workers):
     assert EXACT < max(map(worst, got, wanted)) < NEAR
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beside", [name for name in BESIDE if name not in ("host_region", "partial_reduce")])
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 def test_kernels_do_what_the_program_says(model, beside):
@@ -74,6 +75,7 @@ def test_rows_are_halves_and_parameters_are_not(model):
     assert all({*op.reads, *op.writes} <= small for op in summed)
 
 
+@pytest.mark.long
 def test_every_operator_reads_the_precision_that_it_takes():
     """All rows of one that takes halves are halves, or none; what takes none reads none."""
     for model in MODELS:

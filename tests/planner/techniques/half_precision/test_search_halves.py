@@ -48,6 +48,7 @@ def found(folder, share=0.5, fidelity="approximate", techniques=MappingProxyType
     return best, best.choice(NAME)
 
 
+@pytest.mark.long
 def test_they_are_chosen_where_they_are_faster(tmp_path):
     """By their own tables and by half the bytes; not where their products take ten times as long."""
     best, choice = found(tmp_path)
@@ -56,12 +57,14 @@ def test_they_are_chosen_where_they_are_faster(tmp_path):
     assert found(tmp_path, share=10.0)[1] is None
 
 
+@pytest.mark.long
 def test_they_are_off_unless_a_job_allows_it(tmp_path):
     """Exact and stale jobs have none."""
     for fidelity in ("exact", "stale(2)"):
         assert found(tmp_path, fidelity=fidelity)[1] is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -55,6 +55,7 @@ def tight(roomy):
     return max(memory.peak_bytes for memory in roomy.memory) - 200_000
 
 
+@pytest.mark.long
 def test_little_memory_makes_regions_pay(roomy):
     """Where devices lack room for rows, hosts hold them, and an epoch is much shorter than without regions."""
     assert roomy.choice("joint_cache")
@@ -68,6 +69,7 @@ def test_little_memory_makes_regions_pay(roomy):
     assert all(0 < memory.region_bytes <= AMPLE for memory in best.memory)
 
 
+@pytest.mark.long
 def test_an_exact_epoch_is_shorter_where_rows_come_once():
     """Without a refresh interval nothing is stale, and less passes the network."""
     without, best = (found(1, region_bytes=region_bytes).best for region_bytes in (0, AMPLE))
@@ -76,12 +78,14 @@ def test_an_exact_epoch_is_shorter_where_rows_come_once():
     assert best.epoch_s < without.epoch_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cluster", [{"region_bytes": 0}, {"num_hosts": 4, "count": 1}])
 def test_nobody_shares_where_nobody_can(cluster):
     """Without memory for it, or with one worker a host; then nothing else is looked at either."""
     assert all(each.choice("host_region") is None for each in found(**cluster).looked_at)
 
 
+@pytest.mark.long
 def test_a_region_holds_what_it_has_room_for():
     """Never more than its host gives; too small for a row it is left alone."""
     whole = found().best
@@ -94,6 +98,7 @@ def test_a_region_holds_what_it_has_room_for():
     assert all(each.choice("host_region") is None for each in small.looked_at)
 
 
+@pytest.mark.long
 def test_a_candidate_whose_region_is_too_large_does_not_fit(roomy):
     """By the bytes that its host lacks, whatever its workers have left; without a region nothing changes."""
     best = found().best
@@ -106,6 +111,7 @@ def test_a_candidate_whose_region_is_too_large_does_not_fit(roomy):
     assert (roomy.missing_bytes < 0).all()
 
 
+@pytest.mark.long
 def test_rows_that_most_workers_read_come_first():
     """Each region takes its own workers' rows, and none that fewer of these read than one that it has not."""
     best = found(1, region_bytes=REGION_RESERVE_BYTES + 40_000).best
@@ -134,6 +140,7 @@ def made(tmp_path_factory):
     return plan, load_partition(plan, folder / "plan.json"), folder
 
 
+@pytest.mark.long
 def test_a_plan_with_regions_is_one_of_choices(made):
     """It reads as it was written, and its choices make its program again."""
     plan, partition, folder = made
@@ -143,6 +150,7 @@ def test_a_plan_with_regions_is_one_of_choices(made):
     assert {value.tier for value in plan.cycle.cycle().values.values()} == {"device", "region"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("edit", "wanted"),
     [
@@ -195,6 +203,7 @@ def test_edited_rows_make_no_shards(made, tmp_path, change, wanted):
         write_shards(plan, api.load_graph(SBM), load_partition(plan, tmp_path / "plan.json"), tmp_path / "shards")
 
 
+@pytest.mark.long
 def test_a_cluster_with_regions_is_searched_like_any_other():
     """No pin, no layered plan: `make_plan` gives choices."""
     plan, _ = make_plan(job_of(), cluster_of(), GRAPHS["skewed"])

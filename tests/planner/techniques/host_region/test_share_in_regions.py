@@ -132,6 +132,7 @@ def test_an_evaluation_between_epochs_changes_no_number(name):
     assert_same(plain, evaluated)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("passes", [(), ("overlap",)])
 @pytest.mark.parametrize("name", MODELS)
 def test_edges_are_enough(name, passes):
@@ -178,6 +179,7 @@ def test_who_is_alone_on_a_host_waits_for_nobody():
     assert play(compile_schedule(schedule)).makespan_s > waits[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_no_order_beats_the_bound(name):
     """Operators in any order that keeps their edges take as long as the bound says, at least."""

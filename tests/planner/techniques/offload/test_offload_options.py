@@ -34,6 +34,7 @@ def test_only_where_nothing_else_fits():
     assert least.epoch_s > searched().epoch_s
 
 
+@pytest.mark.long
 def test_the_host_must_have_it():
     """To the byte; with less no plan fits."""
     needed = searched(TIGHT).memory[0].pinned_bytes

@@ -30,6 +30,7 @@ def plan(request):
     return plan_of(request.param[0], layout=request.param[1])
 
 
+@pytest.mark.long
 def test_a_plan_says_so(plan):
     """Its program is sound, and what is taken of the host is no view."""
     cycle = plan.plan.cycle.cycle()

@@ -29,6 +29,7 @@ def halo_rows(candidate):
     return sum(route.counts.sum() for route in candidate.cycle.routes.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_pruning_shortens_the_epoch_where_devices_are_uneven(kind):
     """Less is sent and gathered; the same without pruning takes longer, and no candidate is below the bound."""
@@ -45,6 +46,7 @@ def test_pruning_shortens_the_epoch_where_devices_are_uneven(kind):
     assert min(each.epoch_s for each in result.looked_at) >= result.bound.seconds
 
 
+@pytest.mark.long
 def test_pruning_can_be_forbidden():
     """A job that would allow it is planned as an exact one; one that says nothing as one that asks for it."""
     forbidden, asked, open_ = (pruned_on(prune=each) for each in ("none", "rapa", None))
@@ -62,6 +64,7 @@ def test_where_pruning_makes_nothing_faster_no_edge_is_dropped():
     assert chosen is None or chosen.decision.vertex_share < 0.25
 
 
+@pytest.mark.long
 def test_all_workers_are_weighed_against_fewer():
     """Pruning makes no plan slower than the best one of any workers without it."""
     on = {"balance": None, "num_workers": None}
@@ -77,6 +80,7 @@ def test_what_is_made_once_keeps_its_edges():
     assert first == once.setting.matrix.nnz == second + once.choice("pruning").decision.num_edges
 
 
+@pytest.mark.long
 def test_rows_that_are_kept_are_known_to_what_is_pruned():
     """A plan that keeps rows too prunes by what they cost then, and is no slower than with either alone."""
     stale = {"refresh_interval": 4, "overlap": False}
@@ -104,6 +108,7 @@ def test_the_same_candidate_is_pruned_alike():
     assert [*Pruning().options(setting, None)] == [None]
 
 
+@pytest.mark.long
 def test_a_plan_may_fit_by_pruning_alone():
     """With less memory than any plan needs whose halos are whole; the message names what is missing without it."""
     on = {"overlap": False, "precompute": False, "num_workers": 4}

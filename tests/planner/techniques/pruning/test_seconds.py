@@ -23,6 +23,7 @@ CASES = [
 PRICED = 0.5  # of every halo: one of the shares at which programs are priced
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "order", "overlap"), CASES)
 def test_a_choice_costs_what_its_pruned_candidate_costs(kind, order, overlap):
     """Seconds of its tasks, to rounding where programs were priced, to 2% in between; nothing counts that is gone."""
@@ -34,6 +35,7 @@ def test_a_choice_costs_what_its_pruned_candidate_costs(kind, order, overlap):
         assert cost.compute_s(cost.pairs.loads(kept)) == pytest.approx(own_s(less), rel=rounding)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat"])
 def test_sizes_are_those_of_the_pruned_candidate(kind, overlap):

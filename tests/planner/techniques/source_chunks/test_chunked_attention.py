@@ -20,6 +20,7 @@ def with_scores(chunked, factor):
     return cycle, {name: weight * (factor if "convs.0.att" in name else 1) for name, weight in start.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1e4, -1e4, 3e4])
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_great_scores_stay_finite(num_workers, factor):

@@ -122,6 +122,7 @@ def by_pyg(module, decision):
     return Outcome(losses, {name: each.detach().clone() for name, each in module.state_dict().items()}, hits)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_workers", "decision"), [(1, SPLIT), (3, SPLIT), (2, DRAWN)], ids=str)
 @pytest.mark.parametrize("name", MODULES)
 def test_equals_pyg_layers_in_chunks(name, num_workers, decision):
@@ -134,6 +135,7 @@ def test_equals_pyg_layers_in_chunks(name, num_workers, decision):
     assert got.hits == want.hits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODULES)
 def test_one_chunk_is_full_batch(name):
     """B = 1 has the program of plain training; more chunks have other numbers."""

@@ -49,6 +49,7 @@ def acts(chunked):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 @pytest.mark.parametrize("name", EXACT)
 def test_what_is_exact_changes_no_number(name, model):
