@@ -54,6 +54,8 @@ def benchmark(monkeypatch, capsys, tmp_path):
     torch.set_num_threads(num_threads)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.distributed
 def test_quick_exactness_holds(benchmark, monkeypatch):
     """All models, and all pairs of techniques that may go together, act and give their references' numbers to 1e-5."""

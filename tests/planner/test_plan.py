@@ -190,6 +190,7 @@ EDITS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("edit", EDITS)
 def test_every_inconsistency_is_one_line(edit, saved):
     """A plan edited by hand is checked in full before it is used."""

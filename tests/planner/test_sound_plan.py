@@ -82,6 +82,7 @@ def swap_spaces(raw):
             space["num_own"][0], space["num_own"][1] = space["num_own"][1], space["num_own"][0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("edit", "named"),
     [

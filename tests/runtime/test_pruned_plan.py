@@ -164,6 +164,7 @@ def assert_same(losses, weights, expected, rel=1e-9):
         torch.testing.assert_close(weights[key].double(), weight, rtol=10 * rel, atol=0.1 * rel)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "pins", "sparse"), CASES)
 def test_losses_and_weights_are_the_dense_references(kind, pins, sparse):
     """Five steps forward and backward, and they are not those of the whole matrix."""

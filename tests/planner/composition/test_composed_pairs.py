@@ -95,6 +95,7 @@ def test_equals_the_oracle_of_its_labels(chosen):
         assert from_one_worker > 1e-4
 
 
+@pytest.mark.long
 @each_pair
 def test_is_the_same_in_storage_of_its_own(chosen):
     """What is written in place is written to nobody's harm."""

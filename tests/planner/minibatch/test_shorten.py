@@ -59,6 +59,7 @@ def asked(monkeypatch):
     return moments
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("num_cpu_threads", [1, 15])
 def test_planning_a_hundred_thousand_batches_simulates_few_events(asked, stage, num_cpu_threads):

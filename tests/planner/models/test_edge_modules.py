@@ -19,6 +19,7 @@ def by_autograd(name):
     return by_pyg(made({**KNOWN, **OWN, **CARRIED}[name]), graph_with_edges(), EPOCHS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("num_workers", "technique"),
     [(1, "halo_exchange"), (3, "halo_exchange"), (3, "replicas"), (3, "overlap"), (2, "joint_cache")],

@@ -28,6 +28,7 @@ def by_autograd(name):
     return by_pyg(made({**KNOWN, **OWN}[name]), graph_with_types(), EPOCHS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("num_workers", "technique"), EVERY, ids=str)
 @pytest.mark.parametrize("name", KNOWN)
 def test_trains_as_pyg_does(name, num_workers, technique):

@@ -168,6 +168,7 @@ LINES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mutate", "case"), LINES, ids=[f"{each.__name__}-{case.model.kind}" for each, case in LINES])
 def test_a_wrong_line_is_caught(mutate, case, monkeypatch):
     """Its training is far from the oracle's; the right one is near."""

@@ -59,6 +59,7 @@ def test_collectives_are_one_group_of_all_workers_beside_their_compute_lanes(kin
         assert len({(task.key, task.seconds) for task in members}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("overlap", [False, True])

@@ -70,6 +70,7 @@ def _losses(executor):
 LARGE = generate_sbm(SbmGraph(source="sbm", num_nodes=3000, average_degree=5, num_features=40, num_classes=20))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("technique", ["halo_exchange", "replicas", "overlap", "feature_slices"])
 @pytest.mark.parametrize(
     "name",

@@ -97,6 +97,7 @@ def test_plain_programs(name, num_workers, order):
     compare(Case(MODELS[name], num_workers, ORDERS[order]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("passes", [ALL, (*ALL, "late"), ("split", "storage"), ("split", "overlap"), ("refresh",)])
 @pytest.mark.parametrize("name", MODELS)
 def test_labelled_programs(name, passes):
@@ -124,6 +125,7 @@ def _trained(cycle: Cycle):
     return lambda executor, _: losses_and_weights(executor, cycle)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "passes", [("refresh",), ("split", "storage"), ("split", "once", "refresh", "storage", "overlap")]
 )

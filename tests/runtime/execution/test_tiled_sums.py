@@ -29,6 +29,7 @@ def fewest(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("passes", [(), ("split", "once", "refresh", "storage", "overlap")])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", MODELS)

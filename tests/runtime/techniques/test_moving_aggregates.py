@@ -13,6 +13,7 @@ from tests.runtime.execution.test_program_executor import compare
 OVERLAP = (chosen("overlap"), chosen("first_aggregation"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 @pytest.mark.parametrize("beside", [(), OVERLAP], ids=["alone", "overlapped"])
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_trains_near_the_exact_numbers_and_not_at_them(form):
     assert EXACT < max(errors) < NEAR[form]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("beside", [(), ("overlap",), ("direct_sum",)], ids="+".join)
 def test_runs_on_kernels(form, beside):

@@ -28,6 +28,7 @@ def halves(cycle):
     return {name for name, value in cycle.values.items() if value.dtype == "bfloat16"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 def test_trains_near_float32_and_not_at_it(model, beside):

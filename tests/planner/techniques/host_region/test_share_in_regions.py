@@ -50,6 +50,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("interval", "passes", "order"), CASES, ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_regions_change_no_bit(name, interval, passes, order):

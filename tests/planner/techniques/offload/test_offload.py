@@ -14,6 +14,7 @@ from tests.planner.techniques.destination_chunks.destinations import LAYOUTS, ch
 FROM_PYG = 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recompute", ["nothing", "attention", "sums"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", MODELS)
