@@ -33,6 +33,7 @@ def test_keywords_and_examples_are_counted(examples, monkeypatch):
     assert (result["speedup_over_pyg"], result["pyg_backend"]) == (None, "PyG's NeighborLoader cannot sample here")
 
 
+@pytest.mark.long
 def test_an_example_that_fails_ends_the_benchmark(examples):
     """No count of the others then."""
     examples("def test_one(): pass\ndef test_two(): raise ValueError\n")

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from standing_in import stand_in
 
-from benchmarks import _chunks_graphs, _chunks_models, source_chunks
+from benchmarks import _chunks_graphs, _chunks_models, _common, source_chunks
 from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, rows_of, variants
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.models.module_source import module_of
+from tests import warm
 
 
 def figures(to_accuracy_s, gap_pct=0.0, **others):
@@ -24,6 +26,23 @@ def figures(to_accuracy_s, gap_pct=0.0, **others):
 
 def row(**variants_of):
     return {"row": "a row", "variants": variants_of}
+
+
+@pytest.mark.long
+@pytest.mark.distributed
+def test_the_quick_form_trains_and_times_every_variant(monkeypatch, tmp_path):
+    """On two workers here; a chunk's step sends its share of the rows, and nothing is kept."""
+    monkeypatch.setattr(_common, "profile_machine", lambda **_: stand_in())
+    monkeypatch.setattr(source_chunks, "OUT", tmp_path)
+    with warm.runs():
+        result = source_chunks.main(quick=True)
+    (row,) = result["rows"]
+    assert list(row["variants"]) == [EXACT, "B = 2", "B = 5", *BASELINES]
+    assert (result["graphs"], result["missing"], result["skipped"]) == (1, [], [])
+    assert result["worst_share_error"] < 0.02
+    for each in row["variants"].values():
+        assert 0.5 < each["val"] <= 1
+        assert each["passes_per_s"] * each["num_chunks"] == pytest.approx(each["steps_per_s"])
 
 
 def test_time_to_accuracy_is_of_steps_until_it_is_told():

@@ -286,6 +286,7 @@ def test_residuals_are_the_errors_that_remain(folder):
     assert set(residuals) == set(factors_of(calibration.profiles["here"]))
 
 
+@pytest.mark.long
 def test_bad_input_is_named(folder, tmp_path):
     """Which run, and what is wrong with it."""
     plan = plan_of(folder, "gcn")

@@ -95,6 +95,7 @@ def test_plans_go_to_a_folder_named_after_the_job(plan, folder):
     assert str(output_folder(nameless.model_copy(update={"name": "../../etc"}))) == "out/etc"
 
 
+@pytest.mark.long
 def test_a_graph_in_memory_is_trained_on(folder):
     """A PyG `Data` needs no file; what would load it again asks for it."""
     data = data_in_memory()

@@ -64,6 +64,7 @@ def test_what_workers_import_is_imported_once(tmp_path):
     assert workers_of(tmp_path) == {}
 
 
+@pytest.mark.long
 @pytest.mark.distributed
 def test_an_import_that_fails_is_a_workers_error(tmp_path):
     """As if nobody had tried before."""

@@ -92,6 +92,7 @@ def test_others_are_left_as_they_are(change):
     assert sharing_timings(pair) == pair
 
 
+@pytest.mark.long
 @given(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=1, max_size=4), st.floats(0, 0.3))
 def test_what_was_measured_bounds_it(factors, noise):
     """No point leaves what the hosts have measured, but for a host's own factor; nothing but timings changes."""

@@ -253,6 +253,7 @@ class Interrupted(KeyboardInterrupt):
     """Stands for Ctrl-C."""
 
 
+@pytest.mark.long
 def test_interrupted_launch_leaves_no_process(run):
     """When the launcher is interrupted, workers that would never answer are gone when it returns."""
     pids = []
@@ -289,6 +290,7 @@ def test_interrupted_launch_stops_workers_that_ignore_the_request(run, monkeypat
             os.kill(pids[0], 9)
 
 
+@pytest.mark.long
 def test_folders_of_the_user_do_not_shadow_ours(run, tmp_path, monkeypatch):
     """Workers started where a folder `gnnplan` lies, or one named as a part of it, still import the installed one."""
     here = tmp_path / "project"

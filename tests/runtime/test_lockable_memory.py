@@ -25,6 +25,7 @@ class Registrar:
         self.log.append(("unregister", address, any(begin <= address < end for begin, end in ranges)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept_by", [lambda memory: memory, lambda memory: np.frombuffer(memory, np.float32)])
 def test_it_is_let_go_of_with_the_last_who_looks_at_it(kept_by):
     """Of the memory, or of an array on it; the next mapping at its address is another one to the driver."""
@@ -41,6 +42,7 @@ def test_it_is_let_go_of_with_the_last_who_looks_at_it(kept_by):
     assert registrar.log[1:] == [("unregister", address, True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["refused", "failed"])
 @pytest.mark.parametrize("closes", [True, False])
 def test_what_stays_locked_stays_mapped(how, closes, monkeypatch):

@@ -93,6 +93,7 @@ def test_trains_as_pyg_does(layout, job, cluster, tmp_path):
     assert {span.task for span in measured.spans} == predicted
 
 
+@pytest.mark.long
 def test_another_file_is_refused(job, cluster, tmp_path):
     """A plan is of the code that it was made with; reading and simulating it runs none of that."""
     path = tmp_path / "plan.json"

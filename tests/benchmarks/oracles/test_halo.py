@@ -1,6 +1,7 @@
 """The blocks of any partition are the whole matrix, and what is sent is what is awaited."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ def entries(matrix, rows, columns):
     return list(zip(rows[local].tolist(), columns[matrix.indices].tolist(), matrix.data.tolist()))
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(cuts())
 def test_blocks_reassemble_to_the_whole_matrix(cut):

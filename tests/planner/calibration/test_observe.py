@@ -156,6 +156,7 @@ def test_waiting_in_a_collective_is_not_counted(wait_s, folder):
     assert factors_of(found)["all_to_all"] == pytest.approx(0.7, rel=0.02)
 
 
+@pytest.mark.long
 def test_gpus_keep_their_overhead_and_short_tasks_say_nothing(tmp_path):
     """Launches run ahead, so gaps are not launches; what is shorter than its launch lasts as long as that."""
     cpu_profile(device_kind="cuda", host_overhead_s=1.0).save(tmp_path / "here.json")

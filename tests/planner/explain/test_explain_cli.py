@@ -52,6 +52,7 @@ def test_json_is_the_explanation(path, capsys):
     assert sum(part["share"] for part in raw["path"]) == pytest.approx(1)
 
 
+@pytest.mark.long
 def test_search_asks_what_more_memory_is_worth(path, capsys, tmp_path):
     """Only of workers with less than a gigabyte to spare; here it is worth nothing."""
     plan = Plan.load(path)

@@ -85,6 +85,7 @@ def test_a_plan_made_on_a_part_is_as_good_as_one_made_on_all(monkeypatch, stage,
     assert took_s <= 1.02 * dispatch(stage, num_batches, num_cpu_threads=num_cpu_threads).epoch_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("num_cpu_threads", [1, 15])
 def test_a_long_epoch_takes_about_as_long_as_it_is_estimated(stage, num_cpu_threads):

@@ -73,6 +73,7 @@ def planned(tmp_path, monkeypatch):
     return plan
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("batch_ms", "family"), [(1e-4, "mini_batch"), (1000, "full_batch")])
 def test_what_is_there_first_is_taken(planned, tmp_path, batch_ms, family):
     """Two epochs of many steps, or four of one, by how long they take; every plan lies there with its arrays."""

@@ -47,6 +47,7 @@ def test_a_name_stands_in_the_table_once():
         register(Kind("multiply", "another", (Need.ROW,), KINDS["multiply"].shape))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", MODELS)
 def test_shapes_are_what_meanings_make(name, sparse, monkeypatch):

@@ -17,6 +17,7 @@ def case_of(name: str) -> Case:
     return Case(model, 3, ORDERS["mixed"], codes(model, 3, chosen), PASSES, 2, training)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_training_goes_on_from_parameters_and_cells(name):
     """Epochs in two goes give the bits of one go: everything that lasts is stored under its name."""

@@ -61,6 +61,7 @@ def figures(text):
     return sorted(re.findall(r"\d[\d,.]*", text.replace("\n", " ")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["plan", "trace", "comparison", "profile", "choices"])
 def test_eighty_columns_lose_no_figure(what, made, comparison):
     """What is shown on a very wide terminal is shown on a narrow one."""

@@ -184,6 +184,7 @@ def test_plan_table_says_what_is_pruned(plan, pruned_plan):
     assert "halo vertices" not in shown(plan_table(plan))
 
 
+@pytest.mark.long
 def test_a_plan_with_regions_says_where_rows_are():
     """That hosts hold rows, and how much memory of each they take."""
     link = Link(bytes_per_s=1e6)

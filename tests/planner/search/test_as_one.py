@@ -69,6 +69,7 @@ def test_the_bound_is_of_both(placement, factor, link):
     assert result.bound.seconds <= min(each.epoch_s for each in result.looked_at)
 
 
+@pytest.mark.long
 def test_pinned_numbers_of_workers_are_kept(placement):
     """Two are two; one may be either."""
     assert used(found(placement=placement(1.9, SLOW), num_workers=2).best) == ["half", "half"]

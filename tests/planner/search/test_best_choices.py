@@ -203,6 +203,7 @@ def test_exchanges_are_overlapped_where_that_is_faster():
     assert found(cluster="one").best.choice("overlap") is None
 
 
+@pytest.mark.long
 def test_rows_are_kept_where_the_job_allows_it():
     """As many epochs as pinned, and only where that is faster."""
     model, on = ModelSpec(hidden_channels=32, num_layers=3), {"bytes_per_s": 1e7}

@@ -31,6 +31,7 @@ def drawn(matrix, seeds: np.ndarray, fan_outs, random) -> tuple[list[int], list[
     return rows, all_edges
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_outs", [(10, 5), (15, 10, 5)])
 @pytest.mark.parametrize(("spec", "within"), [(EVEN, 0.05), (SKEWED, 0.2)])
 def test_batches_are_as_large_as_drawn_ones(spec, within, fan_outs):

@@ -43,6 +43,7 @@ def asleep(num_workers, num_epochs, sleeps):
     return conditions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gat", "tagcn"])
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_a_fair_epoch_is_the_event_engines(kind, num_workers):

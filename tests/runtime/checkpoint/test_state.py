@@ -62,6 +62,7 @@ def check_going_on(case, cycle=None):
     return whole[0][0][STOPS[0]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_exact_plans(name):
     """One worker and three, with all that saves time."""

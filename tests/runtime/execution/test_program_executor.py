@@ -152,6 +152,7 @@ def test_slices_of_columns(name, extra):
             compare(case, sliced(case, *extra, num_groups=2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [1, 2, 4])
 @pytest.mark.parametrize("kind", ["sgc", "appnp", "decoupled_gat"])
 def test_decoupled_models(kind, num_workers):

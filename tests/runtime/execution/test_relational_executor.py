@@ -46,6 +46,7 @@ LARGE = graph_with_types(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("technique", TECHNIQUES)
 @pytest.mark.parametrize("name", ["rgcn", "rgcn, bases"])
 def test_blocks_are_counted_to_the_byte(name, technique, monkeypatch):

@@ -89,6 +89,7 @@ def check(trace, plan, folder, num_workers):
     net.load_state_dict(torch.load(folder / "model.pt", weights_only=True))
 
 
+@pytest.mark.long
 def test_a_job_is_measured_planned_and_trained(tmp_path, alone, monkeypatch):
     """By this process as the only worker."""
     measure_worker(job().save(tmp_path / "job.json"), tmp_path, timeout_s=60)

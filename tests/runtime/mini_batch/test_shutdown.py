@@ -63,6 +63,7 @@ def check_nothing_is_left(watched):
     assert not [batch for batch in watched.batches if batch() is not None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("failing", "error"),
     [

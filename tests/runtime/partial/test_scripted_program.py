@@ -109,6 +109,7 @@ class Worker:
         return self.losses, {name: self.executor.stored[name].clone() for name in self.cycle.parameters}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("model", "techniques", "absent"), CASES, ids=lambda each: str(each))
 def test_the_runtime_follows_the_script(model, techniques, absent):
     """Losses of every step that a worker takes part in, and weights at the end."""

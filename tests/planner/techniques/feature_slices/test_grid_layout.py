@@ -177,6 +177,7 @@ def test_decisions_that_are_no_grid_are_refused(num_groups, part, fault):
     assert technique("feature_slices").fault(choice, setting) == fault
 
 
+@pytest.mark.long
 def test_a_job_may_pin_its_groups():
     """Every candidate has them; without a pin they are tried beside one group, and never worse."""
     pinned, free, one = (

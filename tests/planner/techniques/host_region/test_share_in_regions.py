@@ -122,6 +122,7 @@ def test_regions_take_from_workers_what_they_hold():
         assert training_bytes(shared, worker).peak_bytes < training_bytes(plain, worker).peak_bytes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_an_evaluation_between_epochs_changes_no_number(name):
     """It writes no region that training reads."""

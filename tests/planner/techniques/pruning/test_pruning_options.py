@@ -71,6 +71,7 @@ def test_all_workers_are_weighed_against_fewer():
     assert pruned_on("mixed", **on).best.epoch_s <= pruned_on("mixed", prune="none", **on).best.epoch_s
 
 
+@pytest.mark.long
 def test_what_is_made_once_keeps_its_edges():
     """Where the features are aggregated before training, nothing is pruned of that aggregation; else at every level."""
     once, every = pruned_on(precompute=True).best, pruned_on(precompute=False, feature_cache=False).best

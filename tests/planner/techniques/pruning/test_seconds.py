@@ -108,6 +108,7 @@ def test_wider_models_cost_more():
     assert (wide(loads) > narrow(loads)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", [1.0, 0.4])
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
 def test_rows_that_are_kept_cost_as_often_as_they_travel(kind, share):

@@ -61,6 +61,7 @@ def test_what_is_exact_changes_no_number(name, model):
     assert chunked.off() < CLOSE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 @pytest.mark.parametrize(("name", "decision"), [("joint_cache", {"interval": 2}), ("pruning", {})])
 def test_what_is_not_exact_acts(name, decision, model):
