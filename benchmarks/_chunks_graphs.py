@@ -22,7 +22,7 @@ SETS = "fb100_johns_hopkins55"
 """Its vertices have a set of labels: their status, dormitory and year. Features are the other attributes."""
 _OF_SETS, _OF_FEATURES = (0, 4, 5), (1, 2, 3, 6)  # columns of its `metadata`: the others are gender, majors, school
 _LEAST_SHARE = 0.01  # a label that fewer vertices have is left out
-_FOLDER = OUT / "source_chunks_graphs"
+_FOLDER = OUT / "source_chunks_graphs" / str(WIDTH)
 
 
 def path_of(name: str) -> Path:

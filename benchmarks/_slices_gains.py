@@ -28,7 +28,7 @@ STREAMED, STREAMED_PIPELINED = "streamed", "streamed and pipelined"
 PAPER = {SLICES: (1.92, 2.45), DECOUPLED: (2.21, 4.47), PIPELINED: (1.11, 1.47)}
 """Section 5.4: of each over the one before it."""
 _BEFORE = {SLICES: ROWS, DECOUPLED: SLICES, PIPELINED: DECOUPLED, STREAMED_PIPELINED: STREAMED}
-_SHARED = 0.3, 0.7
+_SHARED = 0.3, 0.7  # of an epoch, in collectives
 _CHUNKS = {"destination_chunks": {"num_chunks": 4, "recompute": "nothing"}}
 
 
