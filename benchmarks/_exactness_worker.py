@@ -1,14 +1,16 @@
-"""One worker of the `exactness` benchmark: trains every case beside its peers, rank 0 also the references."""
+"""One worker of the `exactness` benchmark: trains every case beside its peers, and the references of some of them."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,19 +21,41 @@ from benchmarks._exactness_training import Trained, train, train_alone, train_se
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.profiles.launch import reporting_errors
+from gnnplan.profiles.launch import emit, reporting_errors
 
 TIMEOUT_S = 120.0
+_BATCH = 8  # cases a worker whose references it has in one go, while the others have theirs
 _PLAIN = asdict(Case(""))  # of a row only what is not so is kept
 
 
-def run_case(case: Case, rank: int, size: int) -> dict | None:
-    """Trains a case; at rank 0 also its reference, and the differences."""
-    graph, cycle = parted(case.multilabel, case.partitioner, size)[0], composed(case, size)
-    found = train(cycle, case.job, graph, rank, size)
-    if rank != 0:
-        return None
-    right = alone(without_techniques(case), size) if case.is_exact else train_sequentially(cycle, case.job, graph)
+def run_cases(cases: Sequence[Case], rank: int, size: int, on_done: Callable[[int], None]) -> list[list[Any]]:
+    """Trains cases with all workers; gives the rows of those that this one has the references of, and their places.
+
+    Args:
+        on_done: called with how many cases are trained and compared, by this worker.
+    """
+    rows = []
+    for start in range(0, len(cases), _BATCH * size):
+        batch = cases[start : start + _BATCH * size]
+        found = [_trained(case, rank, size) for case in batch]
+        rows += [[start + k, _row(batch[k], found[k], size)] for k in range(rank, len(batch), size)]
+        on_done(start + len(batch))
+    return rows
+
+
+def _trained(case: Case, rank: int, size: int) -> Trained:
+    return train(composed(case, size), case.job, _graph(case, size), rank, size)
+
+
+def _graph(case: Case, size: int) -> Graph:
+    return parted(case.multilabel, case.partitioner, size)[0]
+
+
+def _row(case: Case, found: Trained, size: int) -> dict:
+    """The case, its differences from its reference, and which techniques changed the program."""
+    cycle = composed(case, size)
+    exact = case.is_exact
+    right = alone(without_techniques(case), size) if exact else train_sequentially(cycle, case.job, _graph(case, size))
     return {
         **{name: value for name, value in asdict(case).items() if name == "model" or value != _PLAIN[name]},
         "num_workers": size,
@@ -54,8 +78,8 @@ def without(name: str, case: Case) -> Case:
     return replace(case, techniques=tuple(others))
 
 
-# Pairs follow each other, and of each pair both single ones are composed too.
-@lru_cache(maxsize=64)
+# Those of a batch are read twice; pairs follow each other, and of each pair both single ones are composed too.
+@lru_cache(maxsize=128)
 def composed(case: Case, size: int) -> Cycle:
     """The programs of a case."""
     graph, part = parted(case.multilabel, case.partitioner, size)
@@ -98,7 +122,7 @@ def sends_rows(cycle) -> bool:
 
 
 def main() -> None:
-    """Runs all cases and writes `rows.json` at rank 0."""
+    """Runs all cases; every worker writes its `rows_RANK.json`, and the first one says how far they are."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true")
@@ -107,10 +131,14 @@ def main() -> None:
     with reporting_errors(arguments.folder, rank):
         torch.set_num_threads(1)
         dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_S))
-        chosen = (case for case in cases(arguments.quick) if size % case.num_groups == 0)
-        rows = [run_case(case, rank, size) for case in chosen]
-        if rank == 0:
-            (arguments.folder / "rows.json").write_text(json.dumps(rows))
+        chosen = [case for case in cases(arguments.quick) if size % case.num_groups == 0]
+
+        def say(num_done: int) -> None:
+            if rank == 0:
+                emit({"num_done": num_done, "num_cases": len(chosen)})
+
+        rows = run_cases(chosen, rank, size, say)
+        (arguments.folder / f"rows_{rank}.json").write_text(json.dumps(rows))
         dist.destroy_process_group()
 
 

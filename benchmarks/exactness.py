@@ -9,8 +9,11 @@ benchmark goes on.
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
+from collections.abc import Sequence
 from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 
 from rich.console import Console
@@ -63,13 +66,26 @@ def _rows(num_workers: int, quick: bool) -> list[dict]:
             hosts=[HostGroup(num_workers)],
             folder=Path(folder),
             environment={"PYTHONPATH": str(ROOT)},
+            on_event=lambda event: _say(num_workers, **event),
         )
-        rows = (Path(folder) / "rows.json").read_text()
+        rows = _in_order(sorted(Path(folder).glob("rows_*.json")))
     if not quick:
         at.parent.mkdir(parents=True, exist_ok=True)
         with replacing(at) as temporary:
-            temporary.write_text(rows)
-    return json.loads(rows)
+            temporary.write_text(json.dumps(rows))
+    return rows
+
+
+def _in_order(paths: Sequence[Path]) -> list[dict]:
+    """The rows that the workers have compared, in the order of their cases."""
+    found = sorted((row for path in paths for row in json.loads(path.read_text())), key=itemgetter(0))
+    if [place for place, _ in found] != [*range(len(found))]:
+        raise RuntimeError("a case was compared twice, or not at all")
+    return [row for _, row in found]
+
+
+def _say(num_workers: int, num_done: int, num_cases: int) -> None:
+    print(f"{num_workers} workers: {num_done} of {num_cases} cases", file=sys.stderr, flush=True)
 
 
 def _pairs(rows: list[dict]) -> dict[str, int]:

@@ -62,5 +62,5 @@ def test_a_failure_is_an_error(tmp_path):
 def test_a_silent_worker_ends_the_launch(tmp_path, monkeypatch):
     """After a time, and is gone."""
     monkeypatch.setattr(warm, "_LONGEST_S", 4.0)
-    with pytest.raises(RunFailedError, match="still at work, or stopped"):
+    with pytest.raises(RunFailedError, match="silent, still at work or stopped"):
         launch(tmp_path, "hang")

@@ -114,12 +114,17 @@ def _work(module: str, arguments: list[str], variables: dict[str, str], output: 
 
 
 def _listen(outputs: dict[Connection, bytes], on_event) -> str:
-    """Relays events until every child has closed its output, soon after the first; returns what else they wrote."""
-    deadline_s, words = time.monotonic() + _LONGEST_S, []
+    """Relays events until every child has closed its output, soon after the first; returns what else they wrote.
+
+    While none has, what any of them writes gives all of them more time.
+    """
+    deadline_s, words, num_children = time.monotonic() + _LONGEST_S, [], len(outputs)
     while outputs:
         ready = wait(list(outputs), timeout=max(0.0, deadline_s - time.monotonic()))
         if not ready:
-            raise RunFailedError(f"workers are still at work, or stopped: {''.join(words)[-2000:]}")
+            raise RunFailedError(f"workers are silent, still at work or stopped: {''.join(words)[-2000:]}")
+        if len(outputs) == num_children:
+            deadline_s = time.monotonic() + _LONGEST_S
         for output in ready:
             part = os.read(output.fileno(), 2**16)
             *lines, outputs[output] = (outputs[output] + part).split(b"\n")

@@ -75,13 +75,13 @@ def test_an_interrupted_exactness_goes_on(tmp_path, monkeypatch):
     """Numbers of workers that have run are read; with other code all run again."""
     ran, breaks = [], [3]
 
-    def launch(module, arguments, *, hosts, folder, environment):
+    def launch(module, arguments, *, hosts, folder, environment, on_event):
         (host,) = hosts
         ran.append(host.num_workers)
         if host.num_workers in breaks:
             raise RuntimeError("the machine is gone")
         row = {"model": "gcn", "num_workers": host.num_workers, "chosen": [], "acting": []}
-        (folder / "rows.json").write_text(json.dumps([{**row, "logits_rel_l2": 1e-7, "loss_rel": 0.0}]))
+        (folder / "rows_0.json").write_text(json.dumps([[0, {**row, "logits_rel_l2": 1e-7, "loss_rel": 0.0}]]))
 
     monkeypatch.setattr(exactness, "OUT", tmp_path)
     monkeypatch.setattr(exactness, "launch", launch)
