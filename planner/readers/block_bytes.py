@@ -21,7 +21,7 @@ def matrix_bytes(cycle: Cycle, name: str, worker: int, back: bool, width: int) -
     """
     rows, _ = _shape(cycle, name, worker, back)
     entries_bytes = cycle.blocks[name].num_edges[worker] * (_FLOAT_BYTES + _INDEX_BYTES)
-    return entries_bytes + _num_tiles(cycle, name, worker, back, width) * (rows + 1) * _INDEX_BYTES
+    return entries_bytes + num_tiles_of(cycle, name, worker, back, width) * (rows + 1) * _INDEX_BYTES
 
 
 def edges_bytes(cycle: Cycle, name: str, worker: int) -> int:
@@ -69,7 +69,7 @@ def made_blocks(
             continue
         name, back = cycle.blocks[block].content or block, bool(op.attributes.get("back"))
         width = widths.get((name, back), 0)
-        if not beside_shard or back or _num_tiles(cycle, name, worker, back, width) > 1:
+        if not beside_shard or back or num_tiles_of(cycle, name, worker, back, width) > 1:
             found["matrix", name, back] = matrix_bytes(cycle, name, worker, back, width)
     return found
 
@@ -109,7 +109,8 @@ def has_staged_index(cycle: Cycle, op: Operator) -> bool:
     return KINDS[op.kind].by_part and not cycle.indexes[index].is_view and not moves_outside(cycle, op)
 
 
-def _num_tiles(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
+def num_tiles_of(cycle: Cycle, name: str, worker: int, back: bool, width: int) -> int:
+    """Tiles that a CPU cuts a matrix into, in one of its directions (1: it does not)."""
     return num_tiles(*_shape(cycle, name, worker, back), cycle.blocks[name].num_edges[worker], width)
 
 

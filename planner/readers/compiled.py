@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.outside import is_staged
 from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.program.sums import widest_sums
+from gnnplan.planner.readers.block_bytes import num_tiles_of
 from gnnplan.profiles.kernels.sparse import is_looped
 
 COMPILED = frozenset({"softmax", "weigh", "dropout", "layer_norm", "moments", "batch_norm", "pair_score"})
@@ -18,12 +21,25 @@ def compiles(cycle: Cycle, programs: Sequence[Program], worker: int, *, on_cuda:
         return True
     if has_halves(cycle, programs):
         return True
-    return not on_cuda and any(is_looped(*_summed(cycle, op, worker)) for op in operators)
+    if on_cuda:
+        return False
+    widths = {} if is_staged(cycle) else widest_sums(cycle, worker)
+    summed = (_summed(cycle, op, worker) for op in operators if not _is_in_tiles(cycle, op, worker, widths))
+    return any(is_looped(*shape) for shape in summed)
 
 
 def has_halves(cycle: Cycle, programs: Sequence[Program]) -> bool:
     """Whether any operator reads numbers of two bytes, for which a CPU loads code of its own."""
     return any(cycle.values[name].dtype == "bfloat16" for program in programs for op in program for name in op.reads)
+
+
+def _is_in_tiles(cycle: Cycle, op: Operator, worker: int, widths: Mapping[tuple[str, bool], int]) -> bool:
+    """Whether an operator sums by a matrix in tiles, which MKL multiplies whatever their size."""
+    if op.kind != "aggregate":
+        return False
+    name, back = op.attributes["block"], bool(op.attributes.get("back"))
+    name = cycle.blocks[name].content or name
+    return num_tiles_of(cycle, name, worker, back, widths.get((name, back), 0)) > 1
 
 
 def _summed(cycle: Cycle, op: Operator, worker: int) -> tuple[float, float]:

@@ -35,6 +35,18 @@ def compiled_with(cycle, programs, shape, monkeypatch):
     return compiles(cycle, programs, 0, on_cuda=False)
 
 
+def test_matrices_in_tiles_compile_nothing(monkeypatch):
+    """However many rows they sum; one that is not cut does."""
+    cycle, programs = programs_of(Case(MODELS["gcn"], 2, ORDERS["multiplied"]))
+    monkeypatch.setattr(compiled, "is_looped", lambda rows, columns: rows > 0)
+    monkeypatch.setattr(compiled, "num_tiles_of", lambda *_: 2)
+    assert not compiles(cycle, programs, 0, on_cuda=False)
+    asked = []
+    monkeypatch.setattr(compiled, "num_tiles_of", lambda *of: asked.append(of) or 1)
+    assert compiles(cycle, programs, 0, on_cuda=False)
+    assert asked[0][-1] > 0  # as wide as what it sums
+
+
 @pytest.mark.parametrize("name", ["gat", "sage"])
 def test_attention_and_dropout_compile_everywhere(name):
     """Whatever their size."""
