@@ -5,10 +5,11 @@ halo has and writes those of the part, backward the other way round. All rules t
 many entries a row, times the rows written over its own: one of as many rows as are written, of as many as are read, or
 of as many as are in use. Where vertex v is read c(v) times, (sum of sqrt c)^2 / (sum of c) rows are in use: as many as
 are read where all are read equally often, and fewer the more often some are (the exponential of Renyi's entropy of
-order 1/2). The last rule takes the share of rows in use from the whole matrix, for every block. Everything is timed in
-one process on one thread, block after block, each beside its own predictions.
+order 1/2); as few as lie in a core's cache are all in use. The last rule takes the share of rows in use from the whole
+matrix, for every block. Everything is timed in one process on one thread, block after block, each beside its own
+predictions.
 
-The planner goes by the rows read.
+The planner goes by the last rule, which needs no more of a graph than its degrees.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from rich.table import Table
 from benchmarks._common import DATASETS, why_absent
 from benchmarks.oracles.halo import build_halo
 from gnnplan.planner.adjacency import aggregation_matrix
+from gnnplan.planner.costs import num_in_use
 from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
+from gnnplan.planner.program.in_use import share_in_use, whole_block
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.sparse import spmm_add_
 from gnnplan.profiles.measure import Timing, in_turn, sustained
@@ -64,7 +67,7 @@ def main(quick: bool) -> dict:
     figures = {"worst_error": _worst, "mean_error": _mean, "mean_ratio": _mean_ratio}
     of_each = ((f"{name}_{rule}", figure(rows, rule)) for name, figure in figures.items() for rule in _RULES)
     return {
-        **{name.removesuffix("_by_read"): value for name, value in of_each},
+        **{name.removesuffix("_by_share"): value for name, value in of_each},
         "skipped": list(absent.values()),
         "rows": rows,
     }
@@ -76,7 +79,7 @@ def _blocks(spec: GraphSpec) -> Iterator[tuple[str, sp.csr_matrix, float]]:
     part = partition(graph.num_nodes, graph.edge_index, _NUM_PARTS, "metis")
     matrix = aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn")
     remote = build_halo(matrix, part, _NUM_PARTS).blocks[0].remote
-    forward, backward = (rows_in_use(each) / num_read(each) for each in (matrix, matrix.T.tocsr()))
+    forward, backward = whole_block("whole", "rows", "columns", matrix).in_use
     yield "whole", matrix, forward
     yield "halo, forward", remote, forward
     yield "halo, backward", remote.T.tocsr(), backward
@@ -84,18 +87,18 @@ def _blocks(spec: GraphSpec) -> Iterator[tuple[str, sp.csr_matrix, float]]:
 
 def _compare(matrix: sp.csr_matrix, share: float, width: int) -> dict:
     """Predicted over measured by all rules."""
-    num_written = matrix.shape[0]
+    (num_written, num_read), times_read = matrix.shape, np.bincount(matrix.indices, minlength=matrix.shape[1])
     sizes = {
         "by_written": num_written,
-        "by_read": matrix.shape[1],
-        "by_use": max(1, round(rows_in_use(matrix))),
-        "by_share": max(1, round(num_read(matrix) * share)),
+        "by_read": num_read,
+        "by_use": num_in_use(share_in_use(times_read), int(np.count_nonzero(times_read)), width),
+        "by_share": num_in_use(share, num_read, width),
     }
     measured, degree = _timed(matrix, width), matrix.nnz / num_written
     square_s = {rule: _timed(random_csr(size, degree), width).median_s for rule, size in sizes.items()}
     return {
         "num_written": num_written,
-        "num_read": matrix.shape[1],
+        "num_read": num_read,
         "num_in_use": sizes["by_use"],
         "degree": degree,
         "width": width,
@@ -103,17 +106,6 @@ def _compare(matrix: sp.csr_matrix, share: float, width: int) -> dict:
         "spread_s": measured.spread_s,
         **{rule: square_s[rule] * num_written / size / measured.median_s for rule, size in sizes.items()},
     }
-
-
-def num_read(matrix: sp.csr_matrix) -> int:
-    """Rows that a product with `matrix` reads at least once."""
-    return len(np.unique(matrix.indices))
-
-
-def rows_in_use(matrix: sp.csr_matrix) -> float:
-    """As many rows as, all read equally often, are as uncertain as those that a product with `matrix` reads."""
-    counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
-    return float(np.sqrt(counts).sum() ** 2 / max(matrix.nnz, 1))
 
 
 def _timed(matrix: sp.csr_matrix, width: int) -> Timing:

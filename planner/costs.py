@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import ceil
 
 from gnnplan.profiles.curves import Curve, Estimate
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.kernels.sparse import IN_A_CORE
 from gnnplan.profiles.kernels.tiles import num_tiles
 from gnnplan.profiles.machine import MachineProfile
 from gnnplan.profiles.operators import OPERATORS
@@ -28,6 +30,11 @@ def total(parts: Iterable[Estimate]) -> Estimate:
         unprofiled |= part.unprofiled
         operators += part.parts
     return Estimate(seconds, spread_s, unprofiled, operators)
+
+
+def num_in_use(share: float, num_read: int, width: float) -> int:
+    """Rows in use of those read: all of as few as lie in a core's cache, where none has to come back."""
+    return min(num_read, max(round(num_read * share), ceil(IN_A_CORE / width)))
 
 
 @dataclass(frozen=True)
@@ -91,39 +98,58 @@ class OperatorCosts:
         seconds = self.profile.step_overhead_s
         return Estimate(seconds, 0.0, False, ((STEP_OVERHEAD, seconds),))
 
-    def spmm(self, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
-        """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`."""
-        return self._product("spmm", num_rows, num_edges, width, num_read)
+    def spmm(self, num_rows: int, num_edges: int, width: float, num_read: int, in_use: float = 1.0) -> Estimate:
+        """CSR [num_rows, num_read] with `num_edges` entries, times dense rows of `width`.
+
+        Args:
+            in_use: the share of the dense rows that is (`gnnplan.planner.program.in_use`).
+        """
+        return self._product("spmm", num_rows, num_edges, width, num_read, in_use)
 
     def spmm_features(self, num_rows: int, num_entries: int, width: int) -> Estimate:
         """`spmm` of sparse input features with a weight, some of whose rows are read far more often than others."""
         return self("spmm_features", num_rows, num_entries / num_rows, width) if num_rows else ZERO
 
-    def spmm_transposed(self, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
+    def spmm_transposed(
+        self, num_rows: int, num_edges: int, width: float, num_read: int, in_use: float = 1.0
+    ) -> Estimate:
         """`spmm` with a transposed block, whose rows are as long as columns were full."""
-        return self._product("spmm_transposed", num_rows, num_edges, width, num_read)
+        return self._product("spmm_transposed", num_rows, num_edges, width, num_read, in_use)
 
-    def _product(self, whole: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
-        """Of the table of tiles where the runtime cuts such a matrix and they were profiled, else of `whole`."""
+    def _product(
+        self, whole: str, num_rows: int, num_edges: int, width: float, num_read: int, in_use: float
+    ) -> Estimate:
+        """Of the table of tiles where the runtime cuts such a matrix and they were profiled, else of `whole`.
+
+        The rows of a tile stay in a cache however often each is read.
+        """
         is_cut = self.profile.device_kind == "cpu" and num_tiles(num_rows, num_read or num_rows, num_edges, width) > 1
-        table = "spmm_tiled" if is_cut and "spmm_tiled" in self.curves else whole
-        return self.gathered(table, num_rows, num_edges, width, num_read)
+        if is_cut and "spmm_tiled" in self.curves:
+            return self.gathered("spmm_tiled", num_rows, num_edges, width, num_read)
+        return self.gathered(whole, num_rows, num_edges, width, num_read, in_use)
 
-    def gathered(self, operator: str, num_rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
+    def gathered(
+        self, operator: str, num_rows: int, num_edges: int, width: float, num_read: int, in_use: float = 1.0
+    ) -> Estimate:
         """Square matrices are measured; in another one a row takes what it takes in one with as many columns.
 
         Whether the rows that it gathers come from a cache or from memory depends on how many are read in all: by the
-        rows written products with halo blocks were predicted up to 3.4 times too short or too long, by those read to
-        three tenths (`python -m benchmarks halo_blocks`).
+        rows written products with halo blocks were predicted up to 2.8 times too short or too long, by those read to
+        1.7. Where some are read more often than others, those in use tell it better, on a CPU; on a GPU it was not
+        measured (`python -m benchmarks halo_blocks`).
+
+        Args:
+            in_use: the share of the rows read that is.
         """
         if not num_rows:
             return ZERO
         num_read = num_read or num_rows  # of a trial share, whose halo is not known
-        square = self(operator, num_read, num_edges / num_rows, width)
-        if num_read == num_rows or not square.seconds:
+        size = num_in_use(in_use, num_read, width) if self.profile.device_kind == "cpu" else num_read
+        square = self(operator, size, num_edges / num_rows, width)
+        if size == num_rows or not square.seconds:
             return square
         fixed_s = min(self.curves[operator].fixed_s * self.share, square.seconds)
-        return square.times((fixed_s + (square.seconds - fixed_s) * num_rows / num_read) / square.seconds)
+        return square.times((fixed_s + (square.seconds - fixed_s) * num_rows / size) / square.seconds)
 
     def copy(self, num_elements: float) -> Estimate:
         """A float32 copy within the device."""

@@ -69,6 +69,8 @@ _HEADS = (1, 8)
 # them: one size more lies where that happens.
 _GATHERING = ("spmm", "spmm_half", "spmm_transposed", *OF_ROWS, "gather_rows", "scatter_add_rows")
 
+_FEW = (*OF_HEADS, "pack_columns")  # which take next to nothing of an epoch
+
 # Of a slice of narrow rows. An edge takes next to as long with 2 columns as with 8, for a line of memory has 16: what
 # wider rows tell of it is up to six times too short.
 _NARROW = {"spmm": 2, "spmm_half": 2, "spmm_transposed": 2, **dict.fromkeys(OF_ROWS, 4)}  # of heads a channel each
@@ -83,7 +85,7 @@ def _own_axes(features: dict[str, Axes], widths: tuple[float, ...], *num_rows: f
     for operator, narrow in _NARROW.items():
         gathering[operator]["width"] = (narrow, *widths)
     own = features | gathering | {"spmm_tiled": tiled}
-    return own | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(OF_HEADS, few | _FEW_WIDTHS)
+    return own | dict.fromkeys(OF_SCORES, few) | dict.fromkeys(_FEW, few | _FEW_WIDTHS)
 
 
 QUICK = Grid(
@@ -144,7 +146,7 @@ CUDA = Grid(
     collective_bytes=(4.0, 64 * _KIB, 1 * _MIB, 16 * _MIB, 128 * _MIB, 512 * _MIB),
     budget_s=0.05,
     own_axes=dict.fromkeys(_ATTENTION, _CUDA_ATTENTION)
-    | dict.fromkeys(OF_HEADS, _FEW_WIDTHS)
+    | dict.fromkeys(_FEW, _FEW_WIDTHS)
     | {"spmm_features": _CUDA_FEATURES},
 )
 

@@ -17,6 +17,7 @@ MAX_WORKERS = 4096  # an exchange has a count for every two of them, 128 MiB in 
 MAX_VERTICES = 2**31 - 1  # ids are int32
 MAX_EDGES = 2**40
 MAX_WIDTH = 2**24  # columns: with MAX_VERTICES rows of them bytes still fit int64
+MAX_PARAMETERS = 2**29  # of a model, whose gradients stand in one row; of MAX_VERTICES rows too bytes fit int64
 MAX_LEVELS = 256  # aggregations one after the other: each is some ten operators of a program
 MAX_EPOCHS = 1_000_000  # each has a loss in the trace, and where it is scripted its own weather
 MAX_BYTES = 2**53  # what a JSON number holds exactly

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gnnplan.profiles import of_norms, over_edges
 from gnnplan.profiles.kernels.activation import activate_, activate_backward_
+from gnnplan.profiles.kernels.columns import pack_columns_
 from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.dense import gather_rows, matmul
 from gnnplan.profiles.kernels.halves import HALF, gram_of_halves, half_product_add_
@@ -128,6 +129,13 @@ def _gather_rows(shape, device) -> Call:
     return lambda: gather_rows(x, index)
 
 
+def _pack_columns(shape, device) -> Call:
+    rows, width = int(shape[0]), int(shape[1])
+    x, packed, piece = dense(device, rows, width), dense(device, rows, width), width // PACKED_SLICES
+    slices = [(number * piece, (number + 1) * piece) for number in range(PACKED_SLICES)]
+    return lambda: pack_columns_(packed, x, slices, 1)
+
+
 def _scatter_add_rows(shape, device) -> Call:
     rows, width = int(shape[0]), int(shape[1])
     out, source = dense(device, 2 * rows, width), dense(device, rows, width)
@@ -198,6 +206,8 @@ def _transfer(*, to_device: bool, pinned: bool) -> Operator:
     return Operator(("num_bytes",), make, cuda_only=True)
 
 
+PACKED_SLICES = 4
+"""Into which rows were cut when `pack_columns` was timed."""
 _MATMUL_AXES = ("num_rows", "in_width", "out_width")
 _SPMM_AXES = ("num_rows", "degree", "width")
 _SCORE_AXES = ("num_rows", "degree", "heads")
@@ -218,6 +228,7 @@ OPERATORS: dict[str, Operator] = {
     **{name: Operator(_SPMM_AXES, make, compiled=True) for name, make in over_edges.OF_ROWS.items()},
     **{name: Operator(("num_rows", "width"), make) for name, make in over_edges.OF_HEADS.items()},
     "gather_rows": Operator(("num_rows", "width"), _gather_rows),
+    "pack_columns": Operator(("num_rows", "width"), _pack_columns),
     "scatter_add_rows": Operator(("num_rows", "width"), _scatter_add_rows),
     "activation_forward": Operator(("num_elements",), _activation_forward),
     "activation_backward": Operator(("num_elements",), _activation_backward),

@@ -22,8 +22,9 @@ from gnnplan.planner.pairs import Pairs
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.in_use import whole_block
 from gnnplan.planner.program.kinds.reduce import EVALUATING
-from gnnplan.planner.program.parts import Block, Index, Space, Value
+from gnnplan.planner.program.parts import Index, Space, Value
 
 FEATURES, LABELS = "x", "y"
 MASKS = ("train", "val", "test")
@@ -116,8 +117,9 @@ def _add_graph(emitter: Emitter, task: Task, levels: int, *, dense_features: boo
     n, everything = task.num_nodes, np.arange(task.num_nodes)
     for level in range(levels + 1):
         emitter.add_space(Space(f"v@{level}", (n,), (n,), level), [everything])
+    whole = whole_block("A@0", "v@1", "v@0", task.matrix)
     for level in range(levels):
-        block = Block(f"A@{level}", f"v@{level + 1}", f"v@{level}", (task.matrix.nnz,))
+        block = whole.part(f"A@{level}", whole.num_edges, row=f"v@{level + 1}", column=f"v@{level}")
         emitter.add_block(block, [task.matrix])
     add_features(emitter, task, dense_features=dense_features)
     add_targets(emitter, task, levels)

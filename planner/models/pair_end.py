@@ -6,7 +6,8 @@ import numpy as np
 
 from gnnplan.planner.pairs import RANKED, TRAINED, Pairs
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import ON_BLOCK, Block, Space, Value
+from gnnplan.planner.program.in_use import whole_block
+from gnnplan.planner.program.parts import ON_BLOCK, Space, Value
 
 
 def add_pairs(emitter: Emitter, pairs: Pairs, num_nodes: int, level: int) -> None:
@@ -22,7 +23,7 @@ def add_pairs(emitter: Emitter, pairs: Pairs, num_nodes: int, level: int) -> Non
     if heads not in emitter.cycle.spaces:
         emitter.add_space(Space(heads, (num_nodes,), (num_nodes,), level + 1), [np.arange(num_nodes)])
     for name, table in pairs.named().items():
-        block = Block(name, heads, f"v@{level}", (table.num_pairs,))
+        block = whole_block(name, heads, f"v@{level}", table.matrix)
         emitter.add_block(block, [table.matrix])
         emitter.add_value(Value(_told(name), block.edges, table.told.shape[1], role="input"))
 

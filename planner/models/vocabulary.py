@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from gnnplan.planner.adjacency import WITH_WEIGHTS
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import Block, Space, Value, parameter_space
+from gnnplan.planner.program.in_use import whole_block
+from gnnplan.planner.program.parts import Space, Value, parameter_space
 from gnnplan.planner.relations import AnyAggregation, is_relation
 
 
@@ -82,7 +83,7 @@ class Writer:
             for each in (level, level + 1):
                 space = Space(f"v@{each}", (self.num_nodes,), (self.num_nodes,), each)
                 self.emitter.add_space(space, [everything])
-            self.emitter.add_block(Block(name, f"v@{level + 1}", f"v@{level}", (matrix.nnz,)), [matrix])
+            self.emitter.add_block(whole_block(name, f"v@{level + 1}", f"v@{level}", matrix), [matrix])
         return name
 
     def aggregate(self, x: str, aggregation: AnyAggregation, what: str = "") -> str:

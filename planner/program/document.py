@@ -23,10 +23,11 @@ from gnnplan.planner.program.parts import (
     Value,
 )
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.limits import MAX_EDGES, MAX_WIDTH, Width, Workers
+from gnnplan.profiles.limits import MAX_EDGES, MAX_PARAMETERS, Width, Workers
 
 Size = Annotated[int, Field(ge=0, le=MAX_EDGES)]
 Sizes = tuple[Size, ...]
+ShareInUse = Annotated[float, Field(gt=0, le=1)]
 
 
 class SpaceDocument(Contract):
@@ -41,7 +42,7 @@ class ValueDocument(Contract):
     """A `Value` under its name."""
 
     space: str
-    width: Annotated[int, Field(ge=0, le=MAX_WIDTH)]
+    width: Annotated[int, Field(ge=0, le=MAX_PARAMETERS)]
     columns: tuple[tuple[Size, Size], ...] | None = None
     role: Role = "temporary"
     dtype: Dtype = "float32"
@@ -69,6 +70,7 @@ class BlockDocument(Contract):
     column: str
     num_edges: Sizes
     content: str = ""
+    in_use: tuple[ShareInUse, ShareInUse] = (1.0, 1.0)
 
 
 class IndexDocument(Contract):

@@ -122,6 +122,8 @@ class Block:
     Args:
         num_edges: stored entries, by worker.
         content: the first block whose matrices are the same; equal ones are stored and held once (empty: itself).
+        in_use: (of columns, of rows) the share in use where a product reads them, back those of rows
+            (`gnnplan.planner.program.in_use`). A part has that of the whole.
     """
 
     name: str
@@ -129,6 +131,11 @@ class Block:
     column: str
     num_edges: tuple[int, ...]
     content: str = ""
+    in_use: tuple[float, float] = (1.0, 1.0)
+
+    def part(self, name: str, num_edges: tuple[int, ...], *, row: str = "", column: str = "") -> Block:
+        """Some of its entries as a block of their own, between the same rows where no others are said."""
+        return Block(name, row or self.row, column or self.column, num_edges, in_use=self.in_use)
 
     @property
     def edges(self) -> str:

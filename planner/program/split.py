@@ -17,7 +17,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.dead import without_dead
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS
-from gnnplan.planner.program.parts import Block, Operator
+from gnnplan.planner.program.parts import Operator
 
 Cuts = dict[tuple[int, tuple[tuple[int, int], ...]], tuple]
 """Blocks over parts of their columns, by the identities of what they were cut from, which stands beside them."""
@@ -150,7 +150,8 @@ class _Split:
             arrays, block, index = cycle.arrays, cycle.blocks[name], cycle.indexes[index_name]
             assert arrays
             matrices = self._over_part(arrays.matrices[name], arrays.rows[index_name])
-            self._emitter.add_block(Block(part, block.row, index.target, tuple(m.nnz for m in matrices)), matrices)
+            edges = tuple(m.nnz for m in matrices)
+            self._emitter.add_block(block.part(part, edges, column=index.target), matrices)
         return part
 
     def _over_part(self, matrices: tuple[Part, ...], rows: tuple[np.ndarray, ...]) -> tuple[Part, ...]:

@@ -10,11 +10,17 @@ from gnnplan.planner.program.kinds.columns import members_of
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import Collective, costs, num_written, register_collective
 from gnnplan.profiles.curves import Estimate
+from gnnplan.profiles.operators import PACKED_SLICES
 
 
 @costs("pack_columns", "unpack_columns")
 def _repack(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    return cost.copy(num_written(cycle, op, worker))
+    """By the pieces of a row that stay together: as many as those of more rows that were cut as the timed ones were."""
+    x = cycle.values[op.reads[0]]
+    if x.layout == "csr" or not cost.has("pack_columns"):
+        return cost.copy(num_written(cycle, op, worker))
+    pieces = members_of(op) * op.attributes["heads"] / PACKED_SLICES  # of a row, over those of a timed one
+    return cost("pack_columns", cycle.num_rows(x.name, worker) * pieces, x.width / pieces)
 
 
 def _transposed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:

@@ -16,21 +16,24 @@ _COPIES_A_SORT = 20
 
 @costs("aggregate")
 def _aggregate(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    x, num_edges = cycle.values[op.reads[0]], cycle.blocks[op.attributes["block"]].num_edges[worker]
+    x, block = cycle.values[op.reads[0]], cycle.blocks[op.attributes["block"]]
+    num_edges, in_use = block.num_edges[worker], block.in_use[bool(op.attributes.get("back"))]
     rows, num_read = cycle.num_rows(op.writes[0], worker), cycle.num_rows(x.name, worker)
     if x.layout == "csr":
         entries_per_row = cycle.num_elements(x.name, worker) / max(num_read, 1)  # each edge adds as many
-        return guess(_spmm(op, cost, rows, num_edges, entries_per_row, num_read))
+        return guess(_spmm(op, cost, rows, num_edges, entries_per_row, num_read, in_use))
     if x.dtype == "bfloat16":
-        work = cost.gathered("spmm_half", rows, num_edges, x.num_columns(worker), num_read)
+        work = cost.gathered("spmm_half", rows, num_edges, x.num_columns(worker), num_read, in_use)
     else:
-        work = _spmm(op, cost, rows, num_edges, x.num_columns(worker), num_read)
+        work = _spmm(op, cost, rows, num_edges, x.num_columns(worker), num_read, in_use)
     return with_base(cycle, op, worker, cost, work)
 
 
-def _spmm(op: Operator, cost: OperatorCosts, rows: int, num_edges: int, width: float, num_read: int) -> Estimate:
+def _spmm(
+    op: Operator, cost: OperatorCosts, rows: int, num_edges: int, width: float, num_read: int, in_use: float
+) -> Estimate:
     spmm = cost.spmm_transposed if op.attributes.get("back") else cost.spmm
-    return spmm(rows, num_edges, width, num_read)
+    return spmm(rows, num_edges, width, num_read, in_use)
 
 
 @costs("weigh")
@@ -72,7 +75,7 @@ def _score(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Esti
 def _softmax(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     """Block by block, as the kernel goes over them."""
     table = "edge_softmax" if op.kind == "softmax" else "edge_softmax_backward"
-    shapes = (_block_shape(cycle, name, worker) for name in op.attributes["blocks"])
+    shapes = (BlockShape.of(cycle, name, worker) for name in op.attributes["blocks"])
     return total(attention_costs.softmax(cost, table, shape, op.attributes["heads"]) for shape in shapes)
 
 
@@ -98,10 +101,4 @@ def _heads(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Esti
 
 
 def _shape(cycle: Cycle, op: Operator, worker: int) -> BlockShape:
-    return _block_shape(cycle, op.attributes["block"], worker)
-
-
-def _block_shape(cycle: Cycle, name: str, worker: int) -> BlockShape:
-    block = cycle.blocks[name]
-    rows, num_read = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column))
-    return BlockShape(rows, num_read, block.num_edges[worker])
+    return BlockShape.of(cycle, op.attributes["block"], worker)

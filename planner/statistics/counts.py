@@ -82,6 +82,11 @@ def with_entries(cycle: Cycle, of: Statistics) -> Cycle:
     return replace(cycle, values=values)
 
 
+def with_use(cycle: Cycle, share: float) -> Cycle:
+    """The cycle of whose rows such a share is in use, back too (`gnnplan.planner.program.in_use`)."""
+    return replace(cycle, blocks={n: replace(block, in_use=(share, share)) for n, block in cycle.blocks.items()})
+
+
 def _density(of: Statistics, hop: int) -> float:
     if hop == 0:
         return of.feature_density

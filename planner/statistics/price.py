@@ -14,12 +14,14 @@ from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.shares import equal_shares, refined_shares
 from gnnplan.planner.job import Job
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.program.in_use import share_in_use
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.planner.statistics.contract import Statistics
-from gnnplan.planner.statistics.counts import counts_of, with_entries
+from gnnplan.planner.statistics.counts import counts_of, with_entries, with_use
+from gnnplan.planner.statistics.degrees import degrees_of
 from gnnplan.planner.statistics.halo import Halos
 from gnnplan.planner.statistics.machine import Machine
 from gnnplan.planner.statistics.stand_in import Shape, Structure, Structures
@@ -112,6 +114,10 @@ class Pricer:
     def _halos(self) -> Halos:
         return Halos(self.statistics)
 
+    @cached_property
+    def _in_use(self) -> float:
+        return share_in_use(*degrees_of(self.statistics))
+
     def candidates(self, job: Job, machine: Machine) -> list[Priced]:
         """Every program worth pricing, with shares by speed."""
         found = self._candidates(job, machine, saving=False)
@@ -149,7 +155,8 @@ class Pricer:
         for choice in structure.choices:
             cycle = technique(choice.technique).counted_on(cycle, counts)
         has_halos = HALO_ROWS in structure.layout.offers
-        return Priced(machine, structure.choices, counts, with_entries(cycle, self.statistics), has_halos)
+        cycle = with_use(with_entries(cycle, self.statistics), self._in_use)
+        return Priced(machine, structure.choices, counts, cycle, has_halos)
 
     def _shares(self, job: Job, machine: Machine) -> tuple[float, ...]:
         """Of one worker each: by the speed at which it would work through the whole graph alone."""

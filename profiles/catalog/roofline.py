@@ -59,6 +59,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "average_heads": _ROW,
     "spread_heads": _ROW,
     "gather_rows": _ROW,
+    "pack_columns": _ROW,
     "scatter_add_rows": _ROW,
     "activation_forward": ("num_elements",),
     "activation_backward": ("num_elements",),

@@ -42,6 +42,11 @@ def gather_rows_bytes(num_rows: float, width: float) -> float:
     return num_rows * (INDEX + random_row_bytes(width) + FLOAT * width)
 
 
+def pack_columns_bytes(num_rows: float, width: float) -> float:
+    """`8 rows width`: every number read and written."""
+    return 2 * FLOAT * num_rows * width
+
+
 def scatter_add_rows_bytes(num_rows: float, width: float) -> float:
     """`rows (8 + 4 width + 2 random rows)`: index, source row, result row read and written."""
     return num_rows * (INDEX + FLOAT * width + 2 * random_row_bytes(width))
@@ -138,6 +143,7 @@ TRAFFIC: dict[str, Traffic] = {
     "spmm_transposed": Traffic(spmm_bytes),
     **ATTENTION,
     "gather_rows": Traffic(gather_rows_bytes),
+    "pack_columns": Traffic(pack_columns_bytes, launches=4),
     "scatter_add_rows": Traffic(scatter_add_rows_bytes),
     "activation_forward": Traffic(activation_forward_bytes, launches=2),
     "activation_backward": Traffic(activation_backward_bytes, launches=2),

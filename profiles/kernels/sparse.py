@@ -10,14 +10,14 @@ from gnnplan.profiles.kernels.lazily import Lazily
 from gnnplan.profiles.kernels.tiles import Tiles, product_
 
 _LEAST_COLUMNS = 64  # of dense rows: MKL is as fast with narrower ones
-_LEAST_NUMBERS = 2**19  # of all dense rows: fewer lie in a core's cache, where nothing waits for them
+IN_A_CORE = 2**19  # numbers of all dense rows: fewer lie in a core's cache, where nothing waits for them
 
 _loops = Lazily("gnnplan.profiles.kernels.sum_loops")
 
 
 def is_looped(num_rows: float, width: float) -> bool:
     """Whether a CPU sums so many dense rows by own loops, which numba compiles, and not by MKL."""
-    return width >= _LEAST_COLUMNS and num_rows * width >= _LEAST_NUMBERS
+    return width >= _LEAST_COLUMNS and num_rows * width >= IN_A_CORE
 
 
 def spmm(matrix: Tensor | Tiles, dense: Tensor) -> Tensor:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import scipy.sparse as sp
 from torch import Tensor
 
 from gnnplan.planner.program.kinds.columns import Slices, slices_of
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.kernels import pool
+from gnnplan.profiles.kernels.columns import pack_columns_, unpack_columns_
 from gnnplan.runtime.execution.context import Context
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 from gnnplan.runtime.execution.table import Execution, executes
@@ -24,10 +23,7 @@ def _pack(c: Context, op: Operator) -> Execution:
     def run(x: Tensor | SparseRows) -> Tensor | SparseRows:
         if isinstance(x, SparseRows):
             return x
-        out = pool.empty_like(x)
-        for part, of_rows in _parts(op, slices, out, x):
-            part.copy_(of_rows)
-        return out
+        return pack_columns_(pool.empty_like(x), x, slices, op.attributes["heads"])
 
     return run
 
@@ -39,24 +35,9 @@ def _unpack(c: Context, op: Operator) -> Execution:
     def run(packed: Tensor | SparseRows) -> Tensor | SparseRows:
         if isinstance(packed, SparseRows):
             return packed
-        out = pool.empty_like(packed)
-        for part, of_rows in _parts(op, slices, packed, out):
-            of_rows.copy_(part)
-        return out
+        return unpack_columns_(pool.empty_like(packed), packed, slices, op.attributes["heads"])
 
     return run
-
-
-def _parts(op: Operator, slices: Slices, packed: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Views [n, heads, channels] of every slice: where it stands packed, and among the rows."""
-    heads, (num_rows, width) = op.attributes["heads"], rows.shape
-    flat, by_head = packed.view(-1), rows.view(num_rows, heads, width // heads)
-    for start, stop in slices:
-        part = flat[num_rows * start : num_rows * stop]
-        yield (
-            part.view(num_rows, heads, (stop - start) // heads),
-            by_head[:, :, start // heads : stop // heads],
-        )
 
 
 @executes("transpose")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 import torch_geometric.typing as pyg_typing
 from emulating import needs_emulation
@@ -240,14 +239,6 @@ def test_quick_halo_blocks_are_compared_by_all_rules(benchmark):
     assert min(row[rule] for row in result["rows"] for rule in halo_blocks._RULES) > 0
     assert all(1 < row["num_in_use"] <= row["num_read"] for row in result["rows"])
     assert result["worst_error"] >= result["mean_error"] >= 0
-
-
-def test_rows_in_use_are_all_where_each_is_read_as_often():
-    """And fewer where some are read more often than others: of 9 and 1 reads the square of 3 + 1, over 10."""
-    assert halo_blocks.rows_in_use(sp.csr_matrix(np.ones((3, 4)))) == pytest.approx(4)
-    reads = sp.csr_matrix((np.ones(10), np.array([0] * 9 + [2]), np.arange(11)), shape=(10, 5))
-    assert halo_blocks.rows_in_use(reads) == pytest.approx(1.6)
-    assert halo_blocks.num_read(reads) == 2
 
 
 @pytest.mark.long

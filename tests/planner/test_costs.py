@@ -33,6 +33,18 @@ def test_an_entry_takes_as_long_as_in_a_square_block_with_as_many_columns(operat
     assert tall.seconds == pytest.approx(square.seconds, rel=0.05)
 
 
+def test_on_a_cpu_rows_in_use_tell_how_long_an_entry_takes():
+    """In tiles it does not matter how often a row is read, and on a GPU it was not measured."""
+    tables = dict(COST.profile.operators)
+    tables["spmm_tiled"] = tables["spmm"]
+    cost = OperatorCosts.of(COST.profile.model_copy(update={"device_kind": "cpu", "operators": tables}))
+    few = (40_000, 800_000, 128, 40_000)
+    assert cost.spmm(*few, 0.5).seconds == pytest.approx(cost.spmm(20_000, 400_000, 128, 20_000).seconds * 2, rel=0.01)
+    cut = (80_000, 8_000_000, 128, 80_000)
+    assert cost.spmm(*cut, 0.5) == cost.spmm(*cut)
+    assert COST.spmm(*few, 0.5) == COST.spmm(*few)
+
+
 def test_totals_add_seconds_and_spreads_and_remember_guesses():
     """One unprofiled part makes the whole unprofiled."""
     parts = [Estimate(1.0, 0.25, False), Estimate(2.0, 0.5, True)]

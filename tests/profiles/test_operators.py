@@ -30,6 +30,7 @@ PRODUCTS = {  # the result's shape of operators that return one
     "average_heads": (256, 2),
     "spread_heads": (256, 8),
     "gather_rows": (256, 8),
+    "pack_columns": (256, 8),
     "scatter_add_rows": (512, 8),
     "activation_forward": (32, 128),
     "activation_backward": (128,),

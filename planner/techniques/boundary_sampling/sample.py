@@ -11,7 +11,7 @@ from gnnplan.planner.program.constant import constant_values
 from gnnplan.planner.program.cuts import cut_out
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.program.parts import Index, Operator, Route, Space
 from gnnplan.planner.program.renamed import renamed_operator
 
 Draw = Callable[[int, int, np.ndarray], np.ndarray]
@@ -112,7 +112,7 @@ class _Drawn:
             whole = map(cut_out, arrays.matrices[name])
             matrices = [each[:, mask] * self._factor for each, mask in zip(whole, masks, strict=True)]
             edges = tuple(each.nnz for each in matrices)
-            self._emitter.add_block(Block(self._tag(name), block.row, self._tag(block.column), edges), matrices)
+            self._emitter.add_block(block.part(self._tag(name), edges, column=self._tag(block.column)), matrices)
         return self._tag(name)
 
 

@@ -59,7 +59,7 @@ class Halos:
             places = map(self._cutter.positions, arrays.ids[f"all {block.row}"], own)
             cuts = [only_rows(cut_out(cut), rows) for cut, rows in zip(cuts, places, strict=True)]
         edges = tuple(cut.nnz for cut in cuts)
-        self._emitter.add_block(Block(block.name, f"all {block.row}", column, edges), cuts)
+        self._emitter.add_block(block.part(block.name, edges, row=f"all {block.row}", column=column), cuts)
 
     def fetched(self, name: str, block: str) -> str:
         """A value of the groups' own rows, with the rows that a block gathers behind them."""

@@ -22,7 +22,7 @@ from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS, Need
-from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.program.parts import Index, Operator, Route, Space
 from gnnplan.planner.program.whole import blocks_of_pairs
 from gnnplan.planner.techniques.feature_slices.forms import WITHOUT_BASE, columns_of, is_sum
 from gnnplan.planner.techniques.feature_slices.grid import Grid
@@ -102,7 +102,8 @@ class _SliceLayout:
             if name in of_pairs:
                 matrices = tuple(map(only_rows, matrices, self._own_rows(block.row)))
             edges = tuple(each.nnz for each in matrices)
-            self.emitter.add_block(Block(name, f"all {block.row}", f"all {block.column}", edges), matrices)
+            new = block.part(name, edges, row=f"all {block.row}", column=f"all {block.column}")
+            self.emitter.add_block(new, matrices)
         for name, index in self.old.indexes.items():
             chosen = self.old_arrays.rows[name][0]
             rows = [np.flatnonzero(np.isin(ids, chosen)) for ids in self._own_rows(index.source)]

@@ -18,7 +18,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.kinds import KINDS, Need
 from gnnplan.planner.program.labels import TRAVELLING, Label
-from gnnplan.planner.program.parts import Block, Index, Operator, Route, Space
+from gnnplan.planner.program.parts import Index, Operator, Route, Space
 from gnnplan.planner.techniques.halo_exchange.together import blocks_together
 
 
@@ -173,7 +173,7 @@ class _RowLayout:
         assert level is not None
         assert row_level is not None
         matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, level, arrays.ids[column])
-        self.emitter.add_block(Block(block, old.row, column, tuple(m.nnz for m in matrices)), matrices)
+        self.emitter.add_block(old.part(block, tuple(m.nnz for m in matrices), column=column), matrices)
 
     def _rows(self, name: str, target: str) -> str:
         """A value's rows as those of another space, in its order: roots, residuals, own rows alone."""

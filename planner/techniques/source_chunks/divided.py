@@ -13,7 +13,6 @@ from gnnplan.planner.chunks.cut import Parts, take_apart
 from gnnplan.planner.chunks.draw import chunk_of, edges_from
 from gnnplan.planner.contracts.setting import Memo
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import Block
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
 
 WHOLE = "whole"
@@ -99,7 +98,7 @@ class Divided:
         if name not in self._added:
             block = self.emitter.cycle.blocks[of]
             self._added.add(name)
-            self.emitter.add_block(Block(name, block.row, column or block.column, (matrix.nnz,)), [matrix])
+            self.emitter.add_block(block.part(name, (matrix.nnz,), column=column), [matrix])
         return name
 
     def _parts(self, block: str) -> Parts:

@@ -162,14 +162,8 @@ def _copied(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Est
 def _log_sum(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     """As a softmax over the same edges."""
     table = "edge_softmax" if op.kind == "log_sum" else "edge_softmax_backward"
-    shapes = (_shape(cycle, name, worker) for name in op.attributes["blocks"])
+    shapes = (BlockShape.of(cycle, name, worker) for name in op.attributes["blocks"])
     return guess(total(attention_costs.softmax(cost, table, each, op.attributes["heads"]) for each in shapes))
-
-
-def _shape(cycle: Cycle, name: str, worker: int) -> BlockShape:
-    block = cycle.blocks[name]
-    rows, num_read = (cycle.spaces[space].sizes[worker] for space in (block.row, block.column))
-    return BlockShape(rows, num_read, block.num_edges[worker])
 
 
 def _log_sum_bytes(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.document import CycleDocument, ValueDocument
 from gnnplan.planner.program.labels import Label
 from gnnplan.planner.program.sharing import share_equal_arrays
+from gnnplan.profiles.limits import MAX_PARAMETERS
 from tests.planner.program.cases import MODELS, ORDERS, Case, codes, subset
 
 
@@ -61,3 +62,10 @@ def test_levels_without_labels_share_their_arrays():
     marked[1] = codes(model, 3, {Label.DROPPED: subset(model, 3, 5, 0.5)})[1]
     apart = shared("gcn", labels=marked)
     assert len({block.content for block in apart.blocks.values() if block.content}) > 2
+
+
+def test_a_model_of_many_parameters_has_a_document():
+    """Their gradients stand in one row, which is wider than any row of features may be."""
+    assert ValueDocument(space="r1", width=20_000_000).width == 20_000_000
+    with pytest.raises(ValidationError, match="width"):
+        ValueDocument(space="r1", width=MAX_PARAMETERS + 1)

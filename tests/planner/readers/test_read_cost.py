@@ -131,6 +131,30 @@ def test_sums_over_edges_know_rows_made_and_rows_gathered(back, table):
     assert price("aggregate", reads, writes, block="far", back=back) == getattr(T4, table)(*shape)
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_sums_over_edges_know_how_many_of_the_rows_are_in_use(back, monkeypatch):
+    """Of columns, and back of rows."""
+    asked = []
+    monkeypatch.setattr(OperatorCosts, "gathered", lambda *asked_for: asked.append(asked_for[-1]) or ZERO)
+    cycle = replace(CYCLE, blocks={"far": replace(CYCLE.blocks["far"], in_use=(0.25, 0.75))})
+    rows, gathered = ("halo", "x") if back else ("x", "halo")
+    for kind, reads in (("aggregate", (gathered,)), ("weigh", ("alpha", gathered))):
+        COSTS[kind](cycle, Operator("key", kind, reads, (rows,), {**SHAPE, "back": back}), 0, T4)
+    weighed = 0.25  # by one thread, which goes from target to target there and back
+    assert asked == [0.75 if back else 0.25, weighed]
+
+
+@pytest.mark.parametrize(("heads", "pieces"), [(1, 0.5), (4, 2)])
+def test_rows_are_cut_into_slices_by_their_pieces(heads, pieces):
+    """As other rows of as long pieces; an older profile has only copies to tell from."""
+    op = {"columns": ((0, 8), (8, 16)), "heads": heads}
+    assert price("pack_columns", ("x",), ("y",), **op) == T4("pack_columns", OWN * pieces, WIDTH / pieces)
+    tables = {name: table for name, table in T4.profile.operators.items() if name != "pack_columns"}
+    older = OperatorCosts.of(T4.profile.model_copy(update={"operators": tables}))
+    unpack = Operator("key", "unpack_columns", ("x",), ("y",), op)
+    assert COSTS["unpack_columns"](CYCLE, unpack, 0, older) == T4.copy(OWN * WIDTH)
+
+
 def test_a_base_is_copied_where_it_may_not_be_overwritten():
     """In place it costs nothing: the kernel was measured while it added."""
     alone = price("aggregate", ("halo",), ("x",), block="far").seconds
@@ -212,7 +236,7 @@ def test_on_the_way_back_threads_go_from_source_to_source(num_threads, shape, mo
     profile = T4.profile.model_copy(update={"device_kind": "cpu", "num_threads": num_threads})
     op = Operator("key", "weigh", ("alpha", "x"), ("halo",), {**SHAPE, "back": True})
     COSTS["weigh"](CYCLE, op, 0, replace(T4, profile=profile))
-    assert asked == [("weigh_transposed", shape)]
+    assert asked == [("weigh_transposed", (*shape, 1.0))]
 
 
 def test_rows_of_heads_are_priced_by_their_whole_width():

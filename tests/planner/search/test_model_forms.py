@@ -17,8 +17,8 @@ from gnnplan.profiles.errors import NoPlanFitsError
 from tests.planner.search.searched import GRAPHS, SBM, cluster_of, job_of, placement_of
 
 DEEP = {
-    kind: ModelSpec(kind=kind, num_layers=4, hidden_channels=width, heads=2, dropout=0.3)
-    for kind, width in (("gcn", 512), ("gat", 32))
+    kind: ModelSpec(kind=kind, num_layers=num_layers, hidden_channels=width, heads=2, dropout=0.3)
+    for kind, num_layers, width in (("gcn", 6, 512), ("gat", 4, 32))
 }
 ONCE = ModelSpec(kind="gcn", num_layers=1)
 NARROW = {"bytes_per_s": 1e9}
@@ -46,9 +46,9 @@ def _planned(model, fidelity, on):
 @pytest.mark.parametrize(("kind", "decoupled"), [("gcn", "appnp"), ("gat", "decoupled_gat")])
 def test_the_form_has_as_many_propagations_as_layers(kind, decoupled):
     """Its Linears are as many and as wide as the layers, and what is dropped is the same."""
-    form = DEEP[kind].decoupled
-    assert form == DEEP[kind].model_copy(update={"kind": decoupled, "num_hops": 4})
-    assert form.hops_of_layers == (0, 0, 0, 4)
+    form, num_layers = DEEP[kind].decoupled, DEEP[kind].num_layers
+    assert form == DEEP[kind].model_copy(update={"kind": decoupled, "num_hops": num_layers})
+    assert form.hops_of_layers == (0,) * (num_layers - 1) + (num_layers,)
     assert form.decoupled is None
 
 
@@ -87,7 +87,7 @@ def test_nobody_gets_another_model_unasked():
 def test_the_plan_says_that_it_is_another_model():
     """Where one reads what is trained."""
     plan = planned(DEEP["gcn"], "decoupled")
-    words = "appnp, 4 layers, hidden 512; decoupled: another model than the one asked for"
+    words = "appnp, 6 layers, hidden 512; decoupled: another model than the one asked for"
     assert words in shown(plan_table(plan))
     assert words in repr(plan)
 
