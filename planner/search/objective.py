@@ -22,7 +22,9 @@ from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 _NUM_REPLICAS = 300  # of a finalist's epoch
 _NUM_FINALISTS = 3  # of a set of workers
+_NUM_TIED = 5  # the same, beside the shortest
 _NEAR = 1.1  # times the shortest epoch of a set: what is longer is no finalist
+_TIED = 1.02  # times it: so near, other techniques are weighed by how much their tasks vary
 _HOUR_S = 3600
 
 
@@ -35,7 +37,8 @@ class Scored:
     """A candidate with what it comes to.
 
     Args:
-        epoch_s: by the objective's statistic; of a plain objective of tasks at their median.
+        epoch_s: by the objective's statistic; of a plain objective of tasks at their median, by which sets of workers
+            are told apart.
         seconds, dollars: to all epochs.
         excess: by how much it goes over the worst of its limits, as a share of that limit (0: it keeps them).
         value: what is minimized.
@@ -88,14 +91,22 @@ class Judge:
         value = dollars if self.job.objective.minimize == "money" else epoch_s
         return Scored(candidate, epoch_s, seconds, dollars, self._excess(seconds, dollars), value)
 
-    def best(self, candidates: Iterable[Candidate]) -> Scored:
-        """The best of some."""
-        return min(map(self.scored, candidates), key=lambda each: each.order)
+    def best(self, candidates: Sequence[Candidate]) -> Scored:
+        """The best of some; of a plain objective, which weighs ties alone, the one whose epoch is expected to be least.
+
+        Tasks that vary last longer together than at their median, for workers wait for the slowest of them: so much the
+        longer, the more often they wait.
+        """
+        if not self.job.objective.is_plain or len(candidates) == 1:
+            return min(map(self.scored, candidates), key=lambda each: each.order)
+        return self.scored(min(candidates, key=lambda each: epoch_of(self.job, each, self.statistic, _NUM_REPLICAS)))
 
     def finalists(self, found: Candidate, looked_at: Iterable[Candidate]) -> list[Candidate]:
         """What is worth weighing of a set of workers beside the one with the shortest epoch, which comes first."""
-        if self.job.objective.is_plain or not found.fits:
+        if not found.fits:
             return [found]
+        if self.job.objective.is_plain:
+            return [found, *self._tied(found, looked_at)]
         words = {summary(found)}
         near = (each for each in looked_at if each.fits and each.epoch_s <= _NEAR * found.epoch_s)
         others: list[Candidate] = []
@@ -104,6 +115,19 @@ class Judge:
                 words.add(summary(each))
                 others.append(each)
         return [found, *others]
+
+    def _tied(self, found: Candidate, looked_at: Iterable[Candidate]) -> list[Candidate]:
+        """Of each other set of techniques the shortest, where that is nearly as short; none under weather.
+
+        There a statistic needs a simulation that takes longer than a tie is worth.
+        """
+        if self.job.training.weather is not None:
+            return []
+        near = (each for each in looked_at if each.fits and each.epoch_s <= _TIED * found.epoch_s)
+        best = {_techniques(found): found}
+        for each in sorted(near, key=lambda candidate: candidate.epoch_s):
+            best.setdefault(_techniques(each), each)
+        return list(best.values())[1 : _NUM_TIED + 1]
 
     def limit_s(self, best: Scored | None, price_per_hour: float) -> float:
         """Seconds of an epoch that workers of this price have to be below, to be better than the best so far."""
@@ -152,6 +176,10 @@ class Judge:
         wanted = self.job.objective
         pairs = ((seconds, wanted.deadline_s), (dollars, wanted.budget))
         return max((value / limit - 1 for value, limit in pairs if limit and value > limit), default=0.0)
+
+
+def _techniques(candidate: Candidate) -> frozenset[str]:
+    return frozenset(choice.technique for choice in candidate.choices)
 
 
 def epoch_of(job: Job, candidate: Candidate, statistic: Statistic, num_replicas: int) -> float:

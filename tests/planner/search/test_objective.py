@@ -1,11 +1,14 @@
 """The search takes what the objective asks for, of any set of workers, and refuses where a limit cannot be kept."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.job import Job
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
+from gnnplan.planner.search import objective
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.objective import Judge, epoch_of
 from gnnplan.planner.training_spec import TrainingSpec
@@ -144,6 +147,32 @@ def test_by_any_statistic_nothing_is_below_the_bound():
         assert figures.statistic == statistic
         assert figures.least <= figures.seconds
         assert figures.gap >= 0
+
+
+def like(epoch_s, expected_s, *techniques, fits=True):
+    """What a judge asks a candidate for."""
+    choices = tuple(SimpleNamespace(technique=name) for name in techniques)
+    place = SimpleNamespace(placement=SimpleNamespace(price_per_hour=0.0))
+    return SimpleNamespace(epoch_s=epoch_s, expected_s=expected_s, choices=choices, fits=fits, setting=place)
+
+
+@pytest.mark.parametrize("has_weather", [False, True])
+def test_of_plans_that_take_as_long_the_one_that_varies_less_is_taken(has_weather, monkeypatch):
+    """Each set of techniques once; what is longer by more than the tie, or does not fit, is not weighed."""
+    monkeypatch.setattr(objective, "epoch_of", lambda job, candidate, *_: candidate.expected_s)
+    found = like(1.0, 1.2, "slices")
+    others = [
+        like(1.01, 1.1, "rows"),
+        like(1.0, 1.0, "slices"),
+        like(1.05, 1.06, "cache"),
+        like(1.0, 1.0, "x", fits=False),
+    ]
+    weather = SleepWeather(probability=0.1) if has_weather else None
+    judge = Judge(Job(graph=SBM, training=TrainingSpec(weather=weather)))
+    finalists = judge.finalists(found, [found, *others])
+    assert finalists == ([found] if has_weather else [found, others[0]])
+    assert judge.best(finalists).candidate is finalists[-1]
+    assert judge.best(finalists).epoch_s == finalists[-1].epoch_s
 
 
 def test_weather_counts():
