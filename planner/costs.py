@@ -34,6 +34,8 @@ def total(parts: Iterable[Estimate]) -> Estimate:
 
 def num_in_use(share: float, num_read: int, width: float) -> int:
     """Rows in use of those read: all of as few as lie in a core's cache, where none has to come back."""
+    if not width:
+        return num_read
     return min(num_read, max(round(num_read * share), ceil(IN_A_CORE / width)))
 
 

@@ -11,13 +11,16 @@ import numpy as np
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.job import Job
 from gnnplan.planner.objective.spec import ObjectiveFigures, Statistic
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.search.least import Least
+from gnnplan.planner.search.pins import options_of
 from gnnplan.planner.search.summary import summary
 from gnnplan.planner.simulator.montecarlo import sampled_epochs_s
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 _NUM_REPLICAS = 300  # of a finalist's epoch
@@ -108,7 +111,7 @@ class Judge:
         if self.job.objective.is_plain:
             return [found, *self._tied(found, looked_at)]
         words = {summary(found)}
-        near = (each for each in looked_at if each.fits and each.epoch_s <= _NEAR * found.epoch_s)
+        near = (each for each in looked_at if each.epoch_s <= _NEAR * found.epoch_s and _is_rival(each, found))
         others: list[Candidate] = []
         for each in sorted(near, key=lambda candidate: candidate.epoch_s):
             if summary(each) not in words and len(others) < _NUM_FINALISTS - 1:
@@ -123,7 +126,7 @@ class Judge:
         """
         if self.job.training.weather is not None:
             return []
-        near = (each for each in looked_at if each.fits and each.epoch_s <= _TIED * found.epoch_s)
+        near = (each for each in looked_at if each.epoch_s <= _TIED * found.epoch_s and _is_rival(each, found))
         best = {_techniques(found): found}
         for each in sorted(near, key=lambda candidate: candidate.epoch_s):
             best.setdefault(_techniques(each), each)
@@ -180,6 +183,14 @@ class Judge:
 
 def _techniques(candidate: Candidate) -> frozenset[str]:
     return frozenset(choice.technique for choice in candidate.choices)
+
+
+def _is_rival(candidate: Candidate, found: Candidate) -> bool:
+    """Whether it fits, and has all that what was found has to have: a search also looks at what leaves out a pin."""
+    missing = (technique(name) for name in _techniques(found) - _techniques(candidate))
+    return candidate.fits and all(
+        LAYOUT in each.claims or None in options_of(each, found.setting, found) for each in missing
+    )
 
 
 def epoch_of(job: Job, candidate: Candidate, statistic: Statistic, num_replicas: int) -> float:

@@ -6,6 +6,7 @@ import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.job import Job
+from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.search import objective
@@ -13,6 +14,7 @@ from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.objective import Judge, epoch_of
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
+from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import Link
 from tests.planner.search.searched import GRAPHS, SBM
@@ -149,6 +151,11 @@ def test_by_any_statistic_nothing_is_below_the_bound():
         assert figures.gap >= 0
 
 
+def names(candidate):
+    """Of the techniques that take part."""
+    return {choice.technique for choice in candidate.choices}
+
+
 def like(epoch_s, expected_s, *techniques, fits=True):
     """What a judge asks a candidate for."""
     choices = tuple(SimpleNamespace(technique=name) for name in techniques)
@@ -160,12 +167,12 @@ def like(epoch_s, expected_s, *techniques, fits=True):
 def test_of_plans_that_take_as_long_the_one_that_varies_less_is_taken(has_weather, monkeypatch):
     """Each set of techniques once; what is longer by more than the tie, or does not fit, is not weighed."""
     monkeypatch.setattr(objective, "epoch_of", lambda job, candidate, *_: candidate.expected_s)
-    found = like(1.0, 1.2, "slices")
+    found = like(1.0, 1.2, "feature_slices")
     others = [
-        like(1.01, 1.1, "rows"),
-        like(1.0, 1.0, "slices"),
-        like(1.05, 1.06, "cache"),
-        like(1.0, 1.0, "x", fits=False),
+        like(1.01, 1.1, "halo_exchange"),
+        like(1.0, 1.0, "feature_slices"),
+        like(1.05, 1.06, "overlap"),
+        like(1.0, 1.0, "replicas", fits=False),
     ]
     weather = SleepWeather(probability=0.1) if has_weather else None
     judge = Judge(Job(graph=SBM, training=TrainingSpec(weather=weather)))
@@ -173,6 +180,23 @@ def test_of_plans_that_take_as_long_the_one_that_varies_less_is_taken(has_weathe
     assert finalists == ([found] if has_weather else [found, others[0]])
     assert judge.best(finalists).candidate is finalists[-1]
     assert judge.best(finalists).epoch_s == finalists[-1].epoch_s
+
+
+@pytest.mark.parametrize("statistic", [None, "p50"])
+def test_what_is_pinned_takes_part_whatever_is_weighed(statistic, tmp_path):
+    """Among what was looked at is what would be faster without it: a direct sum does the same without waiting."""
+    path = tmp_path / "here.json"
+    catalog_profile("rtx-3090").model_copy(update={"device_kind": "cpu", "num_threads": 1}).save(path)
+    host = HostSpec(name="h", devices=(DeviceSpec(profile=path, count=3),), price_per_hour=CHEAP)
+    waiting = PartialReducePin(alpha=0.5, max_staleness=3)
+    fields = {"op_order": "multiply_first", "precompute": False, "overlap": False, "num_workers": 3}
+    pin = PinnedDecisions(partial_reduce=waiting, dependencies="communicate", **fields)
+    job = Job(graph=SBM, model=ModelSpec(hidden_channels=8), fidelity="stale", pin=pin)
+    job = job.model_copy(update={"objective": ObjectiveSpec(statistic=statistic)})
+    result = decide(job, resolve(Cluster(hosts=(host,))), GRAPHS["sbm"])
+    without = [each for each in result.looked_at if "partial_reduce" not in names(each) and len(each.memory) == 3]
+    assert min(each.epoch_s for each in without) < result.best.epoch_s
+    assert "partial_reduce" in names(result.best)
 
 
 def test_weather_counts():
