@@ -6,8 +6,8 @@ many entries a row, times the rows written over its own: one of as many rows as 
 of as many as are in use. Where vertex v is read c(v) times, (sum of sqrt c)^2 / (sum of c) rows are in use: as many as
 are read where all are read equally often, and fewer the more often some are (the exponential of Renyi's entropy of
 order 1/2); as few as lie in a core's cache are all in use. The last rule takes the share of rows in use from the whole
-matrix, for every block. Everything is timed in one process on one thread, block after block, each beside its own
-predictions.
+matrix, for every block. A matrix is cut into tiles where the runtime cuts it, and so is each square one beside it.
+Everything is timed in one process on one thread, block after block, each beside its own predictions.
 
 The planner goes by the last rule, which needs no more of a graph than its degrees.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import inf
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,8 +32,8 @@ from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, RmatGraph, SbmGraph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.partitioning.partition import partition
 from gnnplan.planner.program.in_use import share_in_use, whole_block
-from gnnplan.profiles.kernels.csr import csr_tensor
 from gnnplan.profiles.kernels.sparse import spmm_add_
+from gnnplan.profiles.kernels.tiles import num_tiles, on_device
 from gnnplan.profiles.measure import Timing, in_turn, sustained
 from gnnplan.profiles.operands import random_csr
 
@@ -53,7 +54,7 @@ _FULL: dict[str, GraphSpec] = {
 
 def main(quick: bool) -> dict:
     """The first of four METIS parts of every graph, at two widths."""
-    graphs, widths = (_QUICK, (32,)) if quick else (_FULL, (64, 256))
+    graphs, widths = (_QUICK, (32,)) if quick else (_FULL, (64, 128, 256))
     torch.set_num_threads(1)
     absent = {name: reason for name, graph in graphs.items() if (reason := why_absent(name, graph))}
     rows = [
@@ -94,22 +95,24 @@ def _compare(matrix: sp.csr_matrix, share: float, width: int) -> dict:
         "by_use": num_in_use(share_in_use(times_read), int(np.count_nonzero(times_read)), width),
         "by_share": num_in_use(share, num_read, width),
     }
-    measured, degree = _timed(matrix, width), matrix.nnz / num_written
-    square_s = {rule: _timed(random_csr(size, degree), width).median_s for rule, size in sizes.items()}
+    is_cut, degree = num_tiles(num_written, num_read, matrix.nnz, width) > 1, matrix.nnz / num_written
+    measured = _timed(matrix, width, is_cut)
+    square_s = {rule: _timed(random_csr(size, degree), width, is_cut).median_s for rule, size in sizes.items()}
     return {
         "num_written": num_written,
         "num_read": num_read,
         "num_in_use": sizes["by_use"],
         "degree": degree,
         "width": width,
+        "is_cut": is_cut,
         "measured_s": measured.median_s,
         "spread_s": measured.spread_s,
         **{rule: square_s[rule] * num_written / size / measured.median_s for rule, size in sizes.items()},
     }
 
 
-def _timed(matrix: sp.csr_matrix, width: int) -> Timing:
-    ours = csr_tensor(matrix)
+def _timed(matrix: sp.csr_matrix, width: int, is_cut: bool) -> Timing:
+    ours = on_device(matrix, False, inf if is_cut else 0, torch.device("cpu"))
     operands = [(torch.zeros(matrix.shape[0], width), torch.rand(matrix.shape[1], width)) for _ in range(2)]
     call = in_turn([partial(spmm_add_, out, ours, dense) for out, dense in operands])
     return sustained(call, torch.device("cpu"), budget_s=_BUDGET_S)
