@@ -24,8 +24,8 @@ def share_in_use(times_read: np.ndarray, num_rows: np.ndarray | None = None) -> 
     """Rows in use over rows read: 1 where all are read equally often.
 
     Where row v is read c(v) times, (sum of sqrt c)^2 / (sum of c) rows are in use. It is the exponential of Rényi's
-    entropy of order 1/2 of which row is read next. Of three rules it was the nearest to what products with real graphs
-    take (`python -m benchmarks halo_blocks`).
+    entropy of order 1/2 of which row is read next. It was the nearest of three rules to what products with real graphs
+    take on one machine, and as near as the rows read on another (`python -m benchmarks halo_blocks`).
 
     Args:
         times_read: [B], how often a row is read.
