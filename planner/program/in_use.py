@@ -25,7 +25,7 @@ def share_in_use(times_read: np.ndarray, num_rows: np.ndarray | None = None) -> 
 
     Where row v is read c(v) times, (sum of sqrt c)^2 / (sum of c) rows are in use. It is the exponential of Rényi's
     entropy of order 1/2 of which row is read next. It was the nearest of three rules to what products with real graphs
-    take on one machine, and as near as the rows read on another (`python -m benchmarks halo_blocks`).
+    take on one machine, and a little farther than the rows read on another (`python -m benchmarks halo_blocks`).
 
     Args:
         times_read: [B], how often a row is read.
