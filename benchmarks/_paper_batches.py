@@ -1,16 +1,26 @@
-"""MorphGL's table 4 from statistics: seconds of an epoch of sampled mini-batches on one GPU.
+"""Sampled mini-batches from statistics: MorphGL's table 4, on one GPU, and DistDGL in NeutronTP's table 2, on 16.
 
-SALIENT has the CPU make all batches, DUCATI the GPU, and MorphGL both. Stages come from expected sizes of batches, from
-the catalog, and from rates of a core that were fitted on another machine (`HostRates`), none of it on the table. Caches
-on the GPU and the host's own memory rate are left out.
+In MorphGL's table SALIENT has the CPU make all batches, DUCATI the GPU, and MorphGL both. Stages come from expected
+sizes of batches, from the catalog, and from rates of a core that were fitted on another machine (`HostRates`), none of
+it on the table. Caches on the GPU and the host's own memory rate are left out.
+
+DistDGL's workers do one thing after another, for its printed total is computing plus communicating. A batch is made on
+the host's cores, the rows of other hosts' vertices come over the network, then the GPU copies and trains it. Of rows
+15 in 16 are other hosts', as of a random partition. What is left out: requests for neighbours, and their answers.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 
-from benchmarks._paper_rows import TABLES
+from benchmarks._paper_rows import (
+    T4_NETWORK_BYTES_PER_S,
+    neutrontp_graph,
+    neutrontp_width,
+    read_table,
+    row_name,
+    t4_hosts,
+)
 from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.graph_spec import SbmGraph
@@ -30,27 +40,56 @@ _PCIE_3_X16, _HALF = 15.75e9, 0.5
 _DEVICES = {"A": ("a30", 1.0), "B": ("rtx-3090", 1.0), "C": ("a30", _HALF)}  # C is half an A30
 _WIDTHS = {"GCN": 16, "GraphSAGE": 256, "GAT": 64}  # section 5.1
 _TRAINED = {"PA": 0.0109, "TW": 0.01, "UK": 0.01}
+_DISTDGL_BATCH = MiniBatchSpec(fan_outs=(10, 25), batch_size=1000)  # section 5.1; the size is DGL's example's
+_DISTDGL_TRAINED = {"RDT": 0.66, "OPT": 0.08, "OPR": 0.011, "FS": 0.65}  # section 5; of the first two the usual
+_DISTDGL_CORES = 16  # neutrontp_cluster.csv
 _CLASSES, _SLOTS = {"PA": 172, "TW": 47, "UK": 47}, 10
 
 
 def batch_rows(structures: Structures, limit: int | None) -> Iterator[dict]:
     """Every row of the table, printed and predicted."""
     found: dict[tuple[str, str, str], PricedBatches] = {}
-    for row in _read("morphgl_table4_epoch_time")[:limit]:
+    for row in read_table("morphgl_table4_epoch_time")[:limit]:
         key = row["model"], row["dataset"], row["machine"]
         if key not in found:
             found[key] = _priced(*key, structures)
         priced, cores = found[key], _cores(row["machine"])
-        yield {
-            "row": " ".join((*key, row["system"])),
-            "printed_s": float(row["epoch_s"]),
-            "predicted_s": _epoch_s(priced, row["system"], cores),
-            "fits": priced.headroom >= 0,
-            "headroom": priced.headroom,
-            "printed_mb": None,
-            "predicted_mb": priced.peak_bytes / 1e6,
-            "communication_share": priced.times.dma_s * priced.num_batches / priced.epoch_s,
-        }
+        predicted_s = _epoch_s(priced, row["system"], cores)
+        copied_s = priced.times.dma_s * priced.num_batches
+        yield _row(" ".join((*key, row["system"])), float(row["epoch_s"]), predicted_s, copied_s, priced)
+
+
+def distdgl_rows(structures: Structures, limit: int | None) -> Iterator[dict]:
+    """DistDGL's rows of NeutronTP's table 2, printed and predicted."""
+    rows = [row for row in read_table("neutrontp_table2_systems") if row["system"] == "DistDGL"]
+    for row in rows[:limit]:
+        priced = _distdgl(row["model"].lower(), row["dataset"], structures)
+        times, workers = priced.times, t4_hosts().num_workers
+        row_bytes = neutrontp_graph(row["dataset"]).num_features * 4
+        remote_s = priced.sizes.rows[-1] * (1 - 1 / workers) * row_bytes / T4_NETWORK_BYTES_PER_S
+        batch_s = times.cpu_batching_s + remote_s + times.dma_s + times.model_s
+        count = priced.num_batches
+        yield _row(row_name(row, "system"), float(row["total_s"]), count * batch_s, count * remote_s, priced)
+
+
+def _distdgl(kind: str, dataset: str, structures: Structures) -> PricedBatches:
+    model = ModelSpec(kind=kind, num_layers=2, hidden_channels=neutrontp_width(dataset), heads=1)  # type: ignore[arg-type]
+    job = Job(graph=SbmGraph(source="sbm"), model=model, mini_batch=_DISTDGL_BATCH)
+    graph = neutrontp_graph(dataset).model_copy(update={"train_fraction": _DISTDGL_TRAINED[dataset]})
+    return price_batches(job, t4_hosts(), graph, structures, HostRates(), _DISTDGL_CORES)
+
+
+def _row(name: str, printed_s: float, predicted_s: float, moved_s: float, priced: PricedBatches) -> dict:
+    return {
+        "row": name,
+        "printed_s": printed_s,
+        "predicted_s": predicted_s,
+        "fits": priced.headroom >= 0,
+        "headroom": priced.headroom,
+        "printed_mb": None,
+        "predicted_mb": priced.peak_bytes / 1e6,
+        "communication_share": moved_s / predicted_s,
+    }
 
 
 def _epoch_s(priced: PricedBatches, system: str, cores: int) -> float:
@@ -69,7 +108,7 @@ def _priced(model: str, dataset: str, machine: str, structures: Structures) -> P
 
 
 def _graph(label: str) -> Statistics:
-    row = next(each for each in _read("morphgl_table3_datasets") if each["dataset"] == label)
+    row = next(each for each in read_table("morphgl_table3_datasets") if each["dataset"] == label)
     return Statistics(
         name=label,
         num_nodes=int(row["num_nodes"]),
@@ -102,9 +141,4 @@ def _scaled(device: Device, share: float) -> Device:
 
 
 def _cores(machine: str) -> int:
-    return next(int(each["cpu_cores"]) for each in _read("morphgl_machines") if each["machine"] == machine)
-
-
-def _read(name: str) -> list[dict[str, str]]:
-    with (TABLES / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return next(int(each["cpu_cores"]) for each in read_table("morphgl_machines") if each["machine"] == machine)

@@ -46,7 +46,7 @@ def main(quick: bool) -> dict:
     num_communities, num_chunks = (4, 8) if quick else (60, 40)
     with TemporaryDirectory(prefix="gnnplan-offload-", dir=OUT) as name:
         folder = Path(name)
-        spec = _graph(folder / "graph.npz", num_communities, 2_000 if quick else 10_000)
+        spec = community_graph(folder / "graph.npz", num_communities, 2_000 if quick else 10_000)
         graph, cluster = load_graph(spec), this_machine(1, quick=True, folder=OUT)
         whole, plan_of_whole = _trained(_job(spec, None), graph, cluster, folder / "whole")
         limit_bytes = None if quick else whole.peak_bytes[0] // _SHARE
@@ -79,7 +79,7 @@ def with_memory(cluster: Cluster, num_bytes: int) -> Cluster:
     return cluster.model_copy(update={"hosts": (host.model_copy(update={"devices": devices}),)})
 
 
-def _graph(path: Path, num_communities: int, size: int) -> NpzGraph:
+def community_graph(path: Path, num_communities: int, size: int) -> NpzGraph:
     """Communities of equal size, and nine in ten edges within them."""
     rng, count = np.random.default_rng(0), num_communities * size
     source = rng.integers(0, count, count * _DEGREE // 2)

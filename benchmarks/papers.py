@@ -2,8 +2,11 @@
 
 Every row is one printed figure and one prediction. Nothing is fitted: `benchmarks/_paper_rows.py` says what is taken
 for each graph, machine and system. Ranks are compared within a table (Spearman), seconds by the median of their ratio,
-and out-of-memory by whether the predicted bytes fit. Rows of systems that no program of ours has are left out:
-quantised rows, rows of other epochs, 2D splits. `docs/what_if.md` explains the misses.
+and out-of-memory by whether the predicted bytes fit. Where a table has several systems, `winners_right` counts the
+cells (a model on a graph on a machine) whose fastest system is predicted to be the fastest of those that fit, and
+`wrong_winners` names the others. `memory_right` counts the rows that are said rightly to fit or not to fit. Rows of
+systems that no program of ours has are left out: quantised rows, rows of other epochs, 2D splits. `docs/what_if.md`
+explains the misses.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from benchmarks._paper_batches import batch_rows
+from benchmarks._paper_batches import batch_rows, distdgl_rows
 from benchmarks._paper_rows import Row, rows_of, table_names, why_no_tables
 from gnnplan.planner.statistics.price import Priced, Pricer, fastest
 from gnnplan.planner.statistics.stand_in import Structures
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
+
+_OF_SYSTEMS = ("neutrontp_2", "emma_4", "morphgl_4")
+"""Tables whose rows' names end with a system."""
 
 
 def main(quick: bool) -> dict:
@@ -30,12 +36,41 @@ def main(quick: bool) -> dict:
     structures, tables = Structures(), {}
     limit = 2 if quick else None
     found = {name: [_predicted(row, structures) for row in list(rows_of(name))[:limit]] for name in table_names()}
+    found["neutrontp_2"] += distdgl_rows(structures, limit)
     found["morphgl_4"] = list(batch_rows(structures, limit))
     for name, rows in found.items():
-        tables[name] = {**_summary(rows), "rows": rows}
+        winners = _winners(rows) if name in _OF_SYSTEMS else {}
+        tables[name] = {**_summary(rows), **winners, "rows": rows}
         _show(name, rows)
         print(name, {key: value for key, value in tables[name].items() if key != "rows"}, flush=True)
-    return {"tables": tables}
+    return {"tables": tables, **_totals(list(tables.values()))}
+
+
+def _totals(tables: Sequence[dict]) -> dict:
+    """Shares over all tables."""
+    counts = {
+        "share_of_winners": [each["winners_right"] for each in tables if "winners_right" in each],
+        "share_of_memory": [each["memory_right"] for each in tables],
+    }
+    return {name: sum(right for right, _ in each) / sum(of for _, of in each) for name, each in counts.items()}
+
+
+def _winners(rows: Sequence[dict]) -> dict:
+    """Of every cell in which two systems or more are modelled, and one ran."""
+    cells: dict[str, list[dict]] = {}
+    for row in rows:
+        cells.setdefault(row["row"].rsplit(" ", 1)[0], []).append(row)
+    wrong, count = [], 0
+    for each in cells.values():
+        ran, fit = ([row for row in each if row["printed_s"] is not None], [row for row in each if row["fits"]])
+        if len(each) < 2 or not ran:
+            continue
+        count += 1
+        best = min(ran, key=lambda row: row["printed_s"])
+        said = min(fit, key=lambda row: row["predicted_s"], default=None)
+        if said is not best:
+            wrong.append(f"{best['row']}, said {said['row'].rsplit(' ', 1)[1] if said else 'that none fits'}")
+    return {"winners_right": [count - len(wrong), count], "wrong_winners": wrong}
 
 
 def _predicted(row: Row, structures: Structures) -> dict:
@@ -72,6 +107,7 @@ def _summary(rows: Sequence[dict]) -> dict:
         "median_error": float(np.median(np.abs(np.array(ratios) - 1))),
         "out_of_memory_printed": sum(row["printed_s"] is None for row in rows),
         "out_of_memory_of_these_predicted": sum(row["printed_s"] is None and not row["fits"] for row in rows),
+        "memory_right": [sum(row["fits"] == (row["printed_s"] is not None) for row in rows), len(rows)],
         "ran_of_these_predicted_to_fit": [sum(row["fits"] for row in ran), len(ran)],
     }
     sizes = [(row["printed_mb"], row["predicted_mb"]) for row in rows if row["printed_mb"]]

@@ -143,7 +143,7 @@ class ProgramExecutor:
             self._play(step, values)
             for written in step.operator.writes:
                 if written in self.cycle.results:
-                    results[written] = values[written]
+                    results[written] = values[written] = travel.finished(values[written])
             for ended in step.ends:
                 del values[ended]
         for written in self._staying[name]:

@@ -14,7 +14,7 @@ from gnnplan.planner.program.region import RegionLayout
 from gnnplan.runtime.recorder import Recorder
 from gnnplan.runtime.sampling.page_lock import page_lock
 from gnnplan.runtime.shared_memory import group_of_host, make_memory, share_memory
-from gnnplan.runtime.transfer import Transfer, exchanged, exchanging
+from gnnplan.runtime.transfer import Transfer, exchanged, exchanging, summing
 
 REGION_NAME = "gnnplan-region"
 """As which a host's region shows in /proc/PID/maps."""
@@ -51,10 +51,15 @@ class Workers:
         transfer = exchange(out, source, list(recv_counts), list(send_counts), self._recorder, self._key)
         return transfer if self._is_beside else transfer.wait()
 
-    def all_reduce(self, flat: Tensor) -> Tensor:
-        """The sum over all workers, in place; of one worker alone it is there already."""
+    def all_reduce(self, flat: Tensor) -> Tensor | Transfer:
+        """The sum over all workers, in place; of one worker alone it is there already.
+
+        Beside computation it is only begun, as an exchange is.
+        """
         if not dist.is_initialized():
             return flat
+        if self._is_beside:
+            return summing(flat, self._recorder, self._key)
         with self._recorder.span(self._key, "communicate"):
             dist.all_reduce(flat)
         return flat

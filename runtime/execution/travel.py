@@ -137,7 +137,7 @@ def finished(value):
 
 @executes("all_reduce")
 def _all_reduce(c: Context, op: Operator) -> Execution:
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Tensor | Transfer:
         return c.peers.all_reduce(writable(op, 0, x))
 
     return run

@@ -59,7 +59,7 @@ class PartialWorkers(Workers):
         if self._recorder.active:
             self._recorder.add(key, "communicate", begin_s, max(begin_s, self._late.came_s(key)))
 
-    def all_reduce(self, flat: Tensor) -> Tensor:
+    def all_reduce(self, flat: Tensor) -> Tensor | Transfer:
         if not self._is_of_group:
             return super().all_reduce(flat)
         with self._recorder.span(self._key, "communicate"):

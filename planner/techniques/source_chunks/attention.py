@@ -48,6 +48,7 @@ class Attention:
     def _weigh(self, op: Operator, renamed: Operator) -> None:
         emit, block, heads = self._emitter.emit, op.attributes["block"], op.attributes["heads"]
         key, x, ends = renamed.key, renamed.reads[1], self._ends[renamed.reads[0]]
+        mean_row = self._mean(x) if self._divided.decision.follow_mean else ""
         pushed, left = self._divided.entries(block, self._number), self._divided.mass(block, self._number)
         row, width = self._emitter.cycle.blocks[block].row, self._emitter.cycle.values[x].width
         mass = self._emitter.add_value(Value(f"mass:{op.key}", row, heads, role="cell"))
@@ -58,7 +59,7 @@ class Attention:
         among = {"blocks": (pushed, left), **on}
         of_chunk, of_state = self._emitter.emit_all("softmax", score, old, key=f"{key}/softmax", **among)
         total = emit("log_sum", score, old, key=f"{key}/log_sum", onto=left, **among)
-        followed = self._followed(op, x, mean, key) if self._divided.decision.follow_mean else mean
+        followed = self._followed(op, mean_row, mean, key) if mean_row else mean
         kept = emit("weigh", of_state, followed, key=f"{key}/state", block=left, **on)
         loops = self._divided.loops(block)
         name, last = (f"{key}/pushed", {}) if loops else (key, {"writes": renamed.writes})
@@ -68,9 +69,8 @@ class Attention:
         if loops:
             self._with_loops(renamed, total, moved, left, loops)
 
-    def _followed(self, op: Operator, x: str, state: str, key: str) -> str:
+    def _followed(self, op: Operator, mean: str, state: str, key: str) -> str:
         """The state's mean row, moved as the mean of all rows has moved."""
-        mean = self._mean(x)
         last = self._emitter.add_value(replace(self._emitter.cycle.values[mean], name=f"mean:{op.key}", role="cell"))
         writes, fed = (f"{key}/followed", last), self._divided.fed(op.attributes["block"])
         return self._emitter.emit_all("follow", state, mean, last, key=f"{key}/follow", writes=writes, block=fed)[0]

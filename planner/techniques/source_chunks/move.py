@@ -82,6 +82,8 @@ class _Step:
     def _fold(self, op: Operator, renamed: Operator) -> None:
         """Chunk's messages, what is left of the state, self loops and base: all in one sum (Emma, equation 5)."""
         emitter, block, x, base = self._emitter, op.attributes["block"], renamed.reads[0], renamed.reads[1:]
+        follows = self._divided.decision.follow_mean and emitter.cycle.values[x].layout == "dense"
+        mean = self._mean(x) if follows else ""
         if loops := self._divided.loops(block):
             base = (emitter.emit("aggregate", x, *base, key=f"{renamed.key}/loops", block=loops, base=bool(base)),)
         of_chunk = self._divided.pushed(block, self._number)
@@ -93,18 +95,18 @@ class _Step:
             "base": bool(base),
         }
         kind, reads, writes = "fold", [pushed, cell], [*renamed.writes, cell]
-        if self._divided.decision.follow_mean and emitter.cycle.values[x].layout == "dense":
-            kind, mean = "fold_following", self._mean(x)
+        if follows:
+            kind = "fold_following"
             last = emitter.add_value(replace(emitter.cycle.values[mean], name=f"mean:{op.key}", role="cell"))
             reads, writes, attributes["blocks"] = [*reads, mean, last], [*writes, last], (self._divided.sums(block),)
         emitter.emit_all(kind, *reads, *base, key=renamed.key, writes=tuple(writes), **attributes)
 
     def _mean(self, x: str) -> str:
-        """The mean row of all vertices."""
+        """The mean row of all vertices, whose parts travel while x's rows do: who needs it emits it before all else."""
         if x not in self._means:
             emitter = self._emitter
-            total = emitter.emit("column_sum", x, key=f"{x}/sum")
-            of_all = emitter.emit("all_reduce", total, key=f"{x}/sum_of_all")
             (num_nodes,) = emitter.cycle.spaces[emitter.cycle.values[x].space].sizes
-            self._means[x] = emitter.emit("scale", of_all, key=f"{x}/mean", factor=1 / num_nodes)
+            total = emitter.emit("column_sum", x, key=f"{x}/sum")
+            part = emitter.emit("scale", total, key=f"{x}/part_of_mean", factor=1 / num_nodes)
+            (self._means[x],) = emitter.append(Operator(f"{x}/mean", "all_reduce", (part,), (), lane="network"))
         return self._means[x]

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from gnnplan.planner.program.cells import starting_cells
+from gnnplan.runtime.execution.travel import finished
 
 
 class Watched:
@@ -14,7 +15,7 @@ class Watched:
         trainer.peers.all_reduce = self._all_reduce
 
     def _all_reduce(self, flat):
-        total = self._plain(flat)
+        total = finished(self._plain(flat))
         if total.shape[0] == 1:  # neither the evaluation's
             self._total = total[0, :-1].clone()
         return total

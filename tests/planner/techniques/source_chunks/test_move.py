@@ -120,6 +120,21 @@ def test_any_order_of_edges_gives_the_same(model):
     assert any(edges(cycle, cycle.programs[cycle.order[0]]))
 
 
+@each_model
+def test_the_mean_travels_with_the_rows(model):
+    """It is begun before the rows that it is the mean of are exchanged, and waited for when they have come."""
+    cycle = Chunked(model, SPLIT, 3).cycle()
+    for name in cycle.order:
+        program = cycle.programs[name]
+        begun = [at for at, op in enumerate(program) if op.kind == "all_reduce" and op.lane == "network"]
+        assert begun
+        for at in begun:
+            of, mean = program[at].key.removesuffix("/mean"), program[at].writes[0]
+            packed = {op.writes[0] for op in program if op.kind == "take" and op.reads[0] == of}
+            rows = next(n for n, op in enumerate(program) if op.kind == "exchange" and op.reads[0] in packed)
+            assert at < rows < min(n for n, op in enumerate(program) if mean in op.reads)
+
+
 # What must be caught
 
 
