@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 import scipy.sparse as sp
@@ -133,6 +133,28 @@ def cases(quick: bool) -> Iterator[Case]:
     """Of every model: parts, formats, labels and dropout by themselves, then techniques together."""
     found = chain.from_iterable(_of_model(model, quick) for model in KINDS)
     yield from (replace(case, num_steps=FEW_STEPS) for case in found) if quick else found
+
+
+def sliced_cases(quick: bool) -> Iterator[Case]:
+    """Of every model: workers in one group and in two, in 1, 3 and 7 chunks, without and with a pipeline."""
+    chunks = (3,) if quick else (1, 3, 7)
+    for model, num_groups, num_chunks, pipelined in product(KINDS, (1, 2), chunks, (False, True)):
+        beside = ("destination_chunks", *(("overlap",) if pipelined else ()))
+        yield Case(
+            model,
+            beside,
+            "aggregate_first",
+            "feature_slices",
+            dropout=0.5,
+            num_chunks=num_chunks,
+            waits_late=pipelined,
+            num_groups=num_groups,
+            num_steps=FEW_STEPS if quick else NUM_STEPS,
+        )
+
+
+SETS = {"all": cases, "slices": sliced_cases}
+"""Cases by the name of their set."""
 
 
 def _of_model(model: str, quick: bool) -> Iterator[Case]:

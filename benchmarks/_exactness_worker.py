@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from benchmarks._exactness_cases import Case, cases, cycle_of, hard_graph, needed, without_training_in_last_part
+from benchmarks._exactness_cases import SETS, Case, cycle_of, hard_graph, needed, without_training_in_last_part
 from benchmarks._exactness_training import Trained, train, train_alone, train_sequentially
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.partitioning.partition import partition
@@ -96,9 +96,8 @@ def parted(multilabel: bool, partitioner: str, size: int) -> tuple[Graph, np.nda
 
 def without_techniques(case: Case) -> Case:
     """What of a case one PyG process sees: the same for many cases."""
-    return replace(
-        case, techniques=(), op_order=_PLAIN["op_order"], layout=_PLAIN["layout"], share=_PLAIN["share"], num_groups=1
-    )
+    names = ("op_order", "layout", "share", "num_groups", "num_chunks", "waits_late")
+    return replace(case, techniques=(), **{name: _PLAIN[name] for name in names})
 
 
 @cache
@@ -126,12 +125,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--cases", choices=SETS, default="all")
     arguments = parser.parse_args()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     with reporting_errors(arguments.folder, rank):
         torch.set_num_threads(1)
         dist.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_S))
-        chosen = [case for case in cases(arguments.quick) if size % case.num_groups == 0]
+        chosen = [case for case in SETS[arguments.cases](arguments.quick) if size % case.num_groups == 0]
 
         def say(num_done: int) -> None:
             if rank == 0:

@@ -40,9 +40,9 @@ _LAYERS, _HIDDEN = 3, 128
 
 
 def main(quick: bool) -> dict:
-    """GCN, GraphSAGE and GAT on one GPU and on two."""
+    """GCN, GraphSAGE and GAT, and GAT in decoupled form, on one GPU and on two."""
     torch.set_num_threads(1)
-    models, counts = (("gcn",), (1,)) if quick else (("gcn", "sage", "gat"), (1, 2))
+    models, counts = (("gcn",), (1,)) if quick else (("gcn", "sage", "gat", "decoupled_gat"), (1, 2))
     with TemporaryDirectory(prefix="gnnplan-device-memory-") as name:
         spec = community_graph(Path(name) / "graph.npz", 4, 500 if quick else 10_000)
         graph = load_graph(spec)
@@ -50,7 +50,7 @@ def main(quick: bool) -> dict:
             Job(
                 name=kind,
                 graph=spec,
-                model=ModelSpec(kind=kind, num_layers=_LAYERS, hidden_channels=_HIDDEN),
+                model=ModelSpec(kind=kind, num_layers=_LAYERS, num_hops=_LAYERS, hidden_channels=_HIDDEN),
                 training=TrainingSpec(epochs=4),
             )
             for kind in models

@@ -32,8 +32,8 @@ ROOT = Path(__file__).parent.parent
 
 def main(quick: bool) -> dict:
     """Runs all cases, one torchrun launch per number of workers."""
-    rows = [row for num_workers in ((2,) if quick else (1, 2, 3, 4)) for row in _rows(num_workers, quick)]
-    _show(rows)
+    rows = [row for num_workers in ((2,) if quick else (1, 2, 3, 4)) for row in rows_of(num_workers, quick)]
+    show(rows)
     return {**worst(rows), "cases": len(rows), **_pairs(rows), "rows": rows}
 
 
@@ -54,15 +54,19 @@ def worst(rows: list[dict]) -> dict[str, float]:
     }
 
 
-def _rows(num_workers: int, quick: bool) -> list[dict]:
-    """Those of so many workers; of the full form what this code has run before is read."""
-    at = OUT / "exactness" / f"{num_workers}_workers-{code()}.json"
+def rows_of(num_workers: int, quick: bool, cases: str = "all") -> list[dict]:
+    """Those of so many workers; of the full form what this code has run before is read.
+
+    Args:
+        cases: one of `_exactness_cases.SETS`.
+    """
+    at = OUT / "exactness" / f"{cases}_{num_workers}_workers-{code()}.json"
     if not quick and at.exists():
         return json.loads(at.read_text())
     with tempfile.TemporaryDirectory(prefix="gnnplan-exactness-") as folder:
         launch(
             "benchmarks._exactness_worker",
-            [folder, *(["--quick"] if quick else [])],
+            [folder, f"--cases={cases}", *(["--quick"] if quick else [])],
             hosts=[HostGroup(num_workers)],
             folder=Path(folder),
             environment={"PYTHONPATH": str(ROOT)},
@@ -111,7 +115,8 @@ def _pairs(rows: list[dict]) -> dict[str, int]:
     }
 
 
-def _show(rows: list[dict]) -> None:
+def show(rows: list[dict]) -> None:
+    """The worst of every model and number of workers, as a table."""
     table = Table(title="largest relative difference from the reference, over all cases of a row")
     for column in ("model", "workers", "cases", "logits after 1 step", "loss after the last"):
         table.add_column(column, justify="left" if column == "model" else "right")

@@ -68,21 +68,26 @@ def _write(emitter: Emitter, program: Program, kept: set[str], tier: Tier) -> No
             if op.kind == "take" and emitter.cycle.values[op.reads[0]].tier == "pinned":
                 takes[op.writes[0]] = op
                 continue
-            outside |= {name: _put(emitter, name, tier) for name in op.writes if name in kept}
+            outside |= {name: put_aside(emitter, name, name + _OUT, tier) for name in op.writes if name in kept}
             continue
         for name in (name for name in op.reads if name in kept and name not in back):
-            taken = takes.get(name)
-            reads = taken.reads if taken else (outside[name],)
-            attributes = taken.attributes if taken else {"index": _all(emitter, name)}
-            back[name] = emitter.emit("take", *reads, key=name + _BACK, **attributes)
+            if taken := takes.get(name):
+                back[name] = emitter.emit("take", *taken.reads, key=name + _BACK, **taken.attributes)
+            else:
+                back[name] = take_back(emitter, name, outside[name], name + _BACK)
         emitter.append(replace(op, reads=tuple(back.get(name, name) for name in op.reads)))
 
 
-def _put(emitter: Emitter, name: str, tier: Tier) -> str:
+def put_aside(emitter: Emitter, name: str, key: str, tier: Tier) -> str:
     """The name of what lies outside then, which is another in programs that have other rows."""
-    outside = emitter.emit("put", name, key=name + _OUT, index=_all(emitter, name))
+    outside = emitter.emit("put", name, key=key, index=_all(emitter, name))
     emitter.add_value(replace(emitter.cycle.values[outside], tier=tier))
     return outside
+
+
+def take_back(emitter: Emitter, name: str, outside: str, key: str) -> str:
+    """The name of a copy of all of it where it was."""
+    return emitter.emit("take", outside, key=key, index=_all(emitter, name))
 
 
 def _all(emitter: Emitter, name: str) -> str:

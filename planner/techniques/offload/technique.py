@@ -15,6 +15,7 @@ from gnnplan.planner.techniques.offload.between import put_between_halves
 from gnnplan.planner.techniques.offload.counts import with_counts_of_read
 from gnnplan.planner.techniques.offload.outside import keep_outside
 from gnnplan.planner.techniques.offload.read_rows import take_what_is_read
+from gnnplan.planner.techniques.offload.visits import put_between_visits
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.errors import UserError
 
@@ -101,4 +102,4 @@ def _take(cycle: Cycle, decision: Outside, situation: Situation) -> Cycle:
 
 def _put_outside(cycle: Cycle, decision: Outside, situation: Situation) -> Cycle:
     tier = _TIERS[decision.to]
-    return put_between_halves(keep_outside(cycle, tier), tier)
+    return put_between_halves(put_between_visits(keep_outside(cycle, tier), tier), tier)

@@ -1,0 +1,85 @@
+"""What is on the edges of a chunk lies outside while other chunks are worked on.
+
+A *visit* is a run of operators on the edges into one range of targets. Attention that is used hop after hop would
+otherwise lie on the device, all of it, from the first hop until the last gradient.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gnnplan.planner.program.aliases import views
+from gnnplan.planner.program.cycle import Cycle, Program
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.program.parts import Operator, Tier
+from gnnplan.planner.techniques.offload.between import put_aside, take_back
+
+_OUT, _AGAIN = "/aside", "/again"
+
+
+def put_between_visits(cycle: Cycle, tier: Tier) -> Cycle:
+    """The cycle whose programs put aside what is on edges after the visit that makes it, and take it for each later one.
+
+    Args:
+        tier: where it is put.
+    """
+    emitter = Emitter(cycle)
+    targets_of = {block.edges: block.row for block in cycle.blocks.values()}
+    for name, program in cycle.programs.items():
+        emitter.begin()
+        _write(emitter, program, _visits(cycle, program, targets_of), targets_of, tier)
+        emitter.end(name)
+    return emitter.cycle
+
+
+def _write(emitter: Emitter, program: Program, visits: list[int], targets_of: dict[str, str], tier: Tier) -> None:
+    again = _used_again(emitter.cycle, program, visits, targets_of)
+    outside, made_in, here = dict[str, str](), dict[str, int](), dict[tuple[str, int], str]()
+    for op, visit in zip(program, visits, strict=True):
+        for name in (name for name in op.reads if name in again and visit != made_in[name]):
+            if (name, visit) not in here:
+                here[name, visit] = take_back(emitter, name, outside[name], name + _AGAIN)
+        emitter.append(replace(op, reads=tuple(here.get((name, visit), name) for name in op.reads)))
+        for name in again.intersection(op.writes):
+            outside[name], made_in[name] = put_aside(emitter, name, name + _OUT, tier), visit
+
+
+def _visits(cycle: Cycle, program: Program, targets_of: dict[str, str]) -> list[int]:
+    """By operator, the number of the visit that it is in."""
+    number, last, found = 0, set[str](), []
+    for op in program:
+        targets = set(_targets(cycle, op, targets_of))
+        if targets and targets != last:
+            number, last = number + 1, targets
+        found.append(number)
+    return found
+
+
+def _targets(cycle: Cycle, op: Operator, targets_of: dict[str, str]) -> Iterator[str]:
+    """Spaces of the targets whose edges an operator works on."""
+    for key in ("block", "onto"):
+        if key in op.attributes:
+            yield cycle.blocks[op.attributes[key]].row
+    yield from (cycle.blocks[name].row for name in op.attributes.get("blocks", ()))
+    spaces = (cycle.values[name].space for name in (*op.reads, *op.writes))
+    yield from (targets_of[space] for space in spaces if space in targets_of)
+
+
+def _used_again(cycle: Cycle, program: Program, visits: list[int], targets_of: dict[str, str]) -> set[str]:
+    """What is on edges, has rows of its own in memory, and is read in another visit than the one that makes it."""
+    used: dict[str, set[int]] = defaultdict(set)
+    made = set[str]()
+    for op, visit in zip(program, visits, strict=True):
+        for name in (*op.reads, *op.writes):
+            used[name].add(visit)
+        if not views(cycle, op):
+            made.update(op.writes)
+    return {name for name in made if len(used[name]) > 1 and _may_be_aside(cycle, name, targets_of)}
+
+
+def _may_be_aside(cycle: Cycle, name: str, targets_of: dict[str, str]) -> bool:
+    value = cycle.values[name]
+    is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
+    return is_rows and value.tier == "device" and value.space in targets_of and name not in cycle.results
