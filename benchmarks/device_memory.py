@@ -20,6 +20,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks._common import chosen
 from benchmarks._exactness_cases import Case
 from benchmarks._fake_plans import Planned
 from benchmarks._fake_training import Seen, train_on_fakes
@@ -79,6 +80,7 @@ def _row(job: Job, count: int, graph: Graph) -> dict:
         "model": job.model.kind,
         "num_gpus": count,
         "num_workers": small.plan.num_workers,
+        "num_chunks": (chosen(small.plan, "destination_chunks") or {"num_chunks": 1})["num_chunks"],
         "brief_of_whole": in_whole,
         "brief": brief,
         "whole_bytes": whole_bytes,
@@ -113,13 +115,12 @@ def _gpus(count: int, memory_bytes: int | None) -> Cluster:
 
 def _show(rows: list[dict]) -> None:
     table = Table(title=f"trained in a {SHARE}th of the memory, on GPUs that are only pretended")
-    for column in ("model", "GPUs", "plan", "whole, MB", "limit", "peak", "predicted", "loss"):
-        table.add_column(column, justify="left" if column in ("model", "plan") else "right")
+    for column in ("model", "GPUs", "workers", "chunks", "whole, MB", "limit", "peak", "predicted", "loss"):
+        table.add_column(column, justify="left" if column == "model" else "right")
     for row in rows:
         table.add_row(
             row["model"],
-            str(row["num_gpus"]),
-            row["brief"],
+            *(str(row[name]) for name in ("num_gpus", "num_workers", "num_chunks")),
             *(f"{row[name] / 1e6:.1f}" for name in ("whole_bytes", "limit_bytes", "peak_bytes")),
             f"{row['memory_error']:+.1%}",
             f"{row['loss_rel']:.0e}",

@@ -16,7 +16,7 @@ from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Operator, Tier
 from gnnplan.planner.techniques.offload.between import put_aside, take_back
 
-_OUT, _AGAIN = "/aside", "/again"
+_OUT, _BACK = "/aside", "/from aside"
 
 
 def put_between_visits(cycle: Cycle, tier: Tier) -> Cycle:
@@ -40,9 +40,9 @@ def _write(emitter: Emitter, program: Program, visits: list[int], targets_of: di
     for op, visit in zip(program, visits, strict=True):
         for name in (name for name in op.reads if name in again and visit != made_in[name]):
             if (name, visit) not in here:
-                here[name, visit] = take_back(emitter, name, outside[name], name + _AGAIN)
+                here[name, visit] = take_back(emitter, name, outside[name], name + _BACK)
         emitter.append(replace(op, reads=tuple(here.get((name, visit), name) for name in op.reads)))
-        for name in again.intersection(op.writes):
+        for name in (name for name in op.writes if name in again):
             outside[name], made_in[name] = put_aside(emitter, name, name + _OUT, tier), visit
 
 

@@ -5,7 +5,7 @@ import pytest
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.techniques.offload import technique
-from tests.planner.program.cases import EXACT, Case, exact
+from tests.planner.program.cases import EXACT, Case
 from tests.planner.techniques.destination_chunks.destinations import LAYOUTS, chunked
 
 MODEL = ModelSpec(kind="decoupled_gat", num_layers=2, hidden_channels=6, num_hops=3, heads=1)
@@ -18,15 +18,15 @@ def test_the_training_stays_the_same(layout, num_workers):
     """Coefficients and their gradients leave and come back between hops."""
     case = Case(MODEL, num_workers)
     cycle = chunked(case, layout, 3, "offload", recompute="nothing")
-    assert any(op.key.endswith("/again") for op in cycle.programs["train"])
-    run = case.play(cycle)
+    assert any(op.key.endswith("/from aside") for op in cycle.programs["train"])
+    run, plain = case.play(cycle), case.play(chunked(case, layout, 3, recompute="nothing"))
     assert run.off_pyg() < FROM_PYG
-    assert run.off(*exact(case.model)) < EXACT
+    assert run.losses == pytest.approx(plain.losses, rel=EXACT)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_edges_of_one_chunk_are_there_at_once(layout, monkeypatch):
-    """Without the pass those of several are."""
+    """Without the pass those of several are; a grid makes attention anew for every hop."""
     case = Case(MODEL, 2)
     assert most_chunks(chunked(case, layout, 3, "offload", recompute="nothing")) == 1
     monkeypatch.setattr(technique, "put_between_visits", lambda cycle, tier: cycle)
