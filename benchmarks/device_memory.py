@@ -116,7 +116,7 @@ def _gpus(count: int, memory_bytes: int | None) -> Cluster:
 def _show(rows: list[dict]) -> None:
     table = Table(title=f"trained in a {SHARE}th of the memory, on GPUs that are only pretended")
     for column in ("model", "GPUs", "workers", "chunks", "whole, MB", "limit", "peak", "predicted", "loss"):
-        table.add_column(column, justify="left" if column == "model" else "right")
+        table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
     for row in rows:
         table.add_row(
             row["model"],
@@ -125,4 +125,4 @@ def _show(rows: list[dict]) -> None:
             f"{row['memory_error']:+.1%}",
             f"{row['loss_rel']:.0e}",
         )
-    Console().print(table)
+    Console(width=110).print(table)

@@ -12,9 +12,10 @@ workers of this machine.
 
 `graphs_2x` counts rows, network by network, in which some B comes to that accuracy in half the time of exact training
 and to within half a point of its test accuracy; `graphs_better_than_baselines` those in which it is sooner than both
-baselines. `worst_share_error` is how far edges and halo rows of a step are from 1/B of an epoch's,
-`worst_prediction_error` how far predicted steps are from measured ones. Every training, and every row's timing on a
-network, is kept when it has ended, and is not run again under the same settings; `missing` names what is left.
+baselines. `by_network` counts graphs in place of rows. `worst_share_error` is how far edges and halo rows of a step are
+from 1/B of an epoch's, `worst_prediction_error` how far predicted steps are from measured ones. Every training, and
+every row's timing on a network, is kept when it has ended, and is not run again under the same settings; `missing`
+names what is left.
 """
 
 from __future__ import annotations
@@ -252,11 +253,25 @@ def _counted(results: Sequence[dict]) -> dict:
         "graphs": len(results),
         "graphs_2x": sum(_is_sooner(chunked[r["row"]], r, [EXACT], 2.0) for r in results),
         "graphs_better_than_baselines": sum(_is_sooner(chunked[r["row"]], r, list(BASELINES)) for r in results),
+        "by_network": _by_network(results, chunked),
         "worst_accuracy_gap_pct": max(best["gap_pct"] for best in chunked.values()) if chunked else None,
         "worst_share_error": max(each["share_error"] for each in of_all) if of_all else None,
         "worst_prediction_error": max(abs(each["prediction_error"]) for each in of_all) if of_all else None,
         "worst_memory_error": max(each["memory_error"] for each in of_all) if of_all else None,
     }
+
+
+def _by_network(results: Sequence[dict], chunked: Mapping[str, dict]) -> dict[str, dict]:
+    """The same counts of graphs, on each network: a graph counts where some model's row on it does."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for result in results:
+        row, _, network = result["row"].partition(", ")
+        graph, best = row.rpartition(" on ")[2], chunked[result["row"]]
+        of = found.setdefault(network or "here", {"graphs": set(), "graphs_2x": set(), "better_than_baselines": set()})
+        of["graphs"].add(graph)
+        of["graphs_2x"] |= {graph} if _is_sooner(best, result, [EXACT], 2.0) else set()
+        of["better_than_baselines"] |= {graph} if _is_sooner(best, result, list(BASELINES)) else set()
+    return {network: {name: len(graphs) for name, graphs in of.items()} for network, of in found.items()}
 
 
 def _best(result: dict) -> dict:

@@ -84,6 +84,23 @@ def test_rows_are_counted_by_time_and_final_accuracy(chunked, twice, better):
     assert found["worst_prediction_error"] == 0.1
 
 
+def test_a_graph_counts_on_a_network_where_some_model_does():
+    """Rows of one graph are one; what a chunked row comes to on another network says nothing."""
+    soon, late = {EXACT: figures(4.0), "B = 5": figures(1.0)}, {EXACT: figures(4.0), "B = 5": figures(3.0)}
+    others = dict.fromkeys(BASELINES, figures(None))
+    names = {
+        "sage of 3 layers on a, 200 Mbit/s": soon,
+        "gat of 3 layers on a, 200 Mbit/s": late,
+        "sage of 3 layers on b, 200 Mbit/s": late,
+        "sage of 3 layers on a, 1000 Mbit/s": late,
+    }
+    found = source_chunks._counted([{"row": name, "variants": {**of, **others}} for name, of in names.items()])
+    assert found["by_network"] == {
+        "200 Mbit/s": {"graphs": 2, "graphs_2x": 1, "better_than_baselines": 2},
+        "1000 Mbit/s": {"graphs": 1, "graphs_2x": 0, "better_than_baselines": 1},
+    }
+
+
 def test_every_variant_is_a_job():
     """Each asks for what it is, and nothing else may be stale or left out."""
     for each in (rows_of(True)[0], rows_of(False)[-1]):

@@ -20,7 +20,7 @@ _OUT, _BACK = "/aside", "/from aside"
 
 
 def put_between_visits(cycle: Cycle, tier: Tier) -> Cycle:
-    """The cycle whose programs put aside what is on edges after the visit that makes it, and take it for each later one.
+    """The cycle whose programs put aside what a visit makes on edges, and take it for each later visit.
 
     Args:
         tier: where it is put.
