@@ -82,13 +82,13 @@ def main(quick: bool) -> dict:
     skipped = [reason for row in rows if (reason := why_absent(row.name, row.graph))]
     for name in {row.graph_name for row in here if isinstance(row.graph, NpzGraph)}:
         _chunks_graphs.write(name)
-    trained = {_of(row, name): row.fingerprint(name) for row in here for name in names}
+    of_trainings = {_of(row, name): row.fingerprint(name) for row in here for name in names}
     timed = {_on(row, mbit): _print_of_times(row, names) for mbit in networks for row in here}
-    parts = Parts(_FILE, {"trained": trained, "timed": timed}, _summary, is_kept=not quick)
-    unlimited = _unlimited(NUM_WORKERS if quick else NUM_HOSTS)
+    parts = Parts(_FILE, {"trained": of_trainings, "timed": timed}, _summary, is_kept=not quick)
+    cluster = unlimited(NUM_WORKERS if quick else NUM_HOSTS)
     for row in here:
         for name in names:
-            parts.add("trained", _of(row, name), partial(_trained, row, name, unlimited, folder / "trained"))
+            parts.add("trained", _of(row, name), partial(trained, row, name, cluster, folder / "trained"))
     for mbit in networks:
         place = folder / (str(mbit) if mbit else "here")
         missing = [row for row in here if not parts.has("timed", _on(row, mbit))]
@@ -100,7 +100,7 @@ def main(quick: bool) -> dict:
     return record | {"skipped": skipped}
 
 
-def _unlimited(num_workers: int) -> Cluster:
+def unlimited(num_workers: int) -> Cluster:
     """This machine with so many workers, though it has fewer cores: what is trained there is not timed."""
     cluster = this_machine(NUM_WORKERS, quick=True, folder=OUT)
     (here,) = cluster.hosts
@@ -132,7 +132,7 @@ def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Callable[[],
         yield lambda: Hosts(profiled(cluster, folder), lambda: started_fast(*emulation))
 
 
-def _trained(row: Row, name: str, cluster: Cluster, place: Path) -> dict:
+def trained(row: Row, name: str, cluster: Cluster, place: Path) -> dict:
     """One variant's best validation accuracy, the test accuracy there, and the steps at which validation was better."""
     curve: list[tuple[int, float, float]] = []
 
@@ -187,18 +187,18 @@ def _figures(plan: Plan, measured: Trace) -> dict:
 
 def _rows(parts: Mapping[str, Mapping[str, dict]]) -> list[dict]:
     """Of every row and network that is timed and whose variants are all trained, each variant's figures."""
-    trained: dict[str, dict[str, dict]] = {}
+    of_rows: dict[str, dict[str, dict]] = {}
     for each in parts["trained"].values():
-        trained.setdefault(each["row"], {})[each["variant"]] = each
+        of_rows.setdefault(each["row"], {})[each["variant"]] = each
     timed = parts["timed"].values()
-    return [_row(each, of) for each in timed if (of := trained.get(each["row"], {})).keys() >= each["variants"].keys()]
+    return [_row(each, of) for each in timed if (of := of_rows.get(each["row"], {})).keys() >= each["variants"].keys()]
 
 
-def _row(timed: dict, trained: Mapping[str, dict]) -> dict:
-    exact = trained[EXACT]
+def _row(timed: dict, trainings: Mapping[str, dict]) -> dict:
+    exact = trainings[EXACT]
     needed, found = exact["val"] - _NEAR, {}
     for name, each in timed["variants"].items():
-        of = trained[name]
+        of = trainings[name]
         found[name] = {
             **each,
             "val": of["val"],
