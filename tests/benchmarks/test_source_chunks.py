@@ -132,5 +132,5 @@ def test_more_workers_than_cores_may_train_here(monkeypatch):
     """The full form trains by four on any machine; one that is timed has no more workers than cores."""
     two = Cluster(hosts=(HostSpec(name="here", devices=(DeviceSpec(catalog="t4", count=2),)),))
     monkeypatch.setattr(source_chunks, "this_machine", lambda *_, **__: two)
-    ((device,),) = (host.devices for host in source_chunks._unlimited(4).hosts)
+    ((device,),) = (host.devices for host in source_chunks.unlimited(4).hosts)
     assert device.count == 4
