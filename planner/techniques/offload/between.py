@@ -46,9 +46,14 @@ def _made(cycle: Cycle, op: Operator) -> Iterator[str]:
         return
     for name in op.writes:
         value = cycle.values[name]
-        is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
-        if is_rows and value.tier == "device" and not _is_parameters(cycle, value):
+        if may_be_put_aside(value) and not _is_parameters(cycle, value):
             yield name
+
+
+def may_be_put_aside(value: Value) -> bool:
+    """Whether a value is made and dropped within a program, and lies in memory as plain float32 rows."""
+    is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
+    return is_rows and value.tier == "device"
 
 
 def _is_parameters(cycle: Cycle, value: Value) -> bool:

@@ -14,7 +14,7 @@ from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Operator, Tier
-from gnnplan.planner.techniques.offload.between import put_aside, take_back
+from gnnplan.planner.techniques.offload.between import may_be_put_aside, put_aside, take_back
 
 _OUT, _BACK = "/aside", "/from aside"
 
@@ -76,10 +76,5 @@ def _used_again(cycle: Cycle, program: Program, visits: list[int], targets_of: d
             used[name].add(visit)
         if not views(cycle, op):
             made.update(op.writes)
-    return {name for name in made if len(used[name]) > 1 and _may_be_aside(cycle, name, targets_of)}
-
-
-def _may_be_aside(cycle: Cycle, name: str, targets_of: dict[str, str]) -> bool:
-    value = cycle.values[name]
-    is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
-    return is_rows and value.tier == "device" and value.space in targets_of and name not in cycle.results
+    again = (name for name in made - cycle.results if len(used[name]) > 1)
+    return {name for name in again if cycle.values[name].space in targets_of and may_be_put_aside(cycle.values[name])}
