@@ -76,7 +76,7 @@ def _splits(by_cluster: Sequence[Sequence[float]]) -> Iterator[tuple[list[float]
     numbers = range(len(by_cluster))
     sizes = sorted({len(by_cluster) // 2, (len(by_cluster) + 1) // 2})
     splits = [setting for size in sizes for setting in combinations(numbers, size)]
-    for setting in random.Random(0).sample(splits, min(len(splits), _MOST_SPLITS)):  # noqa: S311
+    for setting in random.Random(0).sample(splits, min(len(splits), _MOST_SPLITS)):
         halves = [[e for n in numbers if (n in setting) == sets for e in by_cluster[n]] for sets in (True, False)]
         if all(halves):
             yield halves[0], halves[1]
