@@ -45,6 +45,7 @@ def clusters_of(kind: str) -> list[dict]:
 
 
 def _by_cluster(chosen: Sequence[dict]) -> list[dict]:
+    """Rows of `planner` as `prediction` has them; only the ratio of measured to predicted is told of them."""
     found: dict[str, list[dict]] = defaultdict(list)
     for row in chosen:
         found[row["cluster"]].append({"measured_s": 1.0, "before_s": 1.0 + row["error"]})
