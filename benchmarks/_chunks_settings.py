@@ -27,7 +27,7 @@ PAPER_SPEEDUPS = {"gcn": (3.4, 5.8, 1.9), "gat": (4.1, 7.1, 2.5)}
 REDDIT_SHAPED = "reddit-shaped"
 _HIDDEN, _RATE = 128, 0.005
 NUM_HOSTS, _CORES = 4, 0.45
-NETWORKS = (1000, 200)  # Mbit/s of every host's link
+NETWORKS = (200, 1000)  # Mbit/s of every host's link
 # Nothing else may be stale or left out, so that a difference is the variant's own.
 _PLAIN = {"partitioner": "metis", "prune": "none", "refresh_interval": 1, "dependencies": "communicate"}
 

@@ -34,8 +34,17 @@ def dataset(name: str) -> Path:
 
 def on_all(job: Job, cluster: Cluster) -> Job:
     """The job, pinned to all workers of a cluster: a comparison between plans of as many."""
-    count = sum(host.count * device.count for host in cluster.hosts for device in host.devices)
+    return on_workers(job, num_workers_of(cluster))
+
+
+def on_workers(job: Job, count: int) -> Job:
+    """The job, pinned to so many workers."""
     return job.model_copy(update={"pin": job.pin.model_copy(update={"num_workers": count})})
+
+
+def num_workers_of(cluster: Cluster) -> int:
+    """Devices of all hosts."""
+    return sum(host.count * device.count for host in cluster.hosts for device in host.devices)
 
 
 def chosen(plan: Plan, name: str) -> dict | None:

@@ -10,9 +10,14 @@ steps of each variant are timed on four emulated hosts, at 1 Gbit/s and at 200 M
 until validation is within half a point of exact training's best, times the median step there. The quick form has two
 workers of this machine.
 
-`graphs_2x` counts rows, network by network, in which some B comes to that accuracy in half the time of exact training
-and to within half a point of its test accuracy; `graphs_better_than_baselines` those in which it is sooner than both
-baselines. `by_network` counts graphs in place of rows. `worst_share_error` is how far edges and halo rows of a step are
+Fewer hosts may be faster than all. So exact training is timed once more on one to four of them, and so is each variant
+that comes to that accuracy and ends within half a point of exact training's. A variant's `soonest_s` is its time to
+accuracy on as many hosts as serve it best; on one host both baselines are exact training.
+
+`graphs_2x` counts rows, network by network, in which some B comes to that accuracy in half the time of exact training,
+each on as many hosts as serve it best, and to within half a point of its test accuracy; `graphs_better_than_baselines`
+those in which it is sooner than both baselines. `by_network` counts graphs in place of rows, and `on_all_hosts` has the
+same counts with every variant on all of the hosts. `worst_share_error` is how far edges and halo rows of a step are
 from 1/B of an epoch's, `worst_prediction_error` how far predicted steps are from measured ones. Every training, and
 every row's timing on a network, is kept when it has ended, and is not run again under the same settings; `missing`
 names what is left.
@@ -20,7 +25,7 @@ names what is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -32,18 +37,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import _chunks_graphs
-from benchmarks._chunks_settings import (
-    BASELINES,
-    EXACT,
-    NETWORKS,
-    NUM_HOSTS,
-    PAPER_SPEEDUPS,
-    Row,
-    hosts_of,
-    rows_of,
-    variants,
-)
-from benchmarks._common import OUT, chosen, fingerprint_of, on_all, this_machine, why_absent
+from benchmarks._chunks_results import near_enough, summary
+from benchmarks._chunks_settings import BASELINES, EXACT, NETWORKS, NUM_HOSTS, Row, hosts_of, rows_of, variants
+from benchmarks._common import OUT, chosen, fingerprint_of, num_workers_of, on_workers, this_machine, why_absent
 from benchmarks._emulated import inside, loaded, profiled, started_fast
 from benchmarks._results import Parts
 from gnnplan.planner import api
@@ -55,7 +51,6 @@ from gnnplan.planner.trace import Trace
 
 NUM_WORKERS = 2  # of the quick form
 _FILE = "source_chunks"
-_NEAR = 0.005  # of an accuracy: half a point
 _NUM_EVALUATIONS, _TIMED_STEPS = 50, 24
 OnEvent = Callable[[dict], None]
 
@@ -72,6 +67,10 @@ class Hosts:
     started: Callable[[], AbstractContextManager[OnEvent | None]]
 
 
+Known = Callable[[], Hosts]
+"""Hosts with a profile that is not too old."""
+
+
 def main(quick: bool) -> dict:
     """Runs all rows whose graph is here."""
     rows, folder = rows_of(quick), OUT / ("source_chunks_quick" if quick else "source_chunks")
@@ -84,17 +83,19 @@ def main(quick: bool) -> dict:
         _chunks_graphs.write(name)
     of_trainings = {_of(row, name): row.fingerprint(name) for row in here for name in names}
     timed = {_on(row, mbit): _print_of_times(row, names) for mbit in networks for row in here}
-    parts = Parts(_FILE, {"trained": of_trainings, "timed": timed}, _summary, is_kept=not quick)
+    parts = Parts(_FILE, {"trained": of_trainings, "timed": timed, "by_count": timed}, summary, is_kept=not quick)
     cluster = unlimited(NUM_WORKERS if quick else NUM_HOSTS)
     for row in here:
         for name in names:
             parts.add("trained", _of(row, name), partial(trained, row, name, cluster, folder / "trained"))
     for mbit in networks:
         place = folder / (str(mbit) if mbit else "here")
-        missing = [row for row in here if not parts.has("timed", _on(row, mbit))]
+        missing = [row for row in here if not all(parts.has(kind, _on(row, mbit)) for kind in ("timed", "by_count"))]
         with _hosts(mbit, place, quick) if missing else nullcontext() as known:
             for row in missing:
-                parts.add("timed", _on(row, mbit), partial(_timed, row, names, known(), place))
+                near = near_enough({name: parts.found["trained"][_of(row, name)] for name in names})
+                parts.add("timed", _on(row, mbit), partial(_timed, row, names, known, place))
+                parts.add("by_count", _on(row, mbit), partial(_by_count, row, near, known, place))
     record = parts.record()
     _show(record["rows"])
     return record | {"skipped": skipped}
@@ -121,7 +122,7 @@ def _print_of_times(row: Row, names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Callable[[], Hosts]]:
+def _hosts(mbit: int | None, folder: Path, quick: bool) -> Iterator[Known]:
     """Where rows run, with profiles as they are needed."""
     if mbit is None:
         here = Hosts(this_machine(NUM_WORKERS, quick=quick, folder=OUT), nullcontext)
@@ -147,9 +148,9 @@ def trained(row: Row, name: str, cluster: Cluster, place: Path) -> dict:
     return {"row": row.name, "variant": name, "num_chunks": _num_chunks(plan), "val": val, "test": test, "curve": curve}
 
 
-def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
+def _timed(row: Row, names: Sequence[str], known: Known, place: Path) -> dict:
     """Seconds of a step, memory, and what was predicted, by variant."""
-    found, cycles = {}, {}
+    hosts, found, cycles = known(), {}, {}
     for name in names:
         plan, at = _plan(row, name, _TIMED_STEPS, hosts.cluster, place)
         with hosts.started() as on_event:
@@ -160,9 +161,28 @@ def _timed(row: Row, names: Sequence[str], hosts: Hosts, place: Path) -> dict:
     return {"row": row.name, "variants": found}
 
 
-def _plan(row: Row, name: str, steps: int, cluster: Cluster, place: Path) -> tuple[Plan, Path]:
-    at = place / f"{_of(row, name).replace(' ', '_').replace('%', '_pct')}-{row.fingerprint(name)}" / "plan.json"
-    return api.plan(on_all(row.job(name, steps), cluster), cluster, at, graph=loaded(row.graph)), at
+def _by_count(row: Row, names: Sequence[str], known: Known, place: Path) -> dict:
+    """Seconds of a step by variant and number of workers; on one worker a baseline is exact training."""
+    hosts = known()
+    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    for count in range(1, num_workers_of(hosts.cluster) + 1):
+        for name in names:
+            if count > 1 or name not in BASELINES:
+                _, at = _plan(row, name, _TIMED_STEPS, hosts.cluster, place, count)
+                with hosts.started() as on_event:
+                    measured = api.run(at, at.parent, graph=loaded(row.graph), on_event=on_event)
+                found[name][str(count)] = measured.median_epoch_s
+    return {"row": row.name, "step_s": found}
+
+
+def _plan(
+    row: Row, name: str, steps: int, cluster: Cluster, place: Path, count: int | None = None
+) -> tuple[Plan, Path]:
+    """A plan on so many workers (None: all)."""
+    workers = count or num_workers_of(cluster)
+    folder = f"{_of(row, name).replace(' ', '_').replace('%', '_pct')}-{row.fingerprint(name)}"
+    at = place / (folder if count is None else f"{folder}-on_{count}") / "plan.json"
+    return api.plan(on_workers(row.job(name, steps), workers), cluster, at, graph=loaded(row.graph)), at
 
 
 def _num_chunks(plan: Plan) -> int:
@@ -185,36 +205,6 @@ def _figures(plan: Plan, measured: Trace) -> dict:
     }
 
 
-def _rows(parts: Mapping[str, Mapping[str, dict]]) -> list[dict]:
-    """Of every row and network that is timed and whose variants are all trained, each variant's figures."""
-    of_rows: dict[str, dict[str, dict]] = {}
-    for each in parts["trained"].values():
-        of_rows.setdefault(each["row"], {})[each["variant"]] = each
-    timed = parts["timed"].values()
-    return [_row(each, of) for each in timed if (of := of_rows.get(each["row"], {})).keys() >= each["variants"].keys()]
-
-
-def _row(timed: dict, trainings: Mapping[str, dict]) -> dict:
-    exact = trainings[EXACT]
-    needed, found = exact["val"] - _NEAR, {}
-    for name, each in timed["variants"].items():
-        of = trainings[name]
-        found[name] = {
-            **each,
-            "val": of["val"],
-            "test": of["test"],
-            "gap_pct": 100 * (exact["test"] - of["test"]),
-            "to_accuracy_s": _to_accuracy_s(of["curve"], needed, each["step_s"]),
-        }
-    return {"row": timed["part"], "needed_val": needed, "variants": found}
-
-
-def _to_accuracy_s(curve: Sequence[Sequence[float]], needed: float, step_s: float) -> float | None:
-    """Seconds of training until a validation accuracy is first told that is near enough; None where it never is."""
-    reached = [steps for steps, accuracy, _ in curve if accuracy >= needed]
-    return reached[0] * step_s if reached else None
-
-
 def _share_error(cycle: Cycle, exact: Cycle, num_chunks: int) -> float:
     """How far the mean step's halo rows, there and back, are from 1/B of an exact epoch's; 0 where nothing moves."""
     if num_chunks == 1:
@@ -229,81 +219,27 @@ def _rows_sent(cycle: Cycle, name: str) -> int:
     return sum(int(cycle.routes[op.attributes["route"]].counts.sum()) for op in ops)
 
 
-def _summary(parts: Mapping[str, Mapping[str, dict]]) -> dict:
-    results = _rows(parts)
-    return {
-        **_counted(results),
-        "steps_at_10_over_exact": {each["row"]: _at_10(each, "steps_per_s") for each in results},
-        "paper_speedups": PAPER_SPEEDUPS,
-        "memory_at_10_over_exact": {each["row"]: _at_10(each, "peak_bytes") for each in results},
-        "rows": results,
-    }
-
-
-def _at_10(result: dict, figure: str) -> float | None:
-    """A figure at B = 10 over exact training's (None in the quick form, which has no such B)."""
-    of = result["variants"]
-    return of["B = 10"][figure] / of[EXACT][figure] if "B = 10" in of else None
-
-
-def _counted(results: Sequence[dict]) -> dict:
-    chunked = {result["row"]: _best(result) for result in results}
-    of_all = [each for result in results for each in result["variants"].values()]
-    return {
-        "graphs": len(results),
-        "graphs_2x": sum(_is_sooner(chunked[r["row"]], r, [EXACT], 2.0) for r in results),
-        "graphs_better_than_baselines": sum(_is_sooner(chunked[r["row"]], r, list(BASELINES)) for r in results),
-        "by_network": _by_network(results, chunked),
-        "worst_accuracy_gap_pct": max(best["gap_pct"] for best in chunked.values()) if chunked else None,
-        "worst_share_error": max(each["share_error"] for each in of_all) if of_all else None,
-        "worst_prediction_error": max(abs(each["prediction_error"]) for each in of_all) if of_all else None,
-        "worst_memory_error": max(each["memory_error"] for each in of_all) if of_all else None,
-    }
-
-
-def _by_network(results: Sequence[dict], chunked: Mapping[str, dict]) -> dict[str, dict]:
-    """The same counts of graphs, on each network: a graph counts where some model's row on it does."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for result in results:
-        row, _, network = result["row"].partition(", ")
-        graph, best = row.rpartition(" on ")[2], chunked[result["row"]]
-        of = found.setdefault(network or "here", {"graphs": set(), "graphs_2x": set(), "better_than_baselines": set()})
-        of["graphs"].add(graph)
-        of["graphs_2x"] |= {graph} if _is_sooner(best, result, [EXACT], 2.0) else set()
-        of["better_than_baselines"] |= {graph} if _is_sooner(best, result, list(BASELINES)) else set()
-    return {network: {name: len(graphs) for name, graphs in of.items()} for network, of in found.items()}
-
-
-def _best(result: dict) -> dict:
-    """The B that comes to the accuracy soonest; where none does, the one with the least gap."""
-    chunks = [each for name, each in result["variants"].items() if name.startswith("B = ")]
-    return min(chunks, key=lambda each: (each["to_accuracy_s"] is None, each["to_accuracy_s"] or each["gap_pct"]))
-
-
-def _is_sooner(best: dict, result: dict, others: Sequence[str], factor: float = 1.0) -> bool:
-    """Whether it comes to the accuracy `factor` times as soon as all others that do, and ends within half a point."""
-    if best["to_accuracy_s"] is None or best["gap_pct"] > 100 * _NEAR:
-        return False
-    theirs = [result["variants"][name]["to_accuracy_s"] for name in others]
-    return all(seconds is None or best["to_accuracy_s"] * factor <= seconds for seconds in theirs)
-
-
 def _show(results: Sequence[dict]) -> None:
     table = Table(title="source chunks beside exact training and two baselines")
-    columns = ("row", "variant", "steps/s", "passes/s", "to accuracy", "test", "peak MB", "predicted")
+    columns = ("row", "variant", "steps/s", "passes/s", "to accuracy", "best hosts", "test", "peak MB", "predicted")
     for column in columns:
         table.add_column(column, justify="left" if column in ("row", "variant") else "right")
     for result in results:
         for name, each in result["variants"].items():
-            seconds = each["to_accuracy_s"]
+            soonest = each.get("soonest_s")
             table.add_row(
                 result["row"],
                 name,
                 f"{each['steps_per_s']:.1f}",
                 f"{each['passes_per_s']:.1f}",
-                "never" if seconds is None else f"{seconds:.2f} s",
+                _seconds(each["to_accuracy_s"]),
+                "" if soonest is None else f"{_seconds(soonest)} on {each['soonest_on']}",
                 f"{each['test']:.3f}",
                 f"{each['peak_bytes'] / 1e6:.0f}",
                 f"{each['prediction_error']:+.0%}",
             )
     Console(width=120).print(table)
+
+
+def _seconds(of: float | None) -> str:
+    return "never" if of is None else f"{of:.2f} s"
