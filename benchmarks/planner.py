@@ -8,10 +8,12 @@ where the best plan is of the chosen one's, or where the best plan is faster by 
 the standard error of the median ratio, or 2% where that is less. By the same measure the chosen plan is no slower than
 the best one on one host.
 
-A setting is kept when all its runs have ended, and is not run again while it is the same. Within a setting every run
-that has ended is kept in `out`, as is the profile of its cluster, for an hour: a machine does not stay as it was, and
-plans of an older profile are made and run anew. `missing` names what is left. The quick form plans on
-two devices of the catalog, and has epochs of the simulator in place of runs.
+A setting is kept when all its runs have ended, and is not run again while it is the same. Where rounds differ by so
+much that the ratio to the best plan is known to no better than a quarter, they were disturbed: then the setting is
+planned and run anew, three times in all at most. Within a setting every run that has ended is kept in `out`, as is the
+profile of its cluster, for an hour: a machine does not stay as it was, and plans of an older profile are made and run
+anew. `missing` names what is left. The quick form plans on two devices of the catalog, and has epochs of the simulator
+in place of runs.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -36,6 +39,8 @@ from gnnplan.planner.sound_plan import load_plan
 
 _FILE = "planner"
 _LEAST_NOISE = 0.02  # of a ratio
+_MOST_NOISE, _MOST_TRIES = 0.25, 3
+_ENDED = "ended"  # file that a setting has whose row was made
 _OF_MEDIAN = 1.2533  # times the standard error of a mean, for normal ratios
 
 
@@ -44,14 +49,23 @@ def main(quick: bool) -> dict:
     of = {each.name: each for name in clusters(quick) for each in _present(name, quick)}
     prints = {name: each.fingerprint() for name, each in of.items()}
     rows = {} if quick else kept_parts(_FILE, "rows", "setting", prints)
+    disturbed = {name: row.get("tries", 1) for name, row in rows.items() if is_disturbed(row)}
+    rows = {name: row for name, row in rows.items() if name not in disturbed}
     for name, cluster in clusters(quick).items():
         missing = [each for each in of.values() if each.cluster == name and each.name not in rows]
         found = _in_short(cluster, missing) if quick else _on(cluster, missing, OUT / _FILE / name)
         for row in found:
-            rows[row["setting"]] = row | {"cluster": name, "settings": prints[row["setting"]], **about()}
+            setting = row["setting"]
+            told = {"cluster": name, "settings": prints[setting], "tries": 1 + disturbed.get(setting, 0)}
+            rows[setting] = row | told | about()
             if not quick:
                 keep(_FILE, record_of(_FILE, summary(rows, list(of))))
     return summary(rows, list(of))
+
+
+def is_disturbed(row: Mapping) -> bool:
+    """Whether a setting has to be run again."""
+    return row["noise"] > _MOST_NOISE and row.get("tries", 1) < _MOST_TRIES
 
 
 def _present(cluster: str, quick: bool) -> list[Setting]:
@@ -87,12 +101,15 @@ def _periods(cluster: str) -> Iterator[None]:
 
 def _row(setting: Setting, cluster: Cluster, folder: Path, num_rounds: int, run: Run) -> dict:
     at = folder / f"{setting.name.replace(' ', '_')}-{setting.fingerprint()}"
+    if (at / _ENDED).exists():  # its row was disturbed
+        rmtree(at)
     at.mkdir(parents=True, exist_ok=True)
     plans = planned(setting, cluster, at)
     rounds_s = measured(setting, plans, num_rounds, run)
     chosen = load_plan(plans[0].path)
     row = row_of(setting.name, chosen, plans, rounds_s) | {"shadow_error": worst_shadow_error(chosen)}
     print(f"{setting.name}: regret {row['regret']:.1%}, the best is {row['best']}", flush=True)
+    (at / _ENDED).touch()
     return row
 
 

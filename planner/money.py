@@ -42,9 +42,7 @@ class Choice:
 def cost_of(plan: Plan) -> Cost:
     """What the job of a plan is predicted to come to."""
     epochs, prediction = plan.job.training.epochs, plan.prediction
-    epoch_s = prediction.expected_epoch_s
-    if prediction.weather is not None:
-        epoch_s = prediction.weather.mean_epoch_s
+    epoch_s = prediction.each_of_many_s
     slow_s = prediction.fluctuating.p95_s if prediction.fluctuating else epoch_s
     seconds = epochs * epoch_s
     return Cost(seconds, epochs * max(slow_s, epoch_s), plan.placement.price_per_hour * seconds / 3600)

@@ -71,6 +71,13 @@ class Prediction(Contract):
         return self.epoch_s if self.mean_epoch_s is None else self.mean_epoch_s
 
     @property
+    def each_of_many_s(self) -> float:
+        """What n epochs take, over n: under weather and quotas the mean, else the epoch that is expected."""
+        if self.weather is not None:
+            return self.weather.mean_epoch_s
+        return max(self.expected_epoch_s, self.mean_epoch_s or 0.0)
+
+    @property
     def gap(self) -> float:
         """How far the plan is from the bound of all plans: simulated / bound - 1."""
         return self.long_run_epoch_s / self.bound_s - 1 if self.bound_s else 0.0

@@ -11,6 +11,7 @@ from gnnplan.planner.explain.prices import prices_of
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.search.decide import OnStep
+from gnnplan.profiles.errors import UserError
 
 
 def explain_plan(plan: Plan, *, graph: Graph | None = None, on_step: OnStep = lambda _: None) -> Explanation:
@@ -22,15 +23,18 @@ def explain_plan(plan: Plan, *, graph: Graph | None = None, on_step: OnStep = la
         graph: the plan's. With it the search is run again where memory may have limited a choice (None: never).
         on_step: told in words what is done.
 
-    Raises `UserError` where the graph is not the one that the plan was made for.
+    Raises `UserError` where the graph is not the one that the plan was made for, or there is no search to run again.
     """
     if graph is not None:
+        if plan.job.mini_batch:
+            raise UserError(f"{plan.job.name}: mini-batches are not searched, but measured; leave --search out")
         plan.check_graph(graph)
     on_step("simulating the plan")
     programs = played_programs(plan)
     path, workers = path_parts(programs), worker_bindings(programs, plan.placement)
     on_step("simulating it with better resources")
-    prices, combined = prices_of(plan, workers)
+    # Stages of mini-batches were measured as a whole: which resource each would gain from is not known.
+    prices, combined = ((), ()) if plan.job.mini_batch else prices_of(plan, workers)
     prediction = plan.prediction
     return Explanation(
         epoch_s=sum(part.seconds for part in path),

@@ -22,8 +22,8 @@ class ObjectiveSpec(Contract):
             hosts' price_per_hour.
         epochs: to which time, money and limits are counted (None: those of the training).
         statistic: of epochs whose tasks vary as they were profiled to, and under the job's weather: half of them are
-            within `p50`, 95% within `p95`, or their `mean` (None: p50, under weather the mean). Time and money are that
-            of as many such epochs.
+            within `p50`, 95% within `p95`, or their `mean` (None: the mean where time, money or a limit counts and
+            under weather, else p50). Time and money are that of as many such epochs.
         deadline_s: seconds in which the epochs have to be done.
         budget: dollars that they may cost.
         memory_margin: share of every worker's memory that stays free.

@@ -9,7 +9,7 @@ from pathlib import Path
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
-from gnnplan.planner.pilot.contract import Curve, family_of
+from gnnplan.planner.pilot.contract import Curve, family_of, label
 from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import By, Reached, to_accuracy
 from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
@@ -34,17 +34,19 @@ class Piloted:
         plan: the one to be run.
         reached: the way of each family's plan to the accuracy.
         curves: of the families, full batch first.
+        unplanned: of each family that has no plan here, why.
     """
 
     plan: Plan
     reached: Reached
     curves: tuple[Curve, ...]
+    unplanned: tuple[str, ...] = ()
 
     def words(self) -> str:
         """What was chosen and why, in sentences."""
         has_batches = any(way.family == "mini_batch" for way in self.reached.ways)
         without = "" if has_batches else " Mini-batches are planned where they run: without a cluster."
-        return self.reached.words() + without
+        return " ".join([self.reached.words() + without, *self.unplanned])
 
 
 def plan_to_accuracy(
@@ -64,7 +66,8 @@ def plan_to_accuracy(
     Full batch of the model as it is, by each decision that has to be piloted, and of its decoupled form, where the
     job's fidelity allows these.
 
-    Money decides where the job's objective minimizes it, else time. The best plan is written to `path`, every family's
+    Money decides where the job's objective minimizes it, else time. Its limits are counted to the epochs of the curves.
+    A family that fits nowhere, or goes over a limit, is left out. The best plan is written to `path`, every family's
     beside it with its name, and the curves to `pilots.json` there.
 
     Args:
@@ -74,7 +77,7 @@ def plan_to_accuracy(
 
     Raises:
         UserError: a family has no pilot, or a plan cannot be weighed, as `families_of` and `to_accuracy` say.
-        NoPlanFitsError: no plan fits, or no curve comes to the accuracy.
+        NoPlanFitsError: no family's plan fits, or no curve comes to the accuracy.
         RunFailedError: a pilot failed.
     """
     families = families_of(job)
@@ -83,29 +86,43 @@ def plan_to_accuracy(
         check_writable(file)
     kept = path.with_name(PILOTS_FILE)
     pilots = kept_pilots(families, graph.fingerprint, kept, epochs=epochs, accuracy=accuracy, on_event=on_event)
-    plans, files = [], []
+    plans, files, unplanned = [], [], []
     for family in families:
-        if not family.mini_batch:
-            plans.append(write_plan(_asked_for(job, family), cluster, graph, beside[id(family)], on_step))
-        elif is_here:
-            plans.append(write_plan(_by_one_worker(family), None, None, beside[id(family)], on_step))
-        else:
+        if family.mini_batch and not is_here:
             continue
-        files.append(beside[id(family)])
+        curve = pilots.of(family, graph.fingerprint)
+        try:
+            if family.mini_batch:
+                made = write_plan(_by_one_worker(family), None, None, beside[id(family)], on_step)
+            else:
+                epochs_to = curve.epochs_to(accuracy) if curve else None
+                made = write_plan(_asked_for(job, family, epochs_to), cluster, graph, beside[id(family)], on_step)
+        except NoPlanFitsError as error:
+            words = label(family_of(family), variant_of(family)).capitalize()
+            unplanned.append(f"{words} has no plan here: {error}.")
+        else:
+            plans.append(made)
+            files.append(beside[id(family)])
     by: By = "money" if job.objective.minimize == "money" else "time"
-    reached = to_accuracy(pilots, plans, accuracy, by)
+    reached = to_accuracy(pilots, plans, accuracy, by, job.objective)
     if reached.best is None:
-        raise NoPlanFitsError(f"{job.name}: {reached.words()}")
+        raise NoPlanFitsError(" ".join([f"{job.name}: {reached.words()}", *unplanned]))
     at = reached.ways.index(reached.best)
     best, partition = plans[at], load_partition(plans[at], files[at])
     save_plan(named(best, path), partition, path)
     curves = (pilots.of(each, graph.fingerprint) for each in families)
-    return Piloted(named(best, path).lying_at(path), reached, tuple(curve for curve in curves if curve))
+    made = named(best, path).lying_at(path)
+    return Piloted(made, reached, tuple(curve for curve in curves if curve), tuple(unplanned))
 
 
-def _asked_for(job: Job, family: Job) -> Job:
-    """A family of full batches as the job asks for it, pins and objective included."""
+def _asked_for(job: Job, family: Job, epochs: int | None) -> Job:
+    """A family of full batches as the job asks for it, pins and objective included.
+
+    Args:
+        epochs: to the accuracy, by which its limits are kept (None: it does not come so far, and keeps none).
+    """
     raw = job.model_dump(mode="json")
+    limited = {"epochs": epochs} if epochs else {"deadline_s": None, "budget": None}
     kept, own = without_piloted(raw["pin"], job), family.pin.model_dump(mode="json", exclude_unset=True)
     pin = {**kept, **own, "decisions": {**kept["decisions"], **own.get("decisions", {})}}
     changes = {
@@ -113,6 +130,7 @@ def _asked_for(job: Job, family: Job) -> Job:
         "fidelity": family.fidelity,
         "pin": pin,
         "model": family.model.model_dump(mode="json"),
+        "objective": raw["objective"] | ({} if job.objective.is_plain else limited),
     }
     return Job.parse(raw | changes, where=job.name)
 

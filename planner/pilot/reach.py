@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gnnplan.planner.fidelity import of_training
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.pilot.contract import Curve, Family, Pilots, family_of, label
 from gnnplan.planner.pilot.variants import fidelity_of, variant_of
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 
 _HOUR_S = 3600
+_NONE = ObjectiveSpec()
 By = Literal["time", "money"]
 
 
@@ -23,7 +25,7 @@ class Way:
     Args:
         epochs: that it takes (None: its curve was not long enough to tell).
         curve: that says so.
-        epoch_s: predicted.
+        epoch_s: predicted, of many.
         price_per_hour: of the hosts that the plan uses.
     """
 
@@ -65,6 +67,7 @@ class Reached:
         ways: of every plan, in the order in which they were given.
         best: whose seconds, or dollars, are least (None: no curve came so far).
         is_sure: no other could be better, however its curve went on.
+        over: ways that come to it beyond a limit, each with words that say so.
     """
 
     accuracy: float
@@ -72,6 +75,7 @@ class Reached:
     ways: tuple[Way, ...]
     best: Way | None
     is_sure: bool
+    over: tuple[str, ...] = ()
 
     def words(self) -> str:
         """What is chosen in a sentence, and in another what the curves were too short to tell."""
@@ -81,24 +85,33 @@ class Reached:
             f"{len(way.curve.accuracies)} epochs; give the pilot more epochs."
             for way in short
         ]
+        told = [*self.over, *told]
         if self.best is None:
-            return " ".join([f"No family came to {self.accuracy:.1%}.", *told])
+            none = f"No family came to {self.accuracy:.1%}" + (" within the limits." if self.over else ".")
+            return " ".join([none, *told])
         assert self.best.seconds is not None
         figure = f"{self.best.seconds:,.4g} s"
         if self.by == "money":
             figure = f"{self.best.dollars(self.best.seconds):,.4g} dollars"
         chosen = f"By {self.best.words} the accuracy {self.accuracy:.1%} takes {self.best.epochs} epochs, {figure}."
         if self.is_sure and short:
-            told = [f"{way.words.capitalize()} takes longer, however its curve goes on." for way in short]
+            told = [*self.over] + [
+                f"{way.words.capitalize()} takes longer, however its curve goes on." for way in short
+            ]
         return " ".join([chosen, *told])
 
 
-def to_accuracy(pilots: Pilots, plans: Sequence[Plan], accuracy: float, by: By = "time") -> Reached:
+def to_accuracy(
+    pilots: Pilots, plans: Sequence[Plan], accuracy: float, by: By = "time", limits: ObjectiveSpec = _NONE
+) -> Reached:
     """The way of every plan to an accuracy, and the best of them.
 
     Epochs that are predicted are of this plan's workers, and the curve is of one worker's steps. Exact plans of full
     batches take the same steps on any workers. Workers of mini-batches each train a batch a step, so a plan of several
     has no curve here.
+
+    Args:
+        limits: an objective, whose deadline and budget are kept.
 
     Raises `UserError` where a plan has no curve, is not exact, or money is asked for and a plan has no price.
     """
@@ -107,10 +120,27 @@ def to_accuracy(pilots: Pilots, plans: Sequence[Plan], accuracy: float, by: By =
     def value(way: Way) -> float:
         return way.dollars(way.least_s) if by == "money" else way.least_s
 
-    reached = [way for way in ways if way.epochs is not None]
+    over = {id(way): words for way in ways if (words := _over(way, limits))}
+    reached = [way for way in ways if way.epochs is not None and id(way) not in over]
     best = min(reached, key=value, default=None)
-    is_sure = best is not None and all(value(best) <= value(way) for way in ways)
-    return Reached(accuracy, by, ways, best, is_sure)
+    is_sure = best is not None and all(value(best) <= value(way) for way in ways if id(way) not in over)
+    return Reached(accuracy, by, ways, best, is_sure, tuple(over.values()))
+
+
+def _over(way: Way, limits: ObjectiveSpec) -> str:
+    """Which limit a way that comes to the accuracy goes over, in words; empty where it keeps them."""
+    if way.seconds is None:
+        return ""
+    if limits.deadline_s and way.seconds > limits.deadline_s:
+        return (
+            f"{way.words.capitalize()} takes {way.seconds:,.4g} s, more than the deadline of {limits.deadline_s:g} s."
+        )
+    if limits.budget and way.dollars(way.seconds) > limits.budget:
+        return (
+            f"{way.words.capitalize()} costs {way.dollars(way.seconds):,.4g} dollars, more than the budget of "
+            f"{limits.budget:g}."
+        )
+    return ""
 
 
 def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
@@ -132,4 +162,4 @@ def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
         raise UserError(f"{plan.job.name}: its pilot is {piloted}, and fidelity is {plan.job.fidelity!r}; plan it so")
     if by == "money" and not price:
         raise UserError(f"{plan.job.name}: no host of the plan has a price; give the hosts price_per_hour")
-    return Way(curve, curve.epochs_to(accuracy), plan.prediction.expected_epoch_s, price)
+    return Way(curve, curve.epochs_to(accuracy), plan.prediction.each_of_many_s, price)

@@ -10,15 +10,20 @@ from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.steady import play_epochs
 
+_ROUNDED_DOWN = 1 - 1e-6  # the engine counts whole nanoseconds
+
 
 def mean_epoch_s(schedules: Sequence[Schedule]) -> float:
     """Simulated seconds of an epoch, in the mean of epochs on end; of several kinds the mean of theirs.
+
+    What is played is no endless run: it may be short of two pauses, which a longer one is not spared.
 
     Args:
         schedules: of the epochs that come over and over, in their order.
     """
     found = {id(each): float(play_epochs(each).epoch_ns.mean()) / 1e9 for each in schedules}
-    return sum(found[id(each)] for each in schedules) / len(schedules)
+    played_s = sum(found[id(each)] for each in schedules) / len(schedules)
+    return max(played_s, _in_all_s(schedules).max() * _ROUNDED_DOWN)
 
 
 def sustained_s(schedule: Schedule) -> np.ndarray:
@@ -39,7 +44,12 @@ def sustained_s(schedule: Schedule) -> np.ndarray:
 
 def sustained_bound(schedules: Sequence[Schedule], single: Bound) -> Bound:
     """No run of many epochs takes less an epoch: the bound of every single one, or what the busiest worker sustains."""
-    in_all = sum((sustained_s(each) for each in schedules), start=np.zeros(schedules[0].num_workers)) / len(schedules)
+    in_all = _in_all_s(schedules)
     worker = int(in_all.argmax())
-    found = Bound(float(in_all[worker]) * (1 - 1e-6), f"compute lane of worker {worker} under its quota")
+    found = Bound(float(in_all[worker]) * _ROUNDED_DOWN, f"compute lane of worker {worker} under its quota")
     return found if schedules[0].quotas and found.seconds > single.seconds else single
+
+
+def _in_all_s(schedules: Sequence[Schedule]) -> np.ndarray:
+    """Float64 [W]: `sustained_s`, in the mean of epochs of several kinds."""
+    return sum((sustained_s(each) for each in schedules), start=np.zeros(schedules[0].num_workers)) / len(schedules)

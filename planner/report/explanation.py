@@ -15,6 +15,7 @@ from gnnplan.planner.report.units import seconds, size
 _NOTHING = 5e-4  # of an epoch: as a share it would be printed as 0.0%
 _AS_FAST = 1e-3  # of an epoch: the search takes no round for less
 _MOST_PARTS = 8
+NO_PRICES = "What a better resource would gain is not known: the stages of mini-batches were measured as a whole."
 _CATEGORIES = {"compute_s": "computing", "communicate_s": "communication and waiting", "host_s": "the hosts' own work"}
 
 
@@ -66,7 +67,9 @@ def _time(time: WorkerTime) -> str:
     return f"{what} {time.share:.1%} ({seconds(time.seconds)})"
 
 
-def _prices_table(explanation: Explanation) -> Table:
+def _prices_table(explanation: Explanation) -> RenderableType:
+    if not explanation.prices:
+        return Text(NO_PRICES)
     factors = {price.factor for price in explanation.prices}
     better = ", ".join(f"{factor - 1:.0%}" for factor in factors)
     table = Table(title=f"the epoch of this plan, if one resource is {better} better", title_justify="left")
@@ -142,7 +145,7 @@ def why_words(each: Rejected, explanation: Explanation) -> str:
     if abs(share) <= _AS_FAST:
         return "as fast"
     if share < 0:
-        return "nothing but the job's pins"
+        return f"{share:+.1%}: the objective, a pin, or tasks that vary more are against it"
     more = {name: getattr(each, name) - getattr(explanation, name) for name in _CATEGORIES}
     largest = max(more, key=lambda name: more[name])
     if more[largest] < (each.epoch_s - explanation.epoch_s) / 2:

@@ -223,7 +223,8 @@ def searched_words(searched: Searched) -> str:
     num_looked_at = searched.num_sets - searched.num_passed_over - searched.num_left
     sets = f"{num_looked_at:,} of {searched.num_sets:,} sets of workers"
     words = f"searched: {searched.num_candidates:,} candidates on {sets}"
-    words += "; no plan of the others can be better" if searched.num_passed_over else ""
+    others = f"the {searched.num_passed_over:,} passed over" if searched.num_left else "the others"
+    words += f"; no plan of {others} can be better" if searched.num_passed_over else ""
     return f"{words}; {_ENDED[searched.ended_by]}{_left(searched.num_left)}" if searched.ended_by else words
 
 

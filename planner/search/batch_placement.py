@@ -37,6 +37,7 @@ def placement_of(measured: MeasuredBatches, cluster: Cluster | None) -> Placemen
                 link=cluster.link_of(host),
                 memory_bytes=device.memory_bytes or found.memory_bytes,
                 cpu_cores=host.cpu_cores,
+                price_per_hour=host.price_per_hour,
             )
         )
     link = cluster.device_link or default_device_link(profiles.values())

@@ -33,8 +33,9 @@ from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.least import rates_s as rates_of
 from gnnplan.planner.search.objective import Judge, Leasts, Scored, refuse
 from gnnplan.planner.search.stop import Stop
-from gnnplan.planner.search.workers import subsets
+from gnnplan.planner.search.workers import Subsets, subsets
 from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.weather.model import MarkovWeather
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 
 OnStep = Callable[[str], None]
@@ -48,7 +49,7 @@ class Found:
         best: of all that fit.
         looked_at: every candidate, of all settings.
         alone: every candidate of one worker that has the whole graph, of each profile.
-        bound: no plan of any set of workers that was searched is faster.
+        bound: no plan of any set of workers is faster.
         searched: no plan that is made, layer by layer, of what the search looked at is faster.
         num_sets: of workers that could take part; `num_passed_over` of them are bounded above the best, and `num_left`
             were not looked at, for the search ended.
@@ -85,6 +86,11 @@ def decide(
         placement = placement.take(job.pin.num_workers)
     if len(placement.workers) > graph.num_nodes:
         raise UserError(f"{job.name}: {len(placement.workers)} workers for {graph.num_nodes} vertices; leave some out")
+    if (described := _num_described(job)) not in (None, len(placement.workers)):
+        raise UserError(
+            f"{job.name}: training.weather describes {described} workers, and there are {len(placement.workers)}; fit "
+            f"it again, or pin num_workers"
+        )
     return _Search(job, placement, graph, on_step, Stop(job.search, share_of_time)).run()
 
 
@@ -165,14 +171,15 @@ class _Search:
         alone = self._alone(base)
         rates_s, least = rates_of(self.placement, alone), Least.of(base, alone)
         judge, best, of_set = Judge(self.job), None, dict[tuple[WorkerPlace, ...], Bound]()
-        leasts: Leasts = [(least, self._sets(rates_s), self.placement)]
-        for place in self.placement.hosts_as_one():
+        sets = self._sets(rates_s)
+        leasts: Leasts = [(least, sets.ranks, self.placement)]
+        for place in () if _num_described(self.job) else self.placement.hosts_as_one():
             found, least_alone = self._as_one(replace(base, placement=place, rates_s=(1.0,)))
             leasts.append((least_alone, [(0,)], place))
             of_set[place.workers] = least_alone.bound([(0,)])
             best = found if best is None or found.order < best.order else best
         num_left = 0
-        for ranks in leasts[0][1]:
+        for ranks in sets.ranks:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
             bound = least.bound([ranks])
             if bound.seconds >= to_beat_s * _in_long_run(best):
@@ -186,7 +193,10 @@ class _Search:
             best = found if best is None or found.order < best.order else best
         assert best
         of_one = [each for of in alone.values() for each in of]
-        return replace(self._told(best, of_one, leasts, of_set), num_left=num_left)
+        told = replace(self._told(best, of_one, leasts, of_set), num_left=num_left)
+        if sets.are_all:
+            return told
+        return replace(told, bound=min(told.bound, least.bound_of_any(), key=lambda each: each.seconds))
 
     def _told(
         self, best: Scored, of_one: Sequence[Candidate], leasts: Leasts, of_set: dict[tuple[WorkerPlace, ...], Bound]
@@ -221,29 +231,32 @@ class _Search:
     def _workers(self):
         return self.placement.workers
 
-    def _sets(self, rates_s: Sequence[float]) -> list[tuple[int, ...]]:
-        if self.job.pin.num_workers:
-            return [tuple(range(len(self._workers)))]
+    def _sets(self, rates_s: Sequence[float]) -> Subsets:
+        if self.job.pin.num_workers or _num_described(self.job):
+            return Subsets((tuple(range(len(self._workers))),))
         found = subsets(self.placement, rates_s, by_price=self.job.objective.asks_for_prices)
         # Single workers, last among these, are soon searched. Where one is hard to beat, larger sets are soon left.
-        return sorted(found, key=lambda ranks: len(ranks) > 1)
+        return replace(found, ranks=tuple(sorted(found.ranks, key=lambda ranks: len(ranks) > 1)))
 
     def _alone(self, base: Setting) -> dict[str, list[Candidate]]:
-        """By profile every candidate of one worker that has all the graph, whether it fits or not."""
+        """By profile every candidate of one worker that has all the graph, whether it fits or not.
+
+        Bounds are made of them, so they are looked at however little time there is.
+        """
         found: dict[str, list[Candidate]] = {}
         for rank, worker in enumerate(self._workers):
             if worker.profile not in found:
                 self.on_step(f"choosing operators for {worker.host} alone")
-                descent = Descent(_of_workers(base, (rank,), (1.0,)), self._over_at(0.0))
+                descent = Descent(_of_workers(base, (rank,), (1.0,)))
                 descent.run()
                 found[worker.profile] = list(descent.evaluator.looked_at())
         return found
 
     def _as_one(self, setting: Setting) -> tuple[Scored, Least]:
-        """The best on one worker that stands for all of a host, and the bound of any plan there."""
+        """The best on one worker that stands for all of a host, and the bound of any plan there, however late."""
         (worker,) = setting.placement.workers
         self.on_step(f"choosing for {worker.host} as one worker")
-        scored, looked_at = self._found(Descent(setting, self._over_at(0.0)), ())
+        scored, looked_at = self._found(Descent(setting), ())
         return scored, Least.of(setting, {worker.profile: looked_at})
 
     def _on(
@@ -268,13 +281,24 @@ class _Search:
         judge, found = Judge(self.job), descent.run(start, to_beat_s)
         looked_at = list(descent.evaluator.looked_at())
         self._looked_at += looked_at
-        scored = judge.best(judge.finalists(found, looked_at))
-        return replace(scored, candidate=descent.evaluator.whole(scored.candidate)), looked_at
+        finalists = judge.finalists(found, looked_at)
+        weighed = finalists
+        if self.job.training.weather is not None:  # there it counts what is settled, which suits these workers alone
+            weighed = [_settled(descent.evaluator.whole(each)) for each in finalists]
+        scored = judge.best(weighed)
+        (chosen,) = (one for one, other in zip(finalists, weighed, strict=True) if other is scored.candidate)
+        return replace(scored, candidate=descent.evaluator.whole(chosen)), looked_at
 
 
 def _of_workers(base: Setting, ranks: Sequence[int], rates_s: tuple[float, ...]) -> Setting:
     placement = base.placement.of(ranks)
     return replace(base, placement=placement, rates_s=rates_s, costs=costs_of(placement, base.costs))
+
+
+def _num_described(job: Job) -> int | None:
+    """Workers that the job's weather describes one by one, who all take part (None: it is of any number)."""
+    weather = job.training.weather
+    return len(weather.workers) if isinstance(weather, MarkovWeather) else None
 
 
 def _in_long_run(best: Scored | None) -> float:

@@ -131,8 +131,8 @@ class Descent:
         options = self._proposed(of)
         return known if known and any(options) else next(iter(options), None)
 
-    def _candidate(self, choices: Iterable[Choice | None]) -> Candidate | None:
-        return self.evaluator.candidate([choice for choice in choices if choice])
+    def _candidate(self, choices: Iterable[Choice | None], *, however_late: bool = False) -> Candidate | None:
+        return self.evaluator.candidate([choice for choice in choices if choice], however_late=however_late)
 
     def _each(self, best: Candidate, among: Sequence[AnyTechnique]) -> Candidate:
         """The best, with each technique's choice in turn changed to its best one."""
@@ -141,7 +141,7 @@ class Descent:
         return best
 
     def _best_of(self, best: Candidate, changed: AnyTechnique) -> Candidate:
-        """The best, with one technique's choice changed. Who does not propose to be left out takes part.
+        """The best, with one technique's choice changed. Who does not propose to be left out takes part, however late.
 
         Of layouts there is one already, so none of the others must.
         """
@@ -149,7 +149,7 @@ class Descent:
         must = LAYOUT not in changed.claims and None not in options and best.choice(changed.name) is None
         found = None if must and options else best
         for option in options:
-            candidate = self._changed(best, changed, option)
+            candidate = self._changed(best, changed, option, however_late=found is None)
             for each in self._with_users(candidate, changed) if candidate else ():
                 found = each if is_better(each, found) else found
         return found or best
@@ -176,9 +176,11 @@ class Descent:
                 if found:
                     yield found
 
-    def _changed(self, best: Candidate, changed: AnyTechnique, option: Choice | None) -> Candidate | None:
+    def _changed(
+        self, best: Candidate, changed: AnyTechnique, option: Choice | None, *, however_late: bool
+    ) -> Candidate | None:
         if LAYOUT not in changed.claims:
-            return self._candidate(_with(best.choices, changed.name, option))
+            return self._candidate(_with(best.choices, changed.name, option), however_late=however_late)
         # Arrays belong to the layout that they were cut for: under another one they are chosen anew.
         names = {layout.name for layout in self._layouts}
         again = [choice.technique for choice in best.choices if choice.arrays and choice.technique not in names]

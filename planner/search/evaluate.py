@@ -30,7 +30,7 @@ class Evaluator:
     """Makes candidates of one setting. Of those it made it keeps what readers say, without the arrays.
 
     Args:
-        is_over: whether no more are made, told the shortest epoch of those that fit.
+        is_over: whether no more are made, told the shortest epoch of those that fit and have all that is pinned.
     """
 
     setting: Setting
@@ -38,7 +38,7 @@ class Evaluator:
     _shortest_s: float = math.inf
     _made: dict[frozenset, Candidate | None] = field(default_factory=dict)
 
-    def candidate(self, choices: Sequence[Choice]) -> Candidate | None:
+    def candidate(self, choices: Sequence[Choice], *, however_late: bool = False) -> Candidate | None:
         """What the choices come to; None where they may not be chosen together, not under the job's fidelity, or late.
 
         It has arrays where it is asked for the first time, and later where it is asked for by `whole`.
@@ -47,10 +47,10 @@ class Evaluator:
         if key in self._made:
             return self._made[key]
         is_refused = bool(refusals(choices, self.setting.job.most))
-        if not is_refused and self.is_over(self._shortest_s):
+        if not (is_refused or however_late) and self.is_over(self._shortest_s):
             return None
         found = None if is_refused else self._composed(choices)
-        if found and found.epoch_s < self._shortest_s and found.fits:
+        if found and has_pinned(found) and found.epoch_s < self._shortest_s and found.fits:
             self._shortest_s = found.epoch_s
         self._made[key] = found.without_arrays() if found else None
         return found
@@ -69,6 +69,12 @@ class Evaluator:
             memo.forget_cuts()
         found = compose_candidate(self.setting, choices)
         return found if is_played(found.cycle) else None
+
+
+def has_pinned(candidate: Candidate) -> bool:
+    """Whether all techniques take part that the job asks for; on one worker nothing is shared out, and none has to."""
+    asked = {name for name, is_on in candidate.setting.job.pin.asked.items() if is_on}
+    return candidate.setting.num_workers == 1 or asked <= {choice.technique for choice in candidate.choices}
 
 
 def is_played(cycle: Cycle) -> bool:

@@ -110,6 +110,11 @@ class Least:
             return 0.0
         return Network(self.placement.of(ranks)).least_sum_s(float(self.gradient_bytes))
 
+    def bound_of_any(self) -> Bound:
+        """No plan of any set of the workers has shorter epochs, in the mean of a long run."""
+        words = f"balanced compute of up to {len(self.bare_s)} workers, without their gradients' sum"
+        return Bound(together_s(self.bare_s), words)
+
     def bound(self, sets: Iterable[Sequence[int]]) -> Bound:
         """No plan of any of these sets of workers has shorter epochs."""
         best = min(sets, key=self.seconds)

@@ -70,8 +70,15 @@ class Judge:
 
     @property
     def statistic(self) -> Statistic:
-        """What of epochs is counted."""
-        return self.job.objective.statistic or ("mean" if self.job.training.weather else "p50")
+        """What of epochs is counted: of n epochs, whose seconds or dollars count, the mean n times."""
+        wanted = self.job.objective
+        counts_all = wanted.minimize != "epoch" or wanted.deadline_s or wanted.budget
+        return wanted.statistic or ("mean" if self.job.training.weather or counts_all else "p50")
+
+    @property
+    def _by_medians(self) -> bool:
+        """Whether the shortest epoch of tasks at their median is taken."""
+        return self.job.objective.is_plain and self.job.training.weather is None
 
     @property
     def epochs(self) -> int:
@@ -88,8 +95,8 @@ class Judge:
 
     def scored(self, candidate: Candidate) -> Scored:
         """A candidate with what it comes to."""
-        plain = self.job.objective.is_plain
-        epoch_s = candidate.epoch_s if plain else epoch_of(self.job, candidate, self.statistic, _NUM_REPLICAS)
+        is_plain = self._by_medians
+        epoch_s = candidate.epoch_s if is_plain else epoch_of(self.job, candidate, self.statistic, _NUM_REPLICAS)
         seconds, dollars = self._to_all(epoch_s, candidate.setting.placement.price_per_hour)
         value = dollars if self.job.objective.minimize == "money" else epoch_s
         return Scored(candidate, epoch_s, seconds, dollars, self._excess(seconds, dollars), value)
@@ -100,7 +107,7 @@ class Judge:
         Tasks that vary last longer together than at their median, for workers wait for the slowest of them: so much the
         longer, the more often they wait.
         """
-        if not self.job.objective.is_plain or len(candidates) == 1:
+        if not self._by_medians or len(candidates) == 1:
             return min(map(self.scored, candidates), key=lambda each: each.order)
         return self.scored(min(candidates, key=lambda each: epoch_of(self.job, each, self.statistic, _NUM_REPLICAS)))
 
@@ -108,8 +115,10 @@ class Judge:
         """What is worth weighing of a set of workers beside the one with the shortest epoch, which comes first."""
         if not found.fits:
             return [found]
-        if self.job.objective.is_plain:
+        if self._by_medians:
             return [found, *self._tied(found, looked_at)]
+        if self.job.objective.is_plain:  # a simulation of weather takes longer than a tie is worth
+            return [found]
         words = {summary(found)}
         near = (each for each in looked_at if each.epoch_s <= _NEAR * found.epoch_s and _is_rival(each, found))
         others: list[Candidate] = []
@@ -120,12 +129,7 @@ class Judge:
         return [found, *others]
 
     def _tied(self, found: Candidate, looked_at: Iterable[Candidate]) -> list[Candidate]:
-        """Of each other set of techniques the shortest, where that is nearly as short; none under weather.
-
-        There a statistic needs a simulation that takes longer than a tie is worth.
-        """
-        if self.job.training.weather is not None:
-            return []
+        """Of each other set of techniques the shortest, where that is nearly as short."""
         near = (each for each in looked_at if each.epoch_s <= _TIED * found.epoch_s and _is_rival(each, found))
         best = {_techniques(found): found}
         for each in sorted(near, key=lambda candidate: candidate.epoch_s):
@@ -145,10 +149,11 @@ class Judge:
         """What no plan of any of these sets, that keeps the limits, is better than: seconds or dollars.
 
         Epochs that vary last no less, by any of the statistics, than the bound on epochs of tasks at their median.
+        Under a quota most epochs may have no pause, and only the mean has all of them.
         """
         values = []
         for least, ranks, placement in ((each, ranks, place) for each, sets, place in leasts for ranks in sets):
-            epoch_s = least.seconds(ranks)
+            epoch_s = least.seconds(ranks) if self.statistic == "mean" else least.without_pauses_s(ranks)
             seconds, dollars = self._to_all(epoch_s, placement.of(ranks).price_per_hour)
             if not self._excess(seconds, dollars):
                 values.append({"money": dollars, "time": seconds, "epoch": epoch_s}[self.job.objective.minimize])
@@ -210,7 +215,9 @@ def epoch_of(job: Job, candidate: Candidate, statistic: Statistic, num_replicas:
     for name, schedule in candidate.schedules.items():
         epochs_s = sampled_epochs_s(schedule, num_replicas, seed=0)
         of_program[name] = _of_statistic(epochs_s, statistic)
-    return sum(candidate.shares[name] * seconds for name, seconds in of_program.items())
+    epoch_s = sum(candidate.shares[name] * seconds for name, seconds in of_program.items())
+    # So many epochs, played on end, may be short of a pause that a longer run is not spared.
+    return max(epoch_s, candidate.mean_epoch_s) if statistic == "mean" else epoch_s
 
 
 def _of_statistic(epochs_s: np.ndarray, statistic: Statistic) -> float:

@@ -96,7 +96,6 @@ def prediction_of(
     schedule_bound = sustained_bound(schedules, schedule_bound) if has_pauses else schedule_bound
     return Prediction(
         epoch_s=trace.median_epoch_s,
-        # What is played is no endless run: it may be short of two pauses, which a longer one is not spared.
         mean_epoch_s=max(mean_epoch_s(schedules), schedule_bound.seconds) if has_pauses else None,
         compute_s=trace.category_s("compute"),
         communicate_s=trace.category_s("communicate"),

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, product
 
 from gnnplan.planner.cluster import Placement
 
-_MOST_SUBSETS = 64  # more of them than this are not all looked at, only those of the fastest workers
+_MOST_SUBSETS = 64  # of those that differ: more are not all looked at, only those of the fastest workers
 _NEARLY = 1.03  # times as much memory: hosts of one kind differ by less
 
 
-def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = False) -> list[tuple[int, ...]]:
-    """Ranks that could train together, no two subsets alike; the whole comes first, single workers last.
+@dataclass(frozen=True)
+class Subsets:
+    """Ranks that could train together.
+
+    Args:
+        ranks: of each; the whole comes first, single workers last.
+        are_all: none is left out, but such as are like another.
+    """
+
+    ranks: tuple[tuple[int, ...], ...]
+    are_all: bool = True
+
+
+def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = False) -> Subsets:
+    """Ranks that could train together, no two subsets alike.
 
     Workers are alike that are of one profile, on hosts with equal links, memory and price. Where every host was
     profiled by itself, those are that have devices of one name: as many slower ones are no better. Of devices that are
@@ -26,15 +40,33 @@ def subsets(placement: Placement, rates_s: Sequence[float], *, by_price: bool = 
     """
     kinds = [_kind(placement, rank) for rank in range(len(rates_s))]
     groups = _groups(placement, rates_s, kinds)
-    if math.prod(len(ranks) + 1 for ranks in groups) - 1 > _MOST_SUBSETS:
-        found = _of_fastest(groups, rates_s)
-        cheap = _of_fastest(groups, _epoch_prices(placement, rates_s)) if by_price else []
-        return list(dict.fromkeys([*found, *cheap]))
-    in_order = sorted(_counted(groups), key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks))
+    are_all = _most_distinct(placement, kinds, groups) <= _MOST_SUBSETS
+    found = _counted(groups) if are_all else _of_fastest(placement, groups, rates_s)
+    if by_price and not are_all:
+        found = [*found, *_of_fastest(placement, groups, _epoch_prices(placement, rates_s))]
     distinct: dict[frozenset, tuple[int, ...]] = {}
-    for ranks in in_order:
+    for ranks in sorted(found, key=lambda ranks: (-len(ranks), sum(rates_s[rank] for rank in ranks), ranks)):
         distinct.setdefault(_shape(placement, kinds, ranks), ranks)
-    return list(distinct.values())
+    return Subsets(tuple(distinct.values()), are_all)
+
+
+def _most_distinct(placement: Placement, kinds: Sequence[tuple], groups: Sequence[Sequence[int]]) -> int:
+    """No more subsets differ: of n hosts that are alike, whose workers may take part in k ways, C(n + k - 1, n).
+
+    A few may not, which have as many workers on hosts of other sizes.
+    """
+    options: dict[int, list[tuple]] = defaultdict(list)
+    num_ways = 1
+    for ranks in groups:
+        hosts = {placement.host_of[rank] for rank in ranks}
+        if len(hosts) > 1 or placement.host_of.count(*hosts) == 1:  # hosts of one worker each
+            num_ways *= len(ranks) + 1
+        else:
+            options[hosts.pop()].append((kinds[ranks[0]], len(ranks)))
+    for of_host, num_hosts in Counter(frozenset(each) for each in options.values()).items():
+        num_of_one = math.prod(size + 1 for _, size in of_host)
+        num_ways *= math.comb(num_hosts + num_of_one - 1, num_hosts)
+    return num_ways - 1
 
 
 def _shape(placement: Placement, kinds: Sequence[tuple], ranks: Sequence[int]) -> frozenset:
@@ -83,11 +115,21 @@ def _epoch_prices(placement: Placement, rates_s: Sequence[float]) -> list[float]
     ]
 
 
-def _of_fastest(groups: Sequence[Sequence[int]], rates_s: Sequence[float]) -> list[tuple[int, ...]]:
-    """All, then half of them, a quarter ... by speed, and whole groups of alike ones; the fastest alone."""
+def _of_fastest(
+    placement: Placement, groups: Iterable[Sequence[int]], rates_s: Sequence[float]
+) -> list[tuple[int, ...]]:
+    """All, then half of them, a quarter ... by speed, the fastest alone; groups of alike ones; and whole hosts.
+
+    Of hosts it is the fastest one, the fastest two, and so on.
+    """
     order = sorted(range(len(rates_s)), key=lambda rank: (rates_s[rank], rank))
     sizes = [len(order)]
     while sizes[-1] > 1:
         sizes.append((sizes[-1] + 1) // 2)
     by_speed = [tuple(sorted(order[:size])) for size in sizes]
-    return list(dict.fromkeys([*by_speed, *map(tuple, groups)]))
+    of_host: dict[int, list[int]] = defaultdict(list)
+    for rank in range(len(rates_s)):
+        of_host[placement.host_of[rank]].append(rank)
+    hosts = sorted(of_host.values(), key=lambda ranks: (sum(rates_s[rank] for rank in ranks) / len(ranks), ranks))
+    whole = [tuple(sorted(ranks)) for ranks in accumulate(hosts)] if len(hosts) < len(order) else []
+    return list(dict.fromkeys([*by_speed, *map(tuple, groups), *whole]))

@@ -71,17 +71,24 @@ class Priced:
         """Least share of a worker's memory, or of its host's, that is left; negative where it does not fit."""
         workers = list(zip(self.memory, self.machine.placement.workers, strict=True))
         of_devices = min(1 - each.peak_bytes / worker.memory_bytes for each, worker in workers)
-        return min(of_devices, self._headroom_of_hosts())
+        return min([of_devices, *(1 - kept / max(limit, 1) for kept, limit in self._page_locked)])
 
-    def _headroom_of_hosts(self) -> float:
-        """The same of page-locked memory; 1 where no host has a limit."""
-        left = 1.0
-        limits = [worker.pinned_bytes for worker in self.machine.placement.workers]
+    @property
+    def missing_bytes(self) -> int:
+        """Of the worker, or the host, that lacks most; 0 where none lacks any."""
+        workers = zip(self.memory, self.machine.placement.workers, strict=True)
+        of_devices = (each.peak_bytes - worker.memory_bytes for each, worker in workers)
+        return max(0, *of_devices, *(kept - limit for kept, limit in self._page_locked))
+
+    @property
+    def _page_locked(self) -> list[tuple[int, int]]:
+        """Bytes that hosts keep, and that they have, of each kind that has a limit."""
+        found, limits = [], [worker.pinned_bytes for worker in self.machine.placement.workers]
         for host in self.machine.hosts:
             kept = sum(count * each.pinned_bytes for count, each in zip(host.workers, self.memory, strict=True))
             limit = next((limit for limit, count in zip(limits, host.workers, strict=True) if count), None)
-            left = left if limit is None else min(left, 1 - kept / max(limit, 1))
-        return left
+            found += [] if limit is None else [(kept, limit)]
+        return found
 
     @property
     def fits(self) -> bool:
@@ -171,9 +178,9 @@ class Pricer:
         return min(each.epoch_s for each in self._with_shares(job, only, (1.0,)))
 
 
-def fastest(found: Sequence[Priced]) -> Priced:
-    """The fastest that fits, or else the one that lacks least."""
-    fitting = [each for each in found if each.fits]
+def fastest(found: Sequence[Priced], margin: float = 0.0) -> Priced:
+    """The fastest that leaves a share of the memory free, or else the one that lacks least."""
+    fitting = [each for each in found if each.headroom >= margin]
     return min(fitting, key=lambda each: each.epoch_s) if fitting else max(found, key=lambda each: each.headroom)
 
 

@@ -51,6 +51,7 @@ class PricedBatches:
     found: Dispatch
     peak_bytes: int
     headroom: float
+    missing_bytes: int
 
     @property
     def epoch_s(self) -> float:
@@ -73,7 +74,8 @@ def price_batches(
         _on(job, machine, rank, statistics, structures, sizes, rates, max(1.0, cores), max(1, count))
         for rank in range(len(machine.placement.workers))
     ]
-    return replace(max(each, key=lambda one: one.epoch_s), headroom=min(one.headroom for one in each))
+    headroom, missing = min(one.headroom for one in each), max(one.missing_bytes for one in each)
+    return replace(max(each, key=lambda one: one.epoch_s), headroom=headroom, missing_bytes=missing)
 
 
 def _on(
@@ -111,7 +113,7 @@ def _on(
             break
     found = dispatch(times, num_batches, gpu_slots=slots, num_cpu_threads=math.floor(cores))
     peak = round(step_bytes + slots * batch_bytes)
-    return PricedBatches(times, sizes, num_batches, found, peak, 1 - peak / memory)
+    return PricedBatches(times, sizes, num_batches, found, peak, 1 - peak / memory, max(0, peak - memory))
 
 
 def _step(

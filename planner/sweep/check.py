@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.graph import Graph
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.sweep.machines import Asked
 from gnnplan.planner.sweep.points import Swept
@@ -19,7 +20,7 @@ def checked(swept: Sequence[Swept], count: int, graph: Graph, on_step: Callable[
     """The points, of which as many as wanted have the seconds of a plan that was searched on the graph itself.
 
     Those on Pareto fronts come first, the fastest of these first. All workers of a point have to take part, as in what
-    was priced. Where no plan fits, the point stays as it is.
+    was priced, and the shortest epoch is looked for. Where no plan fits, the point stays as it is.
     """
     candidates = [at for at, each in enumerate(swept) if each.point.fits and each.point.num_workers <= _MOST_WORKERS]
     candidates.sort(key=lambda at: (not swept[at].point.is_on_front, swept[at].point.epoch_s))
@@ -32,7 +33,8 @@ def checked(swept: Sequence[Swept], count: int, graph: Graph, on_step: Callable[
 
 def _checked(swept: Swept, graph: Graph) -> Swept:
     pin = swept.job.pin.model_copy(update={"num_workers": swept.point.num_workers})
-    job = swept.job.model_copy(update={"pin": pin})
+    shortest = ObjectiveSpec(memory_margin=swept.job.objective.memory_margin)
+    job = swept.job.model_copy(update={"pin": pin, "objective": shortest})
     try:
         best = decide(job, every_worker(swept.asked), graph).best
     except NoPlanFitsError:

@@ -28,7 +28,7 @@ class SweptDevice(Contract):
         memory_bytes, flops_per_s, memory_bytes_per_s, link_bytes_per_s: memory, peak float32 FLOP/s without tensor
             cores, peak bytes/s of its memory, raw bytes/s of its slot in one direction; all four or none.
         shares_like: the architecture whose measured shares of these peaks it is taken to achieve.
-        price_per_hour: dollars, of one device.
+        price_per_hour: dollars, of one device (None: unknown, and so is the price of its machines).
         watts: of one device at work (None: unknown).
     """
 
@@ -37,7 +37,7 @@ class SweptDevice(Contract):
     memory_bytes_per_s: Rate | None = None
     link_bytes_per_s: Rate | None = None
     shares_like: Literal["turing", "ampere"] = "ampere"
-    price_per_hour: Price = 0.0
+    price_per_hour: Price | None = None
     watts: Watts | None = None
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,7 @@ from gnnplan.planner.statistics.machine import Machine, machine_of
 from gnnplan.planner.sweep.contract import Machines, Sweep, SweptDevice
 from gnnplan.profiles.catalog import catalog_profile, published_profile
 from gnnplan.profiles.catalog.devices import Device, Figure
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link, MachineProfile
 
 _DEVICE_LATENCY_S = 20e-6
@@ -26,7 +28,7 @@ class Asked:
 
     Args:
         network_bytes_per_s: of a host's link (None: there is one host, or links differ).
-        cores_per_host: of the processor (None: unknown).
+        cores_per_worker: of the processor; where hosts differ the fewest, for whom all wait (None: unknown).
         watts: of all devices and hosts at work (None: unknown).
         placement: of every worker, of a cluster file (None: all workers are alike).
     """
@@ -39,7 +41,7 @@ class Asked:
     memory_bytes: int
     network_bytes_per_s: float | None
     watts: float | None
-    cores_per_host: float | None = None
+    cores_per_worker: float | None = None
     placement: Placement | None = None
 
 
@@ -62,6 +64,8 @@ def machines_of(sweep: Sweep, *, with_cores: bool = False) -> Iterator[Asked]:
 
     Args:
         with_cores: machines with more cores of their hosts are others.
+
+    Raises `UserError` where two cluster files have one name.
     """
     seen = set()
     for each in sweep.machines:
@@ -77,7 +81,11 @@ def machines_of(sweep: Sweep, *, with_cores: bool = False) -> Iterator[Asked]:
                     seen.add(asked.name)
                     yield asked
     for path in sweep.clusters:
-        yield _cluster(path)
+        asked = _cluster(path)
+        if asked.name in seen:
+            raise UserError(f"{sweep.name}: two of its machines are called {asked.name}; name the cluster files apart")
+        seen.add(asked.name)
+        yield asked
 
 
 def _asked(
@@ -105,7 +113,8 @@ def _asked(
         memory_bytes=memory_bytes or profile.memory_bytes,
     )
     count = num_hosts * per_host
-    price = count * swept.price_per_hour + num_hosts * of.host_price_per_hour
+    of_devices = swept.price_per_hour
+    price = 0.0 if of_devices is None else count * of_devices + num_hosts * of.host_price_per_hour  # 0: unknown
     watts = None if swept.watts is None else count * swept.watts + num_hosts * of.host_watts
     placement = Placement(workers=(worker,), profiles={profile.name: profile}, device_link=device_link)
     machine = Machine(placement, (count,), (HostKind(network, (per_host,)),), price)
@@ -115,7 +124,8 @@ def _asked(
     words += f", {memory_bytes * 1e-9:g} GB each" if memory_bytes else ""
     words += f", {cores} cores" if cores else ""
     network_or_none = network_bytes_per_s if num_hosts > 1 else None
-    return Asked(words, machine, device, num_hosts, per_host, worker.memory_bytes, network_or_none, watts, cores)
+    each = cores / per_host if cores else None
+    return Asked(words, machine, device, num_hosts, per_host, worker.memory_bytes, network_or_none, watts, each)
 
 
 def device_profile(sweep: Sweep, name: str) -> MachineProfile:
@@ -158,6 +168,15 @@ def _cluster(path: Path) -> Asked:
         memory_bytes=memory,
         network_bytes_per_s=network,
         watts=None,
-        cores_per_host=workers[0].cpu_cores,
+        cores_per_worker=_least_cores(placement),
         placement=placement,
     )
+
+
+def _least_cores(placement: Placement) -> float | None:
+    """The fewest cores of any worker, if those of a host share them evenly (None: some host's are unknown)."""
+    sizes = Counter(placement.host_of)
+    cores = [worker.cpu_cores for worker in placement.workers]
+    if None in cores:
+        return None
+    return min(each / sizes[host] for each, host in zip(cores, placement.host_of, strict=True) if each)

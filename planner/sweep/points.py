@@ -56,12 +56,12 @@ def sweep_points(
 def model_settings(job: Job, axes: ModelAxes) -> Iterator[tuple[str, Job]]:
     """Every setting of the model in words, with its job; heads are of attention alone."""
     names = [name for name in ModelAxes.model_fields if getattr(axes, name)]
-    seen: set[str] = set()
+    seen: set[str] = set()  # of other kinds all heads are one setting
     for values in product(*(getattr(axes, name) for name in names)):
         changed = {**job.model.model_dump(), **dict(zip(names, values, strict=True))}
         model = Job.parse({**job.model_dump(mode="json"), "model": changed}, where="model of the sweep").model
         words = f"{model.kind} {model.num_layers} x {model.hidden_channels}"
-        words += f", {model.heads} heads" if model.kind == "gat" else ""
+        words += f", {model.heads} heads" if model.kind in ("gat", "decoupled_gat") else ""
         if words not in seen:
             seen.add(words)
             yield words, job.model_copy(update={"model": model})
@@ -79,25 +79,28 @@ class _Outcome:
     epoch_s: float
     peak_bytes: int
     headroom: float
+    missing_bytes: int
     techniques: tuple[str, ...]
     binds: str
 
 
 def _of_full_batch(job: Job, asked: Asked, pricer: Pricer) -> _Outcome:
-    best = fastest(pricer.candidates(job, asked.machine))
+    best = fastest(pricer.candidates(job, asked.machine), job.objective.memory_margin)
     computing, travelling = best.busy_s().max(), best.busy_s("communicate").max()
     names = tuple(choice.technique for choice in best.choices)
     peak = max(each.peak_bytes for each in best.memory)
-    return _Outcome(best.epoch_s, peak, best.headroom, names, "compute" if computing >= travelling else "links")
+    binds = "compute" if computing >= travelling else "links"
+    return _Outcome(best.epoch_s, peak, best.headroom, best.missing_bytes, names, binds)
 
 
 def _of_batches(job: Job, asked: Asked, pricer: Pricer, rates: HostRates) -> _Outcome:
-    if not asked.cores_per_host:
+    if not asked.cores_per_worker:
         raise UserError(f"{asked.name}: the cores of its host are not known; give the machines cores_per_host")
-    cores = asked.cores_per_host / asked.per_host
-    best = price_batches(job, asked.machine, pricer.statistics, pricer.structures, rates, cores)
+    statistics, structures = pricer.statistics, pricer.structures
+    best = price_batches(job, asked.machine, statistics, structures, rates, asked.cores_per_worker)
     names = ("mini_batch", best.found.route)
-    return _Outcome(best.epoch_s, best.peak_bytes, best.headroom, names, _BINDS[best.found.bound.set_by])
+    binds = _BINDS[best.found.bound.set_by]
+    return _Outcome(best.epoch_s, best.peak_bytes, best.headroom, best.missing_bytes, names, binds)
 
 
 _BINDS = {"CPU": "cores", "PCIe": "links", "GPU": "compute"}
@@ -105,6 +108,8 @@ _BINDS = {"CPU": "cores", "PCIe": "links", "GPU": "compute"}
 
 def _point(words: str, job: Job, asked: Asked, outcome: _Outcome) -> Point:
     job_s, price = job.training.epochs * outcome.epoch_s, asked.machine.price_per_hour
+    short = job.objective.memory_margin - outcome.headroom  # as a share of a worker's memory
+    fits = short <= 0
     return Point(
         machine=asked.name,
         device=asked.device,
@@ -123,6 +128,7 @@ def _point(words: str, job: Job, asked: Asked, outcome: _Outcome) -> Point:
         kilowatt_hours=None if asked.watts is None else asked.watts * job_s / 3.6e6,
         peak_bytes=outcome.peak_bytes,
         headroom=outcome.headroom,
-        fits=outcome.headroom >= 0,
-        binds=outcome.binds if outcome.headroom >= 0 else "memory",
+        missing_bytes=0 if fits else max(outcome.missing_bytes, round(short * asked.memory_bytes)),
+        fits=fits,
+        binds=outcome.binds if fits else "memory",
     )

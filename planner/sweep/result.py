@@ -22,7 +22,9 @@ class Point(Contract):
         memory_bytes: of a device, the least.
         price_per_hour: dollars, 0 where there is no price, and then `dollars` is None.
         techniques: that take part, the layout first.
-        headroom: least share of a worker's memory that is left, negative where it does not fit.
+        headroom: least share of a worker's memory that is left, negative where there is too little.
+        missing_bytes: that the worker, or the host, lacks that lacks most; 0 where it fits.
+        fits: there is enough, and the job's memory margin stays free.
         binds: what an epoch mostly waits for: compute, links, cores that make batches, or memory that is missing.
         is_on_front: no machine that fits is faster and as cheap, or cheaper and as fast, for this model.
         checked_epoch_s: of the plan that the search finds on the graph itself, where it was asked.
@@ -45,6 +47,7 @@ class Point(Contract):
     kilowatt_hours: float | None
     peak_bytes: int
     headroom: float
+    missing_bytes: int = Field(default=0, ge=0)
     fits: bool
     binds: str
     is_on_front: bool = False
@@ -121,10 +124,14 @@ def least_of(points: Iterable[Point]) -> tuple[Least, ...]:
 def _least(model: str, points: Sequence[Point]) -> Least:
     fitting = [point for point in points if point.fits]
     if not fitting:
-        nearest = min(points, key=missing_bytes)
-        missing = missing_bytes(nearest)
+        nearest = min(points, key=lambda p: (p.missing_bytes, -p.headroom))
         return Least(
-            model=model, smallest=None, cheapest=None, fastest=None, nearest=nearest.machine, missing_bytes=missing
+            model=model,
+            smallest=None,
+            cheapest=None,
+            fastest=None,
+            nearest=nearest.machine,
+            missing_bytes=nearest.missing_bytes,
         )
     smallest = min(fitting, key=lambda p: (p.num_workers, p.num_workers * p.memory_bytes, p.epoch_s))
     fastest = min(fitting, key=lambda p: p.epoch_s)
@@ -136,8 +143,3 @@ def _least(model: str, points: Sequence[Point]) -> Least:
         cheapest=cheapest.machine if cheapest else None,
         fastest=fastest.machine,
     )
-
-
-def missing_bytes(point: Point) -> int:
-    """Bytes that the worker lacks that lacks most; none where it fits."""
-    return max(0, round(-point.headroom * point.memory_bytes))

@@ -108,6 +108,14 @@ def test_equal_plans_are_run_once_and_what_ran_is_kept(tmp_path):
     assert len(ran) == 4
 
 
+def test_a_disturbed_setting_is_run_again_some_times():
+    """Whatever its regret is: rounds that differ tell nothing of it."""
+    quiet, disturbed = {"noise": 0.1, "regret": 0.5}, {"noise": 0.6, "regret": 0.0}
+    assert not planner.is_disturbed(quiet)
+    assert [planner.is_disturbed(disturbed | {"tries": count}) for count in (1, 2, 3)] == [True, True, False]
+    assert planner.is_disturbed(disturbed)
+
+
 def test_who_is_far_behind_is_not_run_again(tmp_path):
     """Twice as long as the fastest cannot be the best; a bit longer can, and the chosen one always has all rounds."""
     seconds, ran = {CHOSEN: 3.0, "near": 1.05, "next": 1.2, "far": 2.0, "fastest": 1.0}, []

@@ -578,7 +578,7 @@ def test_an_objective_is_planned_for_or_refused(folder, capsys):
     (folder / "priced.toml").write_text(priced)
     assert main(["plan", "job.toml", "priced.toml", "--objective", "money", "-o", "plan.json"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "objective least dollars by p50: 100 epochs in" in shown
+    assert "objective least dollars by mean: 100 epochs in" in shown
     assert "of what was searched:" in shown
     assert main(["plan", "job.toml", "priced.toml", "--deadline", "1e-9", "-o", "late.json"]) == 3
     assert "no plan keeps the limits: the nearest needs" in capsys.readouterr().err

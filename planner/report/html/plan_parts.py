@@ -47,7 +47,8 @@ def head(plan: Plan, measured: Trace | None) -> Html:
 
 def _hosts(plan: Plan) -> list[tuple[str, int]]:
     hosts = list(plan.placement.workers_by_host.items())
-    return hosts if len(hosts) <= 4 else [*hosts[:4], (f"{len(hosts) - 4} more hosts", plan.num_workers)]
+    named, others = hosts[:4], hosts[4:]
+    return [*named, (f"{len(others)} more hosts", sum(count for _, count in others))] if others else named
 
 
 def _error(plan: Plan, measured: Trace) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gnnplan.planner.explain.explanation import Explanation
 from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.report.explanation import kind_words, moved_words, part_words, signed, why_words
+from gnnplan.planner.report.explanation import NO_PRICES, kind_words, moved_words, part_words, signed, why_words
 from gnnplan.planner.report.html.element import Html, bar, element, section, table
 from gnnplan.planner.report.units import seconds
 
@@ -37,7 +37,8 @@ def prices(explanation: Explanation) -> Html:
         for price in helping
     ]
     columns = ("resource", "better by", "epoch", "moved")
-    body = table(columns, rows, numbers=(1, 2, 3), is_narrow=True) if rows else element("p", "Nothing.")
+    nothing = element("p", "Nothing." if explanation.prices else NO_PRICES)
+    body = table(columns, rows, numbers=(1, 2, 3), is_narrow=True) if rows else nothing
     larger = (element("p", moved_words(price)) for price in explanation.combined)
     return section("What would help", body, *larger, note="This plan with one resource better, simulated again.")
 

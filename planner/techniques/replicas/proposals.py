@@ -36,7 +36,7 @@ class Selection:
 
 
 def proposals(candidate: Candidate) -> Iterator[np.ndarray]:
-    """Rows to make, int32 [3, n] by (level, worker, vertex), the most promising first; none where little travels.
+    """Rows to make, int32 [3, n] by (level, worker, vertex), the most promising first; none where they save little.
 
     What pays row by row, and everything of the first levels, as many as there are: what rows of a level are made of is
     then there.
@@ -52,8 +52,22 @@ def proposals(candidate: Candidate) -> Iterator[np.ndarray]:
 
 
 def could_save_s(candidate: Candidate) -> float:
-    """Seconds of an epoch in which the busiest worker waits: no replica can save more."""
-    return candidate.epoch_s - float(candidate.busy_s().max())
+    """Seconds of an epoch in which the busiest worker waits, or launches kernels: no replica can save more.
+
+    Rows that do not travel need not be packed, nor added up apart from a worker's own: that is fewer kernels.
+    """
+    waiting_s = candidate.epoch_s - float(candidate.busy_s().max())
+    return waiting_s + max(_launching_s(candidate, worker) for worker in candidate.cycle.workers)
+
+
+def _launching_s(candidate: Candidate, worker: int) -> float:
+    """What an epoch's tasks take a worker however small they are."""
+    each_s = candidate.setting.placement.profile_of(worker).host_overhead_s
+    counts = (
+        candidate.shares[name] * sum(task.worker == worker for task in schedule.tasks)
+        for name, schedule in candidate.schedules.items()
+    )
+    return each_s * sum(counts)
 
 
 def everything(candidate: Candidate) -> np.ndarray:

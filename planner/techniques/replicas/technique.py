@@ -37,14 +37,19 @@ class Replicas(Technique[Made]):
         return "halo rows made"
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
-        """Nothing, what pays, and everything; where a job pins `cache`, everything as soon as there is a layout."""
+        """Nothing, what pays, and everything; where a job pins `cache`, everything as soon as there is a layout.
+
+        Everything too where a job pins replicas, and none pays.
+        """
         pinned = setting.job.pin.dependencies
         if so_far is None or setting.num_workers == 1 or pinned == "communicate":
             yield None
             return
+        paying = list(proposals(so_far)) if pinned == "hybrid" else []
         if pinned == "hybrid":
             yield None
-        for rows in proposals(so_far) if pinned == "hybrid" else (everything(so_far),):
+        is_asked = pinned == "cache" or setting.job.pin.asked.get(self.name)
+        for rows in paying if paying or not is_asked else (everything(so_far),):
             yield Choice(self.name, Made(), {"made": setting.memo.one_of(rows)})
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:

@@ -14,6 +14,7 @@ PINS = {
     "precompute": False,
     "feature_cache": False,
     "op_order": "aggregate_first",
+    "dependencies": "communicate",
     "techniques": {"halo_exchange": True},
 }
 BEST = found("wide", **PINS).best

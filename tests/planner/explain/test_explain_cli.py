@@ -12,8 +12,11 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.search import mini_batch
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
+from tests.planner.search.measured import JOB as BATCHED
+from tests.planner.search.measured import measured, split, worker
 
 GRAPH = SbmGraph(source="sbm", num_nodes=300, average_degree=8, num_classes=3, num_features=16)
 HOSTS = tuple(
@@ -72,6 +75,18 @@ def test_search_asks_what_more_memory_is_worth(path, capsys, tmp_path):
     assert (first["spare_bytes"], first["more_bytes"]) == (1000, 10**9)
     assert first["moved_s"] == pytest.approx(0, abs=1e-3 * plan.prediction.epoch_s)
     assert second["more_bytes"] == 0
+
+
+def test_of_mini_batches_no_resource_has_a_price(monkeypatch, tmp_path, capsys):
+    """Their stages were measured as a whole, and nothing is searched again."""
+    monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: measured(worker(split(3, 5, 1, 4))))
+    plan = mini_batch.plan_mini_batches(BATCHED, None)[0]
+    assert api.explain(plan).prices == ()
+    plan.save(tmp_path / "plan.json")
+    assert main(["explain", str(tmp_path / "plan.json")]) == 0
+    assert "were measured as a whole" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(UserError, match="leave --search out"):
+        api.explain(plan, graph=api.load_graph(GRAPH))
 
 
 def test_another_graph_is_refused(path):

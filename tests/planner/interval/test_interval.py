@@ -42,6 +42,6 @@ def test_a_guess_widens_it():
 
 
 def test_calibration_by_the_same_work_narrows_it():
-    """By other work it does not: those runs missed by more than runs without any calibration."""
+    """By other work it does not: those runs missed by about as much as runs without any calibration."""
     widths = {kind: math.log(Interval.around(1.0, kind, 0.0, 0.0).high_s) for kind in RESIDUALS}
-    assert widths["calibrated"] < widths["profiled"] < widths["calibrated elsewhere"]
+    assert widths["calibrated"] < 0.8 * min(widths["profiled"], widths["calibrated elsewhere"])

@@ -45,6 +45,7 @@ def planned(tmp_path, monkeypatch):
         decoupled=FULL,
         batches=BATCHES,
         chunked=FULL,
+        cluster=CLUSTER,
         **options,
     ):
         def run_pilots(jobs, before, **_):
@@ -68,7 +69,7 @@ def planned(tmp_path, monkeypatch):
         monkeypatch.setattr(kept, "run_pilots", run_pilots)
         monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: stages)
         path = tmp_path / "plan.json"
-        return plan_to_accuracy(job, CLUSTER, graph, path, accuracy, is_here=is_here, **options)
+        return plan_to_accuracy(job, cluster, graph, path, accuracy, is_here=is_here, **options)
 
     return plan
 
@@ -148,6 +149,32 @@ def test_other_pins_stay_beside_a_piloted_one(planned, tmp_path):
     plain, chunked = (Plan.load(tmp_path / f"plan.full_batch{of}.json").job for of in ("", "_2_source_chunks"))
     assert (plain.pin.decisions, chunked.pin.decisions) == ({}, {"source_chunks": {"num_chunks": 2}})
     assert plain.pin.num_workers == chunked.pin.num_workers == 2
+
+
+def test_a_family_without_a_plan_leaves_the_others(planned, tmp_path):
+    """Full batch needs more memory than there is; why stands beside what is chosen."""
+    device = DeviceSpec(catalog="t4", memory_bytes=1000)
+    tiny = Cluster(hosts=(HostSpec(name="h", devices=(device,)),))
+    done = planned(1000, cluster=tiny)
+    assert family_of(done.plan.job) == "mini_batch"
+    assert [way.family for way in done.reached.ways] == ["mini_batch"]
+    assert "Full batch has no plan here: no plan fits" in done.words()
+    assert not (tmp_path / "plan.full_batch.json").exists()
+    with pytest.raises(NoPlanFitsError, match=r"No family came to 80\.0%\. Full batch has no plan here"):
+        planned(1000, cluster=tiny, is_here=False)
+
+
+def test_limits_are_counted_to_the_epochs_of_the_curve(planned):
+    """Not to those of the training, which are many more."""
+    job = JOB.model_copy(update={"mini_batch": None})
+    seconds = planned(1000, job=job, is_here=False).reached.best.seconds
+    for share, is_kept in ((2.0, True), (0.5, False)):
+        limited = job.model_copy(update={"objective": ObjectiveSpec(deadline_s=share * seconds)})
+        if is_kept:
+            assert planned(1000, job=limited, is_here=False).plan.prediction.objective.epochs == 4
+        else:
+            with pytest.raises(NoPlanFitsError, match="for 4 epochs"):
+                planned(1000, job=limited, is_here=False)
 
 
 def test_an_accuracy_that_no_curve_has_is_no_plan(planned, tmp_path):

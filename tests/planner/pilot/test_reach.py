@@ -7,6 +7,7 @@ import pytest
 from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.job import Job
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint
 from gnnplan.planner.pilot.reach import to_accuracy
 from gnnplan.planner.pilot.run import families_of
@@ -40,7 +41,7 @@ def plan_of(job, epoch_s, price=3600.0, num_workers=1):
         graph=SimpleNamespace(fingerprint=GRAPH),
         num_workers=num_workers,
         placement=SimpleNamespace(price_per_hour=price),
-        prediction=SimpleNamespace(expected_epoch_s=epoch_s),
+        prediction=SimpleNamespace(each_of_many_s=epoch_s),
     )
 
 
@@ -63,6 +64,18 @@ def test_money_weighs_seconds_by_price():
     by_money = to_accuracy(PILOTS, plans, 0.8, "money")
     assert by_money.best.family == "mini_batch"
     assert "6 dollars" in by_money.words()
+
+
+def test_a_limit_may_leave_the_faster_family_out():
+    """What is over the deadline or the budget is said, and not taken."""
+    plans = [plan_of(FULL, 1.0, price=36_000), plan_of(BATCHES, 3.0)]
+    dear = to_accuracy(PILOTS, plans, 0.8, "time", ObjectiveSpec(budget=10.0))
+    assert dear.best.family == "mini_batch"
+    assert dear.is_sure
+    assert "Full batch costs 40 dollars, more than the budget of 10." in dear.words()
+    late = to_accuracy(PILOTS, plans, 0.8, "money", ObjectiveSpec(deadline_s=3.0))
+    assert late.best is None
+    assert late.words().startswith("No family came to 80.0% within the limits. Full batch takes 4 s")
 
 
 def test_a_short_curve_is_said_to_be_short():

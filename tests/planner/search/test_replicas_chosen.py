@@ -6,7 +6,7 @@ import pytest
 from gnnplan.planner.contracts.received import received_rows
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.techniques.replicas.proposals import everything, paying_rows, proposals
-from tests.planner.search.searched import found
+from tests.planner.search.searched import found, placement_of
 
 SLOW = {"bytes_per_s": 1e7}
 
@@ -34,9 +34,27 @@ def test_rows_are_made_where_links_are_slow(kind):
     assert best.epoch_s <= made.epoch_s
 
 
+def without_launches():
+    """Three hosts on links that nobody waits for, whose kernels take no time to launch."""
+    placement = placement_of("network", bytes_per_s=1e14)
+    profiles = {
+        name: each.model_copy(update={"host_overhead_s": 0.0, "step_overhead_s": 0.0})
+        for name, each in placement.profiles.items()
+    }
+    return placement.model_copy(update={"profiles": profiles})
+
+
 def test_rows_are_received_where_links_are_fast():
     """Where hardly anybody waits for rows, none are made."""
-    assert best_of(on={"bytes_per_s": 1e14}).choice("replicas") is None
+    assert best_of(placement=without_launches()).choice("replicas") is None
+
+
+def test_rows_are_made_where_that_is_fewer_kernels():
+    """On a small graph an epoch is launches; who makes all rows has none that pack, or add up rows of others."""
+    best, sent, made = (found(num_workers=2, dependencies=mode).best for mode in ("hybrid", "communicate", "cache"))
+    assert best.epoch_s < 0.95 * sent.epoch_s
+    assert best.epoch_s <= made.epoch_s
+    assert best.choice("replicas")
 
 
 @pytest.mark.long
@@ -73,6 +91,6 @@ def test_everything_is_what_all_levels_gather():
 
 
 def test_little_waiting_is_not_worth_looking():
-    """Where nobody waits for rows nothing is proposed, whatever it would cost."""
-    best = best_of(dependencies="communicate", on={"bytes_per_s": 1e14})
+    """Where nobody waits for rows, nor launches kernels, nothing is proposed, whatever it would cost."""
+    best = best_of(dependencies="communicate", placement=without_launches())
     assert list(proposals(best)) == []

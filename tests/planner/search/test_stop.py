@@ -11,7 +11,7 @@ from gnnplan.planner.search.make import plan_of
 from gnnplan.planner.search.stop import Stop
 from gnnplan.planner.search_spec import SearchSpec
 from gnnplan.profiles.errors import NoPlanFitsError
-from tests.planner.search.searched import GRAPHS, SBM, job_of, placement_of
+from tests.planner.search.searched import GRAPHS, SBM, job_of, placement_of, sparse_graph
 
 _NO_TIME = SearchSpec(longest_s=1e-9)
 
@@ -51,6 +51,34 @@ def test_out_of_time_the_first_that_fits_is_taken(cluster):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("graph", ["sbm", "sparse"])
+def test_out_of_time_bounds_are_those_of_the_whole_search(graph):
+    """Of features nearly all zero the first candidate is a slow one, and no bound."""
+    held = sparse_graph() if graph == "sparse" else GRAPHS[graph]
+    whole, none = (
+        decide(job_of().model_copy(update={"search": spec}), placement_of("contrary"), held)
+        for spec in (SearchSpec(), _NO_TIME)
+    )
+    assert none.bound.seconds == pytest.approx(whole.bound.seconds)
+    assert none.bound.seconds <= whole.best.epoch_s
+
+
+@pytest.mark.parametrize("spec", [_NO_TIME, SearchSpec(gap=0.9)], ids=["time", "gap"])
+@pytest.mark.parametrize(
+    ("pin", "name"),
+    [
+        ({"dependencies": "cache"}, "replicas"),
+        ({"techniques": {"replicas": True}}, "replicas"),
+        ({"techniques": {"joint_cache": True}, "dependencies": "communicate"}, "joint_cache"),
+    ],
+)
+def test_what_is_pinned_takes_part_however_early_the_search_ends(spec, pin, name):
+    """Also what can only be chosen once a layout is."""
+    job = job_of(fidelity="stale(4)", num_workers=2, **pin).model_copy(update={"search": spec})
+    assert decide(job, placement_of("network"), GRAPHS["sbm"]).best.choice(name)
+
+
+@pytest.mark.long
 def test_it_goes_on_until_something_fits():
     """Where the first candidates need too much memory, time is no reason to end."""
     needed = max(each.peak_bytes for each in _searched("network", SearchSpec()).best.memory)
@@ -72,6 +100,8 @@ def test_a_plan_says_what_ended_its_search():
     assert plan.searched.ended_by == "time"
     assert plan.searched.num_left > 0
     words = searched_words(plan.searched)
+    if passed_over := plan.searched.num_passed_over:
+        assert f"no plan of the {passed_over} passed over can be better" in words
     assert words.endswith(f"; the search ended at its time, with {plan.searched.num_left} set(s) of workers left")
 
 

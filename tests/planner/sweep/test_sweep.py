@@ -5,14 +5,18 @@ import json
 import pytest
 
 from gnnplan.planner import cli
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_sbm
 from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.statistics.contract import Statistics
-from gnnplan.planner.sweep.contract import Sweep
+from gnnplan.planner.statistics.price import Pricer, fastest
+from gnnplan.planner.statistics.stand_in import Structures
+from gnnplan.planner.sweep.contract import ModelAxes, Sweep
 from gnnplan.planner.sweep.machines import machines_of
-from gnnplan.planner.sweep.points import sweep_points
+from gnnplan.planner.sweep.points import model_settings, sweep_points
 from gnnplan.planner.sweep.result import least_of
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
@@ -154,6 +158,77 @@ def test_the_verbs_of_python_take_a_graph_in_memory():
     result = gnnplan.whatif({"model": "gcn"}, sweep_of(), graph=graph)
     assert len(result.points) == 12
     assert "2, 4, 8, 16 parts" in result.halos
+
+
+def test_a_margin_stays_free():
+    """A machine that is fuller than the job's margin allows does not fit; what is missing says by how much."""
+    (point,) = _points(JOB, {"devices": ("t4",)})
+    assert point.fits
+    margin = point.headroom + 0.01
+    job = JOB.model_copy(update={"objective": ObjectiveSpec(memory_margin=margin)})
+    (full,) = _points(job, {"devices": ("t4",)})
+    assert not full.fits
+    assert full.binds == "memory"
+    assert full.missing_bytes == pytest.approx((margin - full.headroom) * full.memory_bytes, abs=2)
+
+
+def _points(job, *machines):
+    return [each.point for each in sweep_points(job, Sweep.model_validate({"machines": machines}), STATISTICS)]
+
+
+def test_a_device_without_a_price_makes_a_machine_without_one():
+    """However dear its host is."""
+    (point,) = _points(JOB, {"devices": ("v100",), "host_price_per_hour": 0.5})
+    assert point.dollars is None
+
+
+def test_heads_are_a_setting_of_both_attentions():
+    """And of no other kind."""
+    axes = ModelAxes(kind=("gcn", "gat", "decoupled_gat"), heads=(1, 8))
+    words = [words for words, _ in model_settings(JOB, axes)]
+    assert len(words) == 1 + 2 + 2
+    assert "decoupled_gat 2 x 64, 8 heads" in words
+
+
+def test_what_an_uneven_cluster_lacks_is_of_the_device_that_lacks_it(tmp_path):
+    """And not of the smallest device; for cores the host counts that has fewest for each of its workers."""
+    small, large = 200_000_000, 400_000_000
+    hosts = (
+        HostSpec(name="a", devices=(DeviceSpec(catalog="h100-sxm", memory_bytes=large),), cpu_cores=64.0),
+        HostSpec(name="b", devices=(DeviceSpec(catalog="t4", memory_bytes=small, count=2),), cpu_cores=4.0),
+    )
+    path = Cluster(hosts=hosts).save(tmp_path / "uneven.json")
+    (swept,) = sweep_points(JOB, Sweep(clusters=(path,)), STATISTICS)
+    assert swept.asked.cores_per_worker == 2
+    best = fastest(Pricer(STATISTICS, Structures()).candidates(JOB, swept.asked.machine))
+    pairs = zip(best.memory, best.machine.placement.workers, strict=True)
+    lacking = {worker.memory_bytes: each.peak_bytes - worker.memory_bytes for each, worker in pairs}
+    assert swept.point.missing_bytes == max(lacking.values()) == lacking[large]
+
+
+def test_two_cluster_files_of_one_name_are_refused(tmp_path):
+    """Their points could not be told apart."""
+    cluster = Cluster(hosts=(HostSpec(name="a", devices=(DeviceSpec(catalog="t4"),)),))
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        paths.append(cluster.save(tmp_path / name / "c.json"))
+    with pytest.raises(UserError, match="two of its machines are called c"):
+        sweep_points(JOB, Sweep(clusters=tuple(paths)), STATISTICS)
+
+
+@pytest.mark.long
+def test_a_check_looks_for_the_shortest_epoch_whatever_the_objective(tmp_path, capsys):
+    """A sweep has prices of its own."""
+    (tmp_path / "job.toml").write_text(
+        'schema_version = 1\n[graph]\nsource = "sbm"\nnum_nodes = 2000\n[model]\nkind = "gcn"\n'
+        '[objective]\nminimize = "money"\nbudget = 1e-9\n'
+    )
+    (tmp_path / "sweep.toml").write_text('schema_version = 1\n[[machines]]\ndevices = ["t4"]\n')
+    arguments = ["whatif", str(tmp_path / "job.toml"), str(tmp_path / "sweep.toml"), "-o", str(tmp_path / "out")]
+    assert cli.main([*arguments, "--check", "1", "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out)["points"]
+    assert point["checked_epoch_s"] > 0
 
 
 @pytest.mark.long

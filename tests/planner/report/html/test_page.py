@@ -13,6 +13,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.report.html.page import plan_page
+from gnnplan.planner.report.html.plan_parts import _hosts
 from gnnplan.planner.report.units import seconds, size
 from gnnplan.planner.report_file import write_report
 from gnnplan.planner.search import mini_batch, simulate_plan
@@ -165,6 +166,8 @@ def test_many_workers_are_not_all_drawn(tmp_path):
     page = parsed(text)
     assert len(page.section("One epoch").all("svg", "strip")) == 16
     assert "4 more workers are not drawn" in page.section("One epoch").text
+    of_hosts = _hosts(plan)
+    assert sum(count for _, count in of_hosts) == plan.num_workers
     assert len(text) < 200_000
 
 
@@ -177,4 +180,5 @@ def test_mini_batches_have_a_report(monkeypatch):
     page = parsed(text)
     assert "none is known for mini-batches" in page.section("How good, and how sure").text
     assert page.section("One epoch").all("rect")
+    assert "were measured as a whole" in page.section("What would help").text
     assert len(text) < 400_000
