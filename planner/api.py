@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.calibrate import calibrate
 from gnnplan.planner.checkpoints import DEFAULT_NUM_KEPT, CheckpointOptions
 from gnnplan.planner.cluster import Cluster
@@ -144,6 +145,7 @@ def pilot(
     path: str | Path | None = None,
     *,
     graph: GivenGraph | None = None,
+    batches: Sequence[MiniBatchSpec] = (),
     epochs: int = DEFAULT_EPOCHS,
     on_step: OnStep = lambda _: None,
     on_event: Callable[[Event], None] | None = None,
@@ -157,6 +159,7 @@ def pilot(
         job, path, graph, on_step: as `plan` takes them.
         accuracy: on the validation vertices, 0 to 1.
         cluster: as `plan` takes it. Mini-batches are planned for this machine alone.
+        batches: kinds of mini-batches, a family each (none: the job's, else 10 neighbours a hop and batches of 512).
         epochs: that each family is trained for at most.
         on_event: called with `{"event": "epoch", "family", "epoch", "epochs", "accuracy"}`.
 
@@ -166,10 +169,10 @@ def pilot(
         RunFailedError: a pilot failed.
     """
     its_job = job_of(job, graph)
-    families_of(its_job)  # what has no pilot is said before anything is measured
+    families_of(its_job, batches)  # what has no pilot is said before anything is measured
     path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
     where, its_graph, is_here = cluster_of(cluster), graph_of(graph, its_job), cluster is None
-    options: dict[str, Any] = {"epochs": epochs, "on_step": on_step, "on_event": on_event}
+    options: dict[str, Any] = {"epochs": epochs, "batches": batches, "on_step": on_step, "on_event": on_event}
     return plan_to_accuracy(its_job, where, its_graph, path, accuracy, is_here=is_here, **options)
 
 

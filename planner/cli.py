@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gnnplan.planner.objective.arguments import add_objective
+from gnnplan.planner.pilot.arguments import add_batches
 from gnnplan.profiles.errors import NoPlanFitsError, RunFailedError, StoppedError, UserError
 from gnnplan.profiles.limits import MAX_KEPT, MAX_REPLICAS, MAX_RESTARTS, MAX_SECONDS, MAX_WORKERS
 from gnnplan.profiles.stopping import raising_on_sigterm
@@ -124,6 +125,7 @@ def _add_plan(verbs: _Verbs) -> None:
         help="of full batch and mini-batches take what comes to this accuracy first, 0 to 1; both are piloted here",
     )
     plan.add_argument("--pilot-epochs", type=_count, default=50, help="of each pilot at most (default 50)")
+    add_batches(plan)
     add_objective(plan)
 
 
@@ -212,6 +214,7 @@ def _add_pilot(verbs: _Verbs) -> None:
     pilot.add_argument("--epochs", type=_count, default=50, help="of each family at most (default 50)")
     pilot.add_argument("--plans", type=Path, nargs="+", default=[], help="plan files, of any cluster, to be compared")
     pilot.add_argument("--objective", choices=("time", "money"), default="time", help="by which plans are compared")
+    add_batches(pilot)
     pilot.add_argument("-o", "--output", type=Path, help="file of the curves (default: out/JOBNAME/pilots.json)")
 
 

@@ -129,6 +129,8 @@ def plan(arguments: argparse.Namespace) -> None:
             raise UserError("--accuracy is asked of one cluster at a time: name one")
         _plan_several(arguments)
         return
+    if arguments.accuracy is None and (arguments.fan_outs or arguments.batch_sizes):
+        raise UserError("--fan-outs and --batch-sizes are of pilots, which an accuracy asks for: give --accuracy")
     job = with_objective(Job.load(arguments.job), arguments)
     output = arguments.output or output_folder(job, arguments.job) / PLAN_FILE
     check_writable(output)

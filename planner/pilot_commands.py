@@ -17,6 +17,7 @@ from gnnplan.planner.given import output_folder
 from gnnplan.planner.here import read_cluster
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.pilot.batches import kinds_of
 from gnnplan.planner.pilot.best import PILOTS_FILE, Piloted, plan_to_accuracy
 from gnnplan.planner.pilot.contract import Curve
 from gnnplan.planner.pilot.kept import kept_pilots
@@ -38,7 +39,7 @@ def pilot(arguments: argparse.Namespace) -> None:
         raise UserError("plans are compared at an accuracy: give --accuracy, such as 0.9")
     path = arguments.output or output_folder(job, arguments.job) / PILOTS_FILE
     check_writable(path)
-    jobs, target = families_of(job), 1.0 if arguments.accuracy is None else arguments.accuracy
+    jobs, target = families_of(job, kinds_of(job, arguments.fan_outs, arguments.batch_sizes)), arguments.accuracy or 1.0
     with steps(Console(stderr=True), "loading the graph") as on_step:
         graph, on_event = load_graph(job.graph).fingerprint, partial(_tell, on_step)
         pilots = kept_pilots(jobs, graph, path, epochs=arguments.epochs, accuracy=target, on_event=on_event)
@@ -56,10 +57,11 @@ def plan_by_pilots(
         path: of the plan.
         this_machine: the cluster where none is named.
     """
-    families_of(job)  # what has no pilot is said before anything is measured
+    batches = kinds_of(job, arguments.fan_outs, arguments.batch_sizes)
+    families_of(job, batches)  # what has no pilot is said before anything is measured
     cluster = read_cluster(arguments.clusters[0]) if arguments.clusters else this_machine(arguments)
     with steps(Console(stderr=True), "loading the graph") as on_step:
-        options = {"epochs": arguments.pilot_epochs, "is_here": not arguments.clusters}
+        options = {"epochs": arguments.pilot_epochs, "is_here": not arguments.clusters, "batches": batches}
         done = plan_to_accuracy(
             job,
             cluster,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
@@ -13,7 +14,7 @@ from gnnplan.planner.pilot.contract import Curve, family_of, label
 from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import By, Reached, to_accuracy
 from gnnplan.planner.pilot.run import DEFAULT_EPOCHS, families_of
-from gnnplan.planner.pilot.variants import in_file_names, variant_of, without_piloted
+from gnnplan.planner.pilot.variants import in_file_names, told_of, without_piloted
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.search import named
@@ -57,6 +58,7 @@ def plan_to_accuracy(
     accuracy: float,
     *,
     is_here: bool,
+    batches: Sequence[MiniBatchSpec] = (),
     epochs: int = DEFAULT_EPOCHS,
     on_step: OnStep = lambda _: None,
     on_event: Callable[[Event], None] | None = None,
@@ -72,6 +74,7 @@ def plan_to_accuracy(
 
     Args:
         is_here: the cluster is this machine. Elsewhere mini-batches cannot be planned.
+        batches: kinds of mini-batches, as `families_of` takes them.
         epochs: of each pilot at most.
         on_event: as `run_pilots` has it.
 
@@ -80,8 +83,10 @@ def plan_to_accuracy(
         NoPlanFitsError: no family's plan fits, or no curve comes to the accuracy.
         RunFailedError: a pilot failed.
     """
-    families = families_of(job)
-    beside = {id(each): path.with_name(f"{path.stem}.{_file_part(each)}{path.suffix}") for each in families}
+    families, are_several = families_of(job, batches), len(batches) > 1
+    beside = {
+        id(each): path.with_name(f"{path.stem}.{_file_part(each, are_several)}{path.suffix}") for each in families
+    }
     for file in (path, *beside.values()):
         check_writable(file)
     kept = path.with_name(PILOTS_FILE)
@@ -98,7 +103,7 @@ def plan_to_accuracy(
                 epochs_to = curve.epochs_to(accuracy) if curve else None
                 made = write_plan(_asked_for(job, family, epochs_to), cluster, graph, beside[id(family)], on_step)
         except NoPlanFitsError as error:
-            words = label(family_of(family), variant_of(family)).capitalize()
+            words = label(family_of(family), told_of(family)).capitalize()
             unplanned.append(f"{words} has no plan here: {error}.")
         else:
             plans.append(made)
@@ -135,8 +140,10 @@ def _asked_for(job: Job, family: Job, epochs: int | None) -> Job:
     return Job.parse(raw | changes, where=job.name)
 
 
-def _file_part(family: Job) -> str:
-    return "_".join(filter(None, (family_of(family), in_file_names(variant_of(family)))))
+def _file_part(family: Job, are_several: bool) -> str:
+    """What tells a family's file; of mini-batches which, where there are several kinds."""
+    words = told_of(family) if are_several or not family.mini_batch else ""
+    return "_".join(filter(None, (family_of(family), in_file_names(words))))
 
 
 def _by_one_worker(job: Job) -> Job:

@@ -32,7 +32,7 @@ class Curve(Contract):
 
     Args:
         trained: fingerprint of what was trained (`trained_fingerprint`).
-        variant: of full batch by a decision that has to be piloted, in a few words (empty: plain).
+        variant: of full batch by a decision that has to be piloted, or of mini-batches, in a few words (empty: plain).
         steps_per_epoch: optimizer steps.
         accuracies: on the validation vertices (of multi-label jobs micro-F1), after every epoch. Without such
             vertices on those that are trained.

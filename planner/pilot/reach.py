@@ -9,7 +9,7 @@ from typing import Literal
 from gnnplan.planner.fidelity import of_training
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.pilot.contract import Curve, Family, Pilots, family_of, label
-from gnnplan.planner.pilot.variants import fidelity_of, variant_of
+from gnnplan.planner.pilot.variants import fidelity_of, told_of
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 
@@ -147,7 +147,7 @@ def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
     family, price = family_of(plan.job), plan.placement.price_per_hour
     curve = pilots.of(plan.job, plan.graph.fingerprint)
     if curve is None:
-        of = label(family, variant_of(plan.job))
+        of = label(family, told_of(plan.job))
         raise UserError(
             f"{plan.job.name}: the pilots have no curve of this {of} plan's graph, model and training; run gnnplan "
             f"pilot on its job"

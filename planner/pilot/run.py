@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.fidelity import DECOUPLED
 from gnnplan.planner.job import Job
+from gnnplan.planner.pilot.batches import usual_batches
 from gnnplan.planner.pilot.contract import Pilots
 from gnnplan.planner.pilot.variants import variants_of
 from gnnplan.profiles.agents import HostGroup
@@ -19,14 +20,16 @@ from gnnplan.profiles.profiler import num_usable_cores
 
 CURVES_FILE = "curves.json"
 DEFAULT_EPOCHS = 50
-_FAN_OUT, _BATCH_SIZE = 10, 512
 
 
-def families_of(job: Job) -> tuple[Job, ...]:
-    """The job in full batches, and in the mini-batches that it asks for; else in common ones.
+def families_of(job: Job, batches: Sequence[MiniBatchSpec] = ()) -> tuple[Job, ...]:
+    """The job in full batches, and in mini-batches.
 
     Between them in full batches by each decision that has to be piloted, and with its model decoupled, where its
     fidelity allows that.
+
+    Args:
+        batches: a family each (none: those that the job asks for, else common ones).
 
     Raises `UserError` where a family has no pilot.
     """
@@ -39,7 +42,6 @@ def families_of(job: Job) -> tuple[Job, ...]:
             f"{job.name}: mini-batches have neither input_dropout nor training.schedule, so there is nothing to "
             f"compare; leave both out of a pilot"
         )
-    batches = job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * job.model.num_layers, batch_size=_BATCH_SIZE)
     raw = job.model_dump(mode="json")
     plain = raw | {
         "objective": {},
@@ -53,7 +55,7 @@ def families_of(job: Job) -> tuple[Job, ...]:
         plain | {"mini_batch": None},
         *(plain | {"mini_batch": None} | variant for variant in variants_of(job)),
         *(plain | {"fidelity": DECOUPLED, "model": form.model.model_dump(mode="json")} for form in decoupled),
-        plain | {"mini_batch": batches.model_dump(mode="json")},
+        *(plain | {"mini_batch": each.model_dump(mode="json")} for each in batches or [usual_batches(job)]),
     )
     return tuple(Job.parse(family, where=job.name) for family in families)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.job import Job
+from gnnplan.planner.pilot.batches import batches_words
 from gnnplan.planner.techniques.registry import techniques
 
 
@@ -53,6 +54,11 @@ def variant_of(job: Job) -> str:
     found = techniques()
     briefs = (found[name].brief(found[name].Decision.model_validate(of)) for name, of in piloted_of(job).items())
     return ", ".join(filter(None, briefs))
+
+
+def told_of(job: Job) -> str:
+    """What tells a job's family from others of its kind, in a few words (none: it is plain full batch)."""
+    return batches_words(job.mini_batch) if job.mini_batch else variant_of(job)
 
 
 def fidelity_of(job: Job) -> Fidelity:

@@ -19,7 +19,7 @@ from gnnplan.planner.losses import loss_of as loss_named
 from gnnplan.planner.metrics import metric_of
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.planner.pilot.contract import Curve, family_of, label, trained_fingerprint
-from gnnplan.planner.pilot.variants import variant_of
+from gnnplan.planner.pilot.variants import told_of, variant_of
 from gnnplan.profiles.errors import NotFiniteError, UserError
 from gnnplan.profiles.kernels.metrics import sums_of
 from gnnplan.profiles.launch import emit
@@ -38,7 +38,7 @@ Steps = Callable[[], tuple[Tensor, int]]
 def loaded_curve(path: Path, device: torch.device, epochs: int, accuracy: float) -> Curve:
     """The curve of a job file, told on the way."""
     job = Job.load(path)
-    words = label(family_of(job), variant_of(job))
+    words = label(family_of(job), told_of(job))
 
     def on_epoch(epoch: int, reached: float) -> None:
         emit({"event": "epoch", "words": words, "epoch": epoch, "epochs": epochs, "accuracy": reached})
@@ -86,7 +86,7 @@ def curve_of(
         if accuracies[-1] >= accuracy:
             break
     trained = trained_fingerprint(job, graph.fingerprint)
-    facts = {"trained": trained, "family": family_of(job), "variant": variant_of(job), "steps_per_epoch": steps}
+    facts = {"trained": trained, "family": family_of(job), "variant": told_of(job), "steps_per_epoch": steps}
     return Curve(**facts, accuracies=tuple(accuracies))
 
 

@@ -15,9 +15,10 @@ from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.pilot import kept
+from gnnplan.planner.pilot.batches import kinds_of
 from gnnplan.planner.pilot.best import plan_to_accuracy
 from gnnplan.planner.pilot.contract import Curve, Pilots, family_of, trained_fingerprint
-from gnnplan.planner.pilot.variants import variant_of
+from gnnplan.planner.pilot.variants import told_of, variant_of
 from gnnplan.planner.plan import GraphFacts, Plan
 from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.search import mini_batch
@@ -46,6 +47,7 @@ def planned(tmp_path, monkeypatch):
         batches=BATCHES,
         chunked=FULL,
         cluster=CLUSTER,
+        kinds=(),
         **options,
     ):
         def run_pilots(jobs, before, **_):
@@ -56,7 +58,7 @@ def planned(tmp_path, monkeypatch):
                     Curve(
                         trained=trained_fingerprint(each, graph.fingerprint),
                         family=family_of(each),
-                        variant=variant_of(each),
+                        variant=told_of(each),
                         steps_per_epoch=1,
                         accuracies=accuracies,
                     )
@@ -69,7 +71,7 @@ def planned(tmp_path, monkeypatch):
         monkeypatch.setattr(kept, "run_pilots", run_pilots)
         monkeypatch.setattr(mini_batch, "measure_batches", lambda *_, **__: stages)
         path = tmp_path / "plan.json"
-        return plan_to_accuracy(job, cluster, graph, path, accuracy, is_here=is_here, **options)
+        return plan_to_accuracy(job, cluster, graph, path, accuracy, is_here=is_here, batches=kinds, **options)
 
     return plan
 
@@ -133,8 +135,8 @@ def test_a_decision_that_changes_epochs_has_a_curve_of_its_own(planned, tmp_path
     """Each number of chunks that the job allows is planned; what is first at the accuracy is taken."""
     job = JOB.model_copy(update={"mini_batch": None, "fidelity": "stale(5)"})
     done = planned(1000, job=job, chunked=chunked)
-    assert [way.curve.variant for way in done.reached.ways] == ["", "5 source chunks", "2 source chunks", ""]
-    assert done.reached.best.curve.variant == variant_of(done.plan.job) == variant
+    assert [way.curve.variant for way in done.reached.ways][:-1] == ["", "5 source chunks", "2 source chunks"]
+    assert done.reached.best.curve.variant == told_of(done.plan.job) == variant
     chosen = Plan.load(tmp_path / "plan.full_batch_5_source_chunks.json")
     assert chosen.fidelity == "stale(5)"
     assert Plan.load(tmp_path / "plan.full_batch.json").fidelity == "exact"
@@ -149,6 +151,18 @@ def test_other_pins_stay_beside_a_piloted_one(planned, tmp_path):
     plain, chunked = (Plan.load(tmp_path / f"plan.full_batch{of}.json").job for of in ("", "_2_source_chunks"))
     assert (plain.pin.decisions, chunked.pin.decisions) == ({}, {"source_chunks": {"num_chunks": 2}})
     assert plain.pin.num_workers == chunked.pin.num_workers == 2
+
+
+def test_kinds_of_mini_batches_are_families(planned, tmp_path):
+    """Each has a curve, a plan and a file; who is not asked for any has the job's."""
+    kinds = kinds_of(JOB, [(2, 2), (4, 4)])
+    done = planned(1e-4, kinds=kinds)
+    words = [f"fan-outs {n} and {n}, batches of {JOB.mini_batch.batch_size}" for n in (2, 4)]
+    assert [way.words for way in done.reached.ways[1:]] == [f"mini-batch, {each}" for each in words]
+    files = sorted(path.name for path in tmp_path.glob("plan.mini_batch*.json"))
+    size = JOB.mini_batch.batch_size
+    assert files == [f"plan.mini_batch_fan_outs_{n}_and_{n}_batches_of_{size}.json" for n in (2, 4)]
+    assert done.plan.job.mini_batch in kinds
 
 
 def test_a_family_without_a_plan_leaves_the_others(planned, tmp_path):
