@@ -20,7 +20,8 @@ PINS = [
 @pytest.mark.parametrize("pin", PINS, ids=str)
 def test_shares_are_those_of_the_partition(pin):
     """Also where rows travel once before training, in parts, or beside computation."""
-    best = found("sbm", num_workers=3, balance="speed", techniques={"halo_exchange": True}, **pin).best
+    sent = {"techniques": {"halo_exchange": True}, "dependencies": "communicate"}
+    best = found("sbm", num_workers=3, balance="speed", **sent, **pin).best
     part = best.choice("halo_exchange").arrays["part"]
     graph = GRAPHS["sbm"]
     halo = build_halo(aggregation_matrix(graph.num_nodes, graph.edge_index, "gcn"), part, 3)
