@@ -91,23 +91,18 @@ def plan_to_accuracy(
         check_writable(file)
     kept = path.with_name(PILOTS_FILE)
     pilots = kept_pilots(families, graph.fingerprint, kept, epochs=epochs, accuracy=accuracy, on_event=on_event)
+    found = {id(each): pilots.of(each, graph.fingerprint) for each in families}
     plans, files, unplanned = [], [], []
-    for family in families:
-        if family.mini_batch and not is_here:
-            continue
-        curve = pilots.of(family, graph.fingerprint)
+    for family in families if is_here else (each for each in families if not each.mini_batch):
+        curve, file = found[id(family)], beside[id(family)]
+        asked = _asked_for(job, family, curve.epochs_to(accuracy) if curve else None)
+        where, on = (None, None) if family.mini_batch else (cluster, graph)
         try:
-            if family.mini_batch:
-                made = write_plan(_by_one_worker(family), None, None, beside[id(family)], on_step)
-            else:
-                epochs_to = curve.epochs_to(accuracy) if curve else None
-                made = write_plan(_asked_for(job, family, epochs_to), cluster, graph, beside[id(family)], on_step)
+            plans.append(write_plan(asked, where, on, file, on_step))
+            files.append(file)
         except NoPlanFitsError as error:
             words = label(family_of(family), told_of(family)).capitalize()
             unplanned.append(f"{words} has no plan here: {error}.")
-        else:
-            plans.append(made)
-            files.append(beside[id(family)])
     by: By = "money" if job.objective.minimize == "money" else "time"
     reached = to_accuracy(pilots, plans, accuracy, by, job.objective)
     if reached.best is None:
@@ -115,17 +110,20 @@ def plan_to_accuracy(
     at = reached.ways.index(reached.best)
     best, partition = plans[at], load_partition(plans[at], files[at])
     save_plan(named(best, path), partition, path)
-    curves = (pilots.of(each, graph.fingerprint) for each in families)
-    made = named(best, path).lying_at(path)
-    return Piloted(made, reached, tuple(curve for curve in curves if curve), tuple(unplanned))
+    curves = tuple(curve for curve in found.values() if curve)
+    return Piloted(named(best, path).lying_at(path), reached, curves, tuple(unplanned))
 
 
 def _asked_for(job: Job, family: Job, epochs: int | None) -> Job:
-    """A family of full batches as the job asks for it, pins and objective included.
+    """A family as it is planned: full batches as the job asks for, pins and objective included.
+
+    Mini-batches are of one worker, as their curve is.
 
     Args:
         epochs: to the accuracy, by which its limits are kept (None: it does not come so far, and keeps none).
     """
+    if family.mini_batch:
+        return Job.parse(family.model_dump(mode="json") | {"pin": {"num_workers": 1}}, where=family.name)
     raw = job.model_dump(mode="json")
     limited = {"epochs": epochs} if epochs else {"deadline_s": None, "budget": None}
     kept, own = without_piloted(raw["pin"], job), family.pin.model_dump(mode="json", exclude_unset=True)
@@ -144,8 +142,3 @@ def _file_part(family: Job, are_several: bool) -> str:
     """What tells a family's file; of mini-batches which, where there are several kinds."""
     words = told_of(family) if are_several or not family.mini_batch else ""
     return "_".join(filter(None, (family_of(family), in_file_names(words))))
-
-
-def _by_one_worker(job: Job) -> Job:
-    """Its curve is of one worker's steps."""
-    return Job.parse(job.model_dump(mode="json") | {"pin": {"num_workers": 1}}, where=job.name)

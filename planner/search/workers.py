@@ -56,10 +56,11 @@ def _most_distinct(placement: Placement, kinds: Sequence[tuple], groups: Sequenc
     A few may not, which have as many workers on hosts of other sizes.
     """
     options: dict[int, list[tuple]] = defaultdict(list)
-    num_ways = 1
+    num_ways, host_of = 1, placement.host_of
+    sizes = Counter(host_of)
     for ranks in groups:
-        hosts = {placement.host_of[rank] for rank in ranks}
-        if len(hosts) > 1 or placement.host_of.count(*hosts) == 1:  # hosts of one worker each
+        hosts = {host_of[rank] for rank in ranks}
+        if len(hosts) > 1 or sizes[host_of[ranks[0]]] == 1:  # hosts of one worker each
             num_ways *= len(ranks) + 1
         else:
             options[hosts.pop()].append((kinds[ranks[0]], len(ranks)))
@@ -128,8 +129,8 @@ def _of_fastest(
         sizes.append((sizes[-1] + 1) // 2)
     by_speed = [tuple(sorted(order[:size])) for size in sizes]
     of_host: dict[int, list[int]] = defaultdict(list)
-    for rank in range(len(rates_s)):
-        of_host[placement.host_of[rank]].append(rank)
+    for rank, host in enumerate(placement.host_of):
+        of_host[host].append(rank)
     hosts = sorted(of_host.values(), key=lambda ranks: (sum(rates_s[rank] for rank in ranks) / len(ranks), ranks))
     whole = [tuple(sorted(ranks)) for ranks in accumulate(hosts)] if len(hosts) < len(order) else []
     return list(dict.fromkeys([*by_speed, *map(tuple, groups), *whole]))
