@@ -153,8 +153,7 @@ CUDA = Grid(
 # Every tile passes over all rows of the result, which no cache holds where there are so many.
 _LARGE_TILED: Axes = {"num_rows": (12288, 24576, 98304), "degree": (25, 128), "width": (128, 512)}
 
-# A share of a core comes in slices of a scheduling period: each point is timed over several of them,
-# and the largest shapes are left out, which would take minutes on a small share.
+# The largest shapes are left out, which would take minutes on a small share of a core.
 QUOTA = Grid(
     axes={
         "num_rows": (256, 4096, 24576),

@@ -5,14 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+if TYPE_CHECKING:
+    from gnnplan.profiles.machine import CpuQuota
+
 SWEPT_ELEMENTS = 2**22  # 16 MiB: what the operators of an epoch sweep out of the caches between two tasks
 _MIN_REPEATS = 3
 _GROUPS = 5
+_PERIODS = 2  # of a quota, in each group
 
 
 @dataclass(frozen=True)
@@ -27,24 +33,42 @@ class Timing:
     repeats: int
 
 
-def sustained(call: Callable[[], object], device: torch.device, *, budget_s: float) -> Timing:
-    """Times `call` back to back for about `budget_s`.
+def sustained(
+    call: Callable[[], object], device: torch.device, *, budget_s: float, quota: CpuQuota | None = None
+) -> Timing:
+    """Times `call` back to back for about `budget_s`. Short calls are timed in groups, that count by their means.
 
-    Timed alone after a pause, a call under a CPU quota spends time saved up while it waited and
-    looks too fast; back to back it does not. Short calls are timed in groups of a share of the
-    budget, which under a quota must hold several of its periods; a group counts by its mean.
+    Under a quota a call takes in the long run what processor time it uses, over the share that it gets. So of a single
+    thread that is timed: how much of a budget is spent standing still depends on where in a period it begins, and
+    control groups have periods of 0.1 s. Several threads are timed over several periods.
+
+    Args:
+        quota: of this worker's threads.
     """
+    clock = partial(clocked, call, device)
+    if quota and torch.get_num_threads() == 1:
+        clock = partial(_sustained_s, call, quota.share)
+    elif quota:
+        budget_s = max(budget_s, _GROUPS * _PERIODS * quota.period_s)
     call()  # warm-up: compilation, allocator, caches
-    first = clocked(call, device, 1)
+    first = clock(1)
     group = max(1, int(budget_s / _GROUPS / max(first, 1e-7)))
     samples = [first] if group == 1 else []
     spent = sum(samples)
     while len(samples) < _MIN_REPEATS or spent < budget_s:
-        seconds = clocked(call, device, group)
+        seconds = clock(group)
         samples.append(seconds / group)
         spent += seconds
     low, median, high = np.percentile(samples, [25, 50, 75])
     return Timing(float(median), float(high - low), len(samples) * group)
+
+
+def _sustained_s(call: Callable[[], object], share: float, count: int) -> float:
+    """Seconds of `count` calls in a row by one thread, if it may use a share of the time."""
+    begun_s = time.thread_time()
+    for _ in range(count):
+        call()
+    return (time.thread_time() - begun_s) / share
 
 
 def in_turn(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:

@@ -199,8 +199,8 @@ class Probes:
         call = timed_call(name, shape, self.device)
         if dist.is_initialized():
             dist.barrier()  # so that all workers load the machine with the same operator
-        timing = self.beside.agree(sustained(call, self.device, budget_s=self.grid.budget_s), self.device)
-        return (timing,)
+        timing = sustained(call, self.device, budget_s=self.grid.budget_s, quota=self.quota)
+        return (self.beside.agree(timing, self.device),)
 
     def _time_collective(self, pattern: Pattern, index: int, so_far: list[float]) -> tuple[Timing, ...]:
         """Elapsed and processor seconds; nothing where smaller sizes were long: then a link is a straight line."""

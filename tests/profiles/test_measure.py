@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnplan.profiles import measure
+from gnnplan.profiles.machine import CpuQuota
 from gnnplan.profiles.measure import clocked, in_turn, sustained
 
 CPU = torch.device("cpu")
@@ -14,21 +15,27 @@ CPU = torch.device("cpu")
 class Clock:
     """Stands in for `time` in gnnplan.profiles.measure; a call advances it."""
 
-    def __init__(self, *call_s):
+    def __init__(self, *call_s, used_s=0.0):
         self.now_s, self.calls, self._call_s = 0.0, 0, call_s
+        self.used_s, self._used_s = 0.0, used_s
 
     def perf_counter(self):
         return self.now_s
 
+    def thread_time(self):
+        return self.used_s
+
     def call(self):
+        self.used_s += self._used_s
         self.now_s += self._call_s[min(self.calls, len(self._call_s) - 1)]
         self.calls += 1
 
 
-def timed(clock, budget_s):
+def timed(clock, budget_s, *, quota=None, num_threads=1):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "time", clock)
-        return sustained(clock.call, CPU, budget_s=budget_s)
+        patch.setattr(torch, "get_num_threads", lambda: num_threads)
+        return sustained(clock.call, CPU, budget_s=budget_s, quota=quota)
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,6 +58,21 @@ def test_budget_is_kept(call_s, budget_s):
     timing = timed(clock, budget_s)
     assert timing.repeats >= 3
     assert clock.now_s <= 2 * call_s + budget_s + 3 * max(budget_s / 5, call_s) + 1e-9
+
+
+@pytest.mark.parametrize("period_s", [0.01, 0.1])
+def test_under_a_quota_standing_still_is_spread_evenly(period_s):
+    """What a thread uses of the processor counts, over its share: no matter how often the budget saw it stand still."""
+    timing = timed(Clock(0.002, used_s=0.001), 0.15, quota=CpuQuota(share=0.25, period_s=period_s))
+    assert timing.median_s == pytest.approx(0.004)
+
+
+def test_several_threads_are_timed_over_several_periods():
+    """Which of them worked when nobody knows, so elapsed time counts, and the budget grows."""
+    clock = Clock(0.002, used_s=0.001)
+    timing = timed(clock, 0.15, quota=CpuQuota(share=0.25, period_s=0.1), num_threads=4)
+    assert timing.median_s == pytest.approx(0.002)
+    assert clock.now_s > 1.0
 
 
 def test_warm_up_is_left_out():
