@@ -19,7 +19,7 @@ _IN_FULL = {"half_precision": False, "compression": False}  # which that fidelit
 EXACT = "exact"
 COUNTS = (1, 2, 5, 10, 20)
 BASELINES = {
-    "10% of halo rows": ({"boundary_sampling": {"probability": 0.1}}, _IN_FULL, "approximate"),
+    "10% of halo rows": ({"boundary_sampling": {"probability": 0.1, "num_draws": 40}}, _IN_FULL, "approximate"),
     "one epoch late": ({}, {"late_halos": True}, "stale(2)"),
 }
 PAPER_SPEEDUPS = {"gcn": (3.4, 5.8, 1.9), "gat": (4.1, 7.1, 2.5)}

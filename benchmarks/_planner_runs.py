@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import count, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,7 @@ def _all_plans(setting: Setting, cluster: Cluster, folder: Path) -> list[Planned
         path = folder / name / "plan.json"
         plan.model_copy(update={"job": plan.job.model_copy(update={"training": training})}).save(path)
         same = next((other.name for other in found if _is_same(plans[other.name], plan)), "")
-        found.append(Planned(name, families[name], path, plan.prediction.expected_epoch_s, same))
+        found.append(Planned(name, families[name], path, plan.prediction.each_of_many_s, same))
     return found
 
 
@@ -114,11 +115,25 @@ def measured(setting: Setting, plans: list[Planned], num_rounds: int, run: Run) 
 
 def _mean_s(setting: Setting, of: Planned, number: int, run: Run) -> float:
     """Of a plan's epochs in a round, which are kept. Shares of processor time end some epochs a period later."""
-    at = of.path.with_name(f"measured_{number}.json")
+    at = _kept_at(of, number)
     if not at.exists():
         epochs_s, stolen_share = run(setting, of.path)
         at.write_text(json.dumps({"epoch_s": epochs_s, "stolen_share": stolen_share}))
-    return float(np.mean(json.loads(at.read_text())["epoch_s"]))
+    return float(np.mean(_epochs_s(at)))
+
+
+def median_epoch_s(of: Planned) -> float:
+    """The median epoch of a plan's runs, and of these the median."""
+    rounds = takewhile(Path.exists, (_kept_at(of, number) for number in count()))
+    return float(np.median([np.median(_epochs_s(at)) for at in rounds]))
+
+
+def _kept_at(of: Planned, number: int) -> Path:
+    return of.path.with_name(f"measured_{number}.json")
+
+
+def _epochs_s(at: Path) -> list[float]:
+    return json.loads(at.read_text())["epoch_s"]
 
 
 def on_hosts(emulation: Emulation, tries: int) -> Run:

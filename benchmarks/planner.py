@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks._common import OUT, why_absent
 from benchmarks._emulated import MAX_TRIES, inside, profiled
-from benchmarks._planner_runs import CHOSEN, Planned, Run, measured, on_hosts, planned, simulated
+from benchmarks._planner_runs import CHOSEN, Planned, Run, measured, median_epoch_s, on_hosts, planned, simulated
 from benchmarks._planner_settings import LONG_PERIODS, NUM_ROUNDS, ONE_HOST, Setting, clusters, settings_on
 from benchmarks._planner_shadow import worst_shadow_error
 from benchmarks._results import about, keep, kept_parts, record_of
@@ -107,19 +107,23 @@ def _row(setting: Setting, cluster: Cluster, folder: Path, num_rounds: int, run:
     plans = planned(setting, cluster, at)
     rounds_s = measured(setting, plans, num_rounds, run)
     chosen = load_plan(plans[0].path)
-    row = row_of(setting.name, chosen, plans, rounds_s) | {"shadow_error": worst_shadow_error(chosen)}
+    row = row_of(setting.name, chosen, plans, rounds_s, median_epoch_s(plans[0]))
+    row |= {"shadow_error": worst_shadow_error(chosen)}
     print(f"{setting.name}: regret {row['regret']:.1%}, the best is {row['best']}", flush=True)
     (at / _ENDED).touch()
     return row
 
 
-def row_of(name: str, plan: Plan, plans: Sequence[Planned], rounds_s: Mapping[str, Sequence[float]]) -> dict:
+def row_of(
+    name: str, plan: Plan, plans: Sequence[Planned], rounds_s: Mapping[str, Sequence[float]], median_s: float
+) -> dict:
     """What a setting came to, but for its shadow prices.
 
     Args:
         plan: the chosen one.
         plans: it and those of the grid.
         rounds_s: by plan, its mean epochs round by round.
+        median_s: the chosen plan's median epoch, which intervals are of.
     """
     families = {each.name: each.family for each in plans}
     ratios = {each: float(np.median(_ratios(rounds_s[CHOSEN], seconds))) for each, seconds in rounds_s.items()}
@@ -141,8 +145,8 @@ def row_of(name: str, plan: Plan, plans: Sequence[Planned], rounds_s: Mapping[st
         "search_gap": plan.prediction.long_run_epoch_s / searched.bound_s - 1,
         "any_plan_gap": plan.prediction.gap,
         "bound_over_best": plan.prediction.bound_s / (epoch_s / ratios[best]),
-        "is_in_interval": interval.low_s <= epoch_s <= interval.high_s,
-        "error": plan.prediction.expected_epoch_s / epoch_s - 1,
+        "is_in_interval": interval.low_s <= median_s <= interval.high_s,
+        "error": plan.prediction.each_of_many_s / epoch_s - 1,
         "plans": [_told(each, rounds_s[each.name]) for each in plans],
     }
 

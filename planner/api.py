@@ -161,7 +161,7 @@ def pilot(
         cluster: as `plan` takes it. Mini-batches are planned for this machine alone.
         batches: kinds of mini-batches, a family each (none: the job's, else 10 neighbours a hop and batches of 512).
         epochs: that each family is trained for at most.
-        on_event: called with `{"event": "epoch", "family", "epoch", "epochs", "accuracy"}`.
+        on_event: called with `{"event": "epoch", "words", "epoch", "epochs", "accuracy"}`.
 
     Raises:
         UserError: what is given cannot be read, or the job has no pilots.

@@ -194,6 +194,15 @@ class Placement(Contract):
         own, cores = self.profile_of(worker).own_host, self.workers[worker].cpu_cores
         return own is not None and cores is not None and cores != own.cpu_cores
 
+    @property
+    def have_more_beside(self) -> tuple[bool, ...]:
+        """Of each worker, whether more compute on its host's processor than when it was profiled."""
+        count, profiles = Counter(self.host_of), [self.profiles[worker.profile] for worker in self.workers]
+        return tuple(
+            profile.device_kind == "cpu" and count[host] > profile.num_workers_beside
+            for profile, host in zip(profiles, self.host_of, strict=True)
+        )
+
     def take(self, num_workers: int) -> Placement:
         """The first `num_workers` workers, where it is one also whoever may stand for it; `UserError` where fewer."""
         if num_workers > len(self.workers):

@@ -24,6 +24,7 @@ from gnnplan.planner.explain_commands import diff as diff
 from gnnplan.planner.explain_commands import explain as explain
 from gnnplan.planner.given import output_folder
 from gnnplan.planner.here import read_cluster, this_machine
+from gnnplan.planner.ignored_options import refuse_ignored
 from gnnplan.planner.infer_commands import infer as infer
 from gnnplan.planner.job import Job
 from gnnplan.planner.objective.arguments import with_objective
@@ -56,16 +57,19 @@ from gnnplan.profiles.launch import Event
 from gnnplan.profiles.steal import TOLERATED_SHARE
 
 _notes = Console(stderr=True)
+_OF_THIS_MACHINE = "it is about this machine's profile, and a cluster is named"
 
 
 def profile(arguments: argparse.Namespace) -> None:
     """`gnnplan profile`."""
     if arguments.list:
+        refuse_ignored(arguments, "--list measures nothing", output=None, workers=0, quick=False, cluster=None)
         names = catalog_names()
         rows = "\n".join(f"{name:16} {catalog_profile(name).device_name}" for name in names)
         _show(arguments, {"catalog": names}, rows)
         return
     if arguments.cluster:
+        refuse_ignored(arguments, "the cluster says how many workers its hosts have", workers=0)
         _profile_cluster(arguments)
         return
     output = arguments.output or Path("out/profile.json")
@@ -124,13 +128,17 @@ def _this_machine(arguments: argparse.Namespace) -> Cluster:
 
 def plan(arguments: argparse.Namespace) -> None:
     """`gnnplan plan`."""
-    if len(arguments.clusters) > 1:
-        if arguments.accuracy is not None:
-            raise UserError("--accuracy is asked of one cluster at a time: name one")
-        _plan_several(arguments)
-        return
+    if len(arguments.clusters) > 1 and arguments.accuracy is not None:
+        raise UserError("--accuracy is asked of one cluster at a time: name one")
     if arguments.accuracy is None and (arguments.fan_outs or arguments.batch_sizes):
         raise UserError("--fan-outs and --batch-sizes are of pilots, which an accuracy asks for: give --accuracy")
+    if arguments.accuracy is None:
+        refuse_ignored(arguments, "pilots are made where --accuracy is given", pilot_epochs=50)
+    if arguments.clusters:
+        refuse_ignored(arguments, _OF_THIS_MACHINE, fresh=False)
+    if len(arguments.clusters) > 1:
+        _plan_several(arguments)
+        return
     job = with_objective(Job.load(arguments.job), arguments)
     output = arguments.output or output_folder(job, arguments.job) / PLAN_FILE
     check_writable(output)
@@ -147,8 +155,12 @@ def plan(arguments: argparse.Namespace) -> None:
 def _where(job: Job, path: Path | None, arguments: argparse.Namespace) -> Cluster | None:
     """The cluster that was named, else this machine; of mini-batches nothing else, for planning measures them there."""
     if path:
+        refuse_ignored(arguments, _OF_THIS_MACHINE, fresh=False, workers=0)
         return read_cluster(path)
-    return None if job.mini_batch is not None else _this_machine(arguments)
+    if job.mini_batch is None:
+        return _this_machine(arguments)
+    refuse_ignored(arguments, "planning mini-batches measures them anew each time", fresh=False, workers=0)
+    return None
 
 
 def _plan_several(arguments: argparse.Namespace) -> None:
@@ -198,6 +210,8 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.output or arguments.plan.parent / "run"
     check_writable(folder / "measured.json")
     if arguments.prepare:
+        unset: dict[str, Any] = {"timeout": 300.0, "checkpoint_every": None, "keep": 2, "resume": False}
+        refuse_ignored(arguments, "--prepare runs nothing", **unset, elastic=False)
         scripts = api.prepare_run(arguments.plan, folder)
         written = {"folder": str(folder), "scripts": {host: str(path) for host, path in scripts.items()}}
         _show(arguments, written, f"copy {folder} to every host, and there run its script:")
@@ -321,7 +335,7 @@ def _check_writable(*paths: Path | None) -> None:
 def _wrote(arguments: argparse.Namespace, *paths: Path | None) -> None:
     if not arguments.json:
         for path in filter(None, paths):
-            Console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+            Console().print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _facts(document: Document) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def infer(arguments: argparse.Namespace) -> None:
     def say(predicted: ForwardPrediction) -> None:
         most = max(predicted.peak_bytes) / 2**20
         words = f"the forward half is predicted to take {seconds(predicted.seconds)} and {most:,.0f} MiB a worker"
-        notes.print(words, highlight=False, soft_wrap=True)
+        notes.print(words, highlight=False, markup=False, soft_wrap=True)
 
     with steps(notes, "reading the plan") as on_step:
         made = infer_job(
@@ -44,5 +44,5 @@ def infer(arguments: argparse.Namespace) -> None:
         return
     rows, columns = made.shape
     words = f"{rows:,} rows of {columns} in {seconds(made.seconds)} ({seconds(made.predicted.seconds)} predicted)"
-    Console().print(words, highlight=False)
-    Console().print(f"wrote {made.path}", highlight=False, soft_wrap=True)
+    Console().print(words, highlight=False, markup=False)
+    Console().print(f"wrote {made.path}", highlight=False, markup=False, soft_wrap=True)

@@ -66,8 +66,10 @@ class MeasuredCollectives:
         places = session_places(placement)
         if places is None:
             return None
-        members = placement.profile_of(0).members
-        num_profiled = sum(member.num_workers for member in members) or len(placement.workers)
+        first = placement.profile_of(0)
+        num_profiled = sum(member.num_workers for member in first.members) or len(placement.workers)
+        if len(places) == 1 and not first.members:
+            num_profiled = max(num_profiled, first.num_workers_beside)
         made = MeasuredCollectives(placement, places, num_profiled)
         needed = [(host, name) for host in places for name in ("all_reduce", "all_to_all")]
         return made if all(made._curve(host, name) for host, name in needed) else None
@@ -165,6 +167,8 @@ class MeasuredCollectives:
         members = self.placement.profile_of(0).members
         if members:
             return {place: member.num_workers for place, member in enumerate(members)}
+        if len(self.places) == 1:
+            return {self.places[self._hosts[0]]: self.num_profiled}
         return {self.places[host]: int(here.sum()) for host, here in zip(self._hosts, self._is_on)}
 
     def _curve(self, host: int, collective: str, place: int | None = None) -> Curve | None:
@@ -296,6 +300,8 @@ class MeasuredCollectives:
         if not self._has_pairs:
             ports = [self._seconds(h, "all_to_all_port", share_bytes * (self.num_profiled - 1)) for h in self._hosts]
             return _Lanes(tuple(ports), sum(port.seconds for port in ports) * len(self._sizes) / len(ports))
+        if len(self._sizes) == 1:
+            return self._even_on_one_host(share_bytes)
         sizes, own = self._sizes, [self.places[host] for host in self._hosts]
         links = [
             self._pair_at(host, place, share_bytes * sizes[self.places[host]] * sizes[place])
@@ -308,6 +314,13 @@ class MeasuredCollectives:
         lanes = _Lanes((*links, *ports), 0.0)
         num_links = len(sizes) * (len(sizes) - 1) // 2
         traffic_s = sum(link.seconds for link in links) * num_links / len(links)
+        return replace(lanes, beside_s=max(traffic_s - lanes.slowest.seconds, 0.0))
+
+    def _even_on_one_host(self, share_bytes: float) -> _Lanes:
+        host, num_others = self._hosts[0], self.num_profiled - 1
+        link, worker = self._pair(host, host, share_bytes), self._pair(host, host, share_bytes * num_others)
+        lanes = _Lanes((link, worker), 0.0)
+        traffic_s = link.seconds * self.num_profiled * num_others / 2
         return replace(lanes, beside_s=max(traffic_s - lanes.slowest.seconds, 0.0))
 
     @cached_property

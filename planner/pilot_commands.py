@@ -82,8 +82,8 @@ def _show_planned(arguments: argparse.Namespace, path: Path, done: Piloted) -> N
         return
     console = Console()
     console.print(_table(list(done.curves), arguments.accuracy), plan_table(done.plan))
-    console.print(done.words(), highlight=False)
-    console.print(f"wrote {path}", highlight=False)
+    console.print(done.words(), highlight=False, markup=False)
+    console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _tell(on_step: OnStep, event: Event) -> None:
@@ -98,7 +98,7 @@ def _show(arguments: argparse.Namespace, curves: list[Curve], reached: Reached |
     console = Console()
     console.print(_table(curves, arguments.accuracy), highlight=False)
     if reached:
-        console.print(reached.words(), highlight=False)
+        console.print(reached.words(), highlight=False, markup=False)
 
 
 def _facts(reached: Reached) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gnnplan.planner.contracts.choice import Choice
-from gnnplan.planner.loaders.read import reading
+from gnnplan.planner.loaders.read import check_archive, reading
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.contract import replacing
@@ -59,6 +59,7 @@ def load_partition(plan: Plan, plan_path: Path) -> Partition:
     path = plan_path.parent / plan.partition_file
     if not path.exists():
         raise UserError(f"{path}: the plan's partition is missing; keep it beside the plan")
+    check_archive(path)
     with reading(path, "a partition file"), np.load(path, allow_pickle=False) as file:
         found = Partition({name: file[name] for name in _names(file)})
     wanted = {f"{each.technique}/{name}" for each in plan.choices for name in technique(each.technique).arrays}

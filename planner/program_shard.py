@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from gnnplan.planner.adjacency import SELF
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders.mapped import mapped_arrays
-from gnnplan.planner.loaders.read import reading
+from gnnplan.planner.loaders.read import check_archive, reading
 from gnnplan.planner.models.forward import FEATURES, LABELS
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cuts import cut_out
@@ -87,7 +87,10 @@ class ProgramShard:
 
 
 def _opened(path: Path, in_place: bool) -> AbstractContextManager[Mapping[str, np.ndarray]]:
-    return nullcontext(mapped_arrays(path)) if in_place else np.load(path, allow_pickle=False)
+    if in_place:
+        return nullcontext(mapped_arrays(path))
+    check_archive(path)
+    return np.load(path, allow_pickle=False)
 
 
 def _put(stored: dict[str, np.ndarray], key: str, value: np.ndarray | sp.csr_matrix) -> None:

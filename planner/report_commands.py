@@ -19,7 +19,7 @@ def report(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps({"report": str(output), "bytes": output.stat().st_size}))
     else:
-        Console().print(f"wrote {output}", highlight=False, soft_wrap=True)
+        Console().print(f"wrote {output}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _beside(source: Path) -> Path:

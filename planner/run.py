@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gnnplan.planner.checkpoints import FOLDER, CheckpointOptions, checkpoints_in, clear_unfinished
+from gnnplan.planner.checkpoints import FOLDER, MANIFEST_FILE, CheckpointOptions, checkpoints_in, clear_unfinished
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.models.first_weights import first_weights
@@ -89,15 +89,16 @@ def run_plan(
     arguments += (checkpoints or CheckpointOptions()).arguments()
     with holding(folder):
         _fill(folder, plan, *given)
+        before = {} if checkpoints and checkpoints.resume else _manifests(folder)
         try:
             silence_s = timeout_s + _SAYING_S
             launch("gnnplan.runtime", arguments, hosts=hosts, folder=folder, on_event=on_event, silence_s=silence_s)
         except StoppedError as stopped:
             if not (folder / MEASURED_FILE).exists():  # else it came when all was done
-                words = _kept_words(folder, plan) or " before there was a checkpoint"
+                words = _kept_words(folder, plan, before) or " before there was a checkpoint"
                 raise StoppedError(f"{stopped}{words}", stopped.number) from None
         except RunFailedError as failed:
-            words = _kept_words(folder, plan, goes_on=not isinstance(failed, NotFiniteError))
+            words = _kept_words(folder, plan, before, goes_on=not isinstance(failed, NotFiniteError))
             failed.args = (f"{failed}{words}",)
             raise
         finally:
@@ -105,13 +106,20 @@ def run_plan(
         return Trace.load(folder / MEASURED_FILE)
 
 
-def _kept_words(folder: Path, plan: Plan, *, goes_on: bool = True) -> str:
+def _manifests(folder: Path) -> dict[Path, int]:
+    """Of each whole checkpoint, when it was written."""
+    return {found.folder: (found.folder / MANIFEST_FILE).stat().st_mtime_ns for found in checkpoints_in(folder)[0]}
+
+
+def _kept_words(folder: Path, plan: Plan, before: Mapping[Path, int], *, goes_on: bool = True) -> str:
     """What of a run that was ended is there; nothing where nothing is.
 
     Args:
+        before: checkpoints of another run, which are none of this one's.
         goes_on: the same run, if it is begun again, would not come to the same end.
     """
-    whole, _ = checkpoints_in(folder)
+    now = _manifests(folder)
+    whole = [found for found in checkpoints_in(folder)[0] if before.get(found.folder) != now.get(found.folder)]
     if not whole:
         return ""
     epoch = f"{whole[0].epoch} of {plan.job.training.epochs} epochs are kept in {folder / FOLDER}"

@@ -15,7 +15,7 @@ from gnnplan.planner.elastic.run import Elastic, run_elastic
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.metrics import METRICS
-from gnnplan.planner.models.module_source import module_of
+from gnnplan.planner.models.module_source import module_of, with_source
 from gnnplan.planner.perfetto import write_perfetto
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.plan_files import load_partition, save_plan
@@ -199,4 +199,4 @@ def _trained_module(plan: Plan, job: Job, path: Path) -> Any:
 def _plan_at(path: Path, job: Job) -> Plan | None:
     """The plan of an earlier run; None where there is none, or one of another job."""
     found = load_plan(path) if path.exists() else None
-    return found if found is not None and found.job in job.forms else None
+    return found if found is not None and found.job in with_source(job).forms else None

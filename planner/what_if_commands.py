@@ -66,4 +66,4 @@ def _show(arguments: argparse.Namespace, facts: dict[str, Any], table: Renderabl
 
 def _wrote(arguments: argparse.Namespace, *paths: Path) -> None:
     if not arguments.json:
-        Console().print(f"wrote {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
+        Console().print(f"wrote {', '.join(map(str, paths))}", highlight=False, markup=False, soft_wrap=True)

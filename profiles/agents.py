@@ -99,6 +99,7 @@ class Agents:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",  # a layer of somebody's own may print anything
             start_new_session=True,
             preexec_fn=die_with_parent,
         )
@@ -107,9 +108,11 @@ class Agents:
 
     def _listen(self, rank: int, child: subprocess.Popen[str]) -> None:
         assert child.stdout is not None
-        for line in child.stdout:
-            self._lines.put((rank, line))
-        self._lines.put(None)
+        try:
+            for line in child.stdout:
+                self._lines.put((rank, line))
+        finally:
+            self._lines.put(None)
 
     def lines(
         self,
@@ -220,7 +223,9 @@ def _worker_environment(host: HostGroup, extra: Mapping[str, str]) -> dict[str, 
         MKL_NUM_THREADS=str(host.threads),
         NUMBA_NUM_THREADS=str(host.threads),
         TORCH_CPP_LOG_LEVEL="ERROR",
-        GLOO_SOCKET_IFNAME=host.interface,  # not the user's: one host stays on loopback, emulated ones have no other
+        # Not the user's: one host stays on loopback, emulated ones have no other.
+        GLOO_SOCKET_IFNAME=host.interface,
+        NCCL_SOCKET_IFNAME=host.interface,
     )
     return environment
 

@@ -159,7 +159,7 @@ def launch(
     if stop.number:
         for report in _reports(folder):
             report.unlink()
-        raise StoppedError(f"ended by {signal.Signals(stop.number).name}", stop.number)
+        raise StoppedError(f"ended by {signal_name(stop.number)}", stop.number)
     if lost := _lost_workers(hosts, folder, stuck, killed):
         raise lost
     if code != 0:
@@ -180,9 +180,17 @@ def _lost_workers(
         return LostWorkersError(f"{words}; see {folder / 'workers.log'}", _ranks_of(hosts, stuck))
     if killed and not any(not report["from_peer"] for report in _read_reports(folder)):
         host, number = killed[0]
-        words = f"the agent of host {host} was ended by {signal.Signals(number).name}, and its workers with it"
+        words = f"the agent of host {host} was ended by {signal_name(number)}, and its workers with it"
         return LostWorkersError(f"{words}: killed, or out of memory?", _ranks_of(hosts, [host]))
     return None
+
+
+def signal_name(number: int) -> str:
+    """As `SIGTERM`; real-time signals have none of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def hosts_here(workers_by_host: Mapping[str, int], threads: int | Mapping[str, int]) -> list[HostGroup]:
@@ -331,7 +339,7 @@ def _first_death(tail: deque[str], spared: set[int]) -> tuple[int, str] | None:
         spared: workers that reported a lost peer; what ends them then, an abort on the way out among it, is no cause.
     """
     found = re.findall(r"rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: -(\d+) ", "\n".join(tail))
-    deaths = [(int(rank), signal.Signals(int(number))) for rank, number in reversed(found) if int(rank) not in spared]
+    deaths = [(int(rank), signal_name(int(number))) for rank, number in reversed(found) if int(rank) not in spared]
     # torchrun ends those that are left by SIGTERM.
-    deaths.sort(key=lambda death: death[1] == signal.SIGTERM)
-    return (deaths[0][0], deaths[0][1].name) if deaths else None
+    deaths.sort(key=lambda death: death[1] == signal.SIGTERM.name)
+    return deaths[0] if deaths else None

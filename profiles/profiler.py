@@ -139,7 +139,8 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     disk = disk_rates() if device.type == "cpu" else None
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None
-    share = quota.share if quota else 1.0  # as operators are, overheads are sustained seconds
+    # As operators are, overheads are sustained seconds; they are one thread's, which may use what all have.
+    share = min(1.0, quota.share * threads) if quota else 1.0
     label = device_name(device)
     return MachineProfile(
         schema_version=1,

@@ -18,6 +18,9 @@ from gnnplan.runtime.program_trainer import ProgramTrainer
 if TYPE_CHECKING:
     from gnnplan.runtime.mini_batch.trainer import BatchTrainer
 
+_MOST_KINDS = 2
+"""Of epochs, that come twice before the first evaluation: a curve of a long cycle has to begin somewhere."""
+
 
 @dataclass
 class Evaluations:
@@ -59,7 +62,8 @@ class Evaluations:
     def peak_bytes(self) -> int:
         """Of the training until the first evaluation, which holds other rows, or the first copy for a checkpoint.
 
-        By then every kind of epoch has come, unless checkpoints were asked for as soon as that.
+        By then two kinds of epochs have come, of which the first has all rows sent, unless checkpoints were asked for
+        as soon as that.
         """
         return self._peak_bytes or peak_memory_bytes(self.device, self.rows_in)
 
@@ -71,6 +75,6 @@ def evaluated_epochs(plan: Plan, count: int) -> frozenset[int]:
     """
     if plan.partial is not None or plan.mini_batch is not None or not count:
         return frozenset()
-    first = UNTIMED_EPOCHS + 2 * plan.refresh_interval - 1  # by then every kind of epoch has come
+    first = UNTIMED_EPOCHS + 2 * min(plan.refresh_interval, _MOST_KINDS) - 1
     last = plan.job.training.epochs - 2
     return frozenset(int(epoch) for epoch in np.linspace(first, last, count)) if first <= last else frozenset()

@@ -90,6 +90,8 @@ class MovingGCNConv(GCNConv):
         """[N, out_channels] of x [N, in_channels] and edge_index [2, E]."""
         if not self.training or self.chunks.num_chunks == 1:
             return super().forward(x, edge_index, edge_weight)
+        if edge_weight is not None and edge_weight.requires_grad:
+            raise UserError("MovingGCNConv has no gradient for edge_weight; detach it, or use GCNConv")
         parts, z = self._parts_of(x, edge_index, edge_weight), self.lin(x)
         pushed, transposed, left = parts.of_chunk[self.chunks.present]
         moved, mean = _Product.apply(z, pushed, transposed), z.detach().mean(0, keepdim=True)
@@ -118,8 +120,14 @@ class MovingGCNConv(GCNConv):
 
 
 def _are_same(one: tuple[Tensor, Tensor | None], other: tuple[Tensor, Tensor | None]) -> bool:
-    """Whether two graphs are the same tensors, which is told without reading them."""
-    return one[0] is other[0] and one[1] is other[1]
+    """Whether two graphs are the same tensors, or equal ones; what changes in place is not noticed."""
+    return _are_equal(one[0], other[0]) and _are_equal(one[1], other[1])
+
+
+def _are_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None or one is other:
+        return one is other
+    return one.device == other.device and torch.equal(one, other)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from gnnplan.planner.forecast.sleeps import planned_sleeps_s
 from gnnplan.planner.metrics import values_of
 from gnnplan.planner.models.forward import MASKS, measured_metric
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.program.cells import num_fresh
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
 from gnnplan.planner.program.halves import half_begins
 from gnnplan.planner.program.parts import Operator
@@ -71,7 +72,7 @@ class ProgramTrainer:
             folder,
         )
         self.state: State = ProgramState(self.executor, self.peers.host_barrier)
-        self._refresh_until = 0
+        self._refresh_until, self._num_fresh = 0, num_fresh(self.cycle)
 
     def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
         """Says which epoch comes next, where that is not the first.
@@ -109,7 +110,8 @@ class ProgramTrainer:
 
     def program_of(self, epoch: int) -> str:
         """The name of the program that an epoch plays."""
-        return self.cycle.order[0 if epoch < self._refresh_until else epoch % len(self.cycle.order)]
+        is_fresh = epoch < self._refresh_until
+        return self.cycle.order[epoch % (self._num_fresh if is_fresh else len(self.cycle.order))]
 
     def _sleeps(self, name: str, epoch: int) -> dict[str, Callable[[], None]]:
         """What the weather has this worker sleep in an epoch: half of it before each half of the program."""

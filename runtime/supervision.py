@@ -15,10 +15,10 @@ from gnnplan.planner.metrics import Metric
 from gnnplan.planner.optimizers import SCHEDULES
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.checkpoint.parts import Likes
-from gnnplan.runtime.checkpoint.state import CONTROL, State
+from gnnplan.runtime.checkpoint.state import CONTROL, METRIC, State
 
 _LEAST_CHANGE = 1e-8  # of a learning rate, as torch has it
-_NAME, _BEST = f"{CONTROL}/metric", f"{CONTROL}/best:"
+_BEST = f"{CONTROL}/best:"
 
 
 @dataclass
@@ -135,18 +135,18 @@ class Supervision:
 
     def like(self) -> Likes:
         """As `State`."""
-        numbers: Likes = {_NAME: ((7,), np.dtype(np.float64))}
+        numbers: Likes = {METRIC: ((7,), np.dtype(np.float64))}
         return {**numbers, **{_BEST + n: (tuple(w.shape), np.dtype(np.float32)) for n, w in self._kept.items()}}
 
     def held(self) -> dict[str, Tensor | np.ndarray]:
         """As `State`."""
         of = self.plateau
         numbers = [self.best, self.best_epoch, self.num_bad, of.best, of.num_bad, of.cooling, of.factor]
-        return {_NAME: np.array(numbers, np.float64), **{_BEST + name: each for name, each in self._kept.items()}}
+        return {METRIC: np.array(numbers, np.float64), **{_BEST + name: each for name, each in self._kept.items()}}
 
     def put(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `State`."""
-        of, numbers = self.plateau, arrays[_NAME].tolist()
+        of, numbers = self.plateau, arrays[METRIC].tolist()
         self.best, of.best, of.factor = numbers[0], numbers[3], numbers[6]
         self.best_epoch, self.num_bad, of.num_bad, of.cooling = (int(numbers[k]) for k in (1, 2, 4, 5))
         for name, weight in self._kept.items():

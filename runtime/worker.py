@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -158,7 +158,7 @@ def _trainer_of(
         raise UserError(f"{folder}: the shard of worker {rank} was cut for another plan; cut the shards again")
     weights = read_weights(folder / FIRST_WEIGHTS)
     if plan.partial is not None:
-        return PartialTrainer(plan, shard, rank, device, weights, timeout_s=timeout_s)
+        return PartialTrainer(plan, shard, rank, device, weights, timeout_s=timeout_s, folder=folder)
     return ProgramTrainer(plan, shard, rank, device, weights, timeout_s, folder)
 
 
@@ -172,9 +172,16 @@ def _supervision_of(plan: Plan, trainer: ProgramTrainer | BatchTrainer) -> Super
     return supervision
 
 
-def _supervise(supervision: Supervision, trainer: ProgramTrainer | BatchTrainer, epoch: int, value: float) -> None:
+def _supervise(
+    supervision: Supervision, trainer: ProgramTrainer | BatchTrainer, epoch: int, accuracy: Mapping[str, float]
+) -> None:
     assert isinstance(trainer, ProgramTrainer)
-    supervision.after(epoch, value)
+    if "val" not in accuracy:
+        raise UserError(
+            f"the validation vertices have no {supervision.metric.words}, by which the training is to stop or to slow "
+            f"down; name another training.metric"
+        )
+    supervision.after(epoch, accuracy["val"])
     trainer.scale_rate(supervision.rate_factor)
 
 
@@ -208,7 +215,7 @@ def _run_epochs(
         is_due = supervision is not None and supervision.is_due(record.epoch)
         evaluations.after(record.epoch, is_due=is_due)
         if supervision and is_due:
-            _supervise(supervision, trainer, record.epoch, evaluations.accuracy["val"])
+            _supervise(supervision, trainer, record.epoch, evaluations.accuracy)
         is_over = supervision is not None and supervision.is_over
         working_s = record.end_s - paused_s
         # Each word costs the listener CPU time, which on a small machine is the workers' own.

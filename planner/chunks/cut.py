@@ -19,6 +19,8 @@ class Parts:
         loops: A's self loops.
         left: of every chunk the diagonal matrix of what is left of each target's state, beside what is pushed.
         masses: of every chunk the diagonal matrix of what is left of each target's mass of attention.
+        scales: of every chunk the diagonal matrix of what the whole mass is multiplied by, so that it is that of all
+            edges again; none where masses do not fade.
         sums: the diagonal matrix of the sums of A's rows, self loops left out.
         fed: the diagonal matrix that has 1 where a row has entries but self loops, else 0.
     """
@@ -29,6 +31,7 @@ class Parts:
     loops: sp.csr_matrix
     left: tuple[sp.csr_matrix, ...]
     masses: tuple[sp.csr_matrix, ...]
+    scales: tuple[sp.csr_matrix, ...]
     sums: sp.csr_matrix
     fed: sp.csr_matrix
 
@@ -48,7 +51,8 @@ def take_apart(
 
     A state that fades counts `fade` times as much as beta says beside the chunk, and both are scaled so that edges add
     up to what they were: left is fade beta c and the chunk's entries are times c, with c = 1 / (fade beta + 1 - beta).
-    A mass of attention is mass_fade beta of what it was, and nothing is scaled: a softmax divides by what there is.
+    A mass of attention that fades is mass_fade beta of what it was. A softmax divides by what there is, so the sum of
+    what is left and what the chunk brings is multiplied, by the same c: self loops come beside the mass of all edges.
 
     Args:
         matrix: CSR [N, N], row i gathers what vertex i aggregates; repeated entries are edges of their own.
@@ -65,10 +69,13 @@ def take_apart(
     if fade < 1:
         pushed = tuple(_scaled(each, of.data, fade) for each, of in zip(entries, beta, strict=True))
         left = tuple(_diagonal(fade * of.data * _share(of.data, fade)) for of in beta)
-    masses = beta if mass_fade == 1 else tuple(_diagonal(mass_fade * of.data) for of in beta)
+    masses, scales = beta, ()
+    if mass_fade < 1:
+        masses = tuple(_diagonal(mass_fade * of.data) for of in beta)
+        scales = tuple(_diagonal(_share(of.data, mass_fade)) for of in beta)
     sums = np.bincount(targets[~is_loop], matrix.data[~is_loop], matrix.shape[0])
     loops = _selected(matrix, is_loop)
-    return Parts(matrix, entries, pushed, loops, left, masses, _diagonal(sums), _diagonal(degree > 0))
+    return Parts(matrix, entries, pushed, loops, left, masses, scales, _diagonal(sums), _diagonal(degree > 0))
 
 
 def _share(beta: np.ndarray, fade: float) -> np.ndarray:

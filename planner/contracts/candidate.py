@@ -17,7 +17,7 @@ from gnnplan.planner.readers.bound import Bound, cycle_bound
 from gnnplan.planner.readers.cost import exchanges_bytes
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.readers.schedule import schedule_of
-from gnnplan.planner.readers.sustained import mean_epoch_s
+from gnnplan.planner.readers.sustained import long_run_epoch_s
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.steady import play_epochs
 
@@ -58,13 +58,13 @@ class Candidate:
 
     @cached_property
     def epoch_s(self) -> float:
-        """Simulated seconds of an epoch, mean over the cycle."""
-        return sum(self.shares[name] * play_epochs(each).median_epoch_s for name, each in self.schedules.items())
+        """Simulated seconds of an epoch, mean over the cycle; under a quota those of a long run, with all pauses."""
+        return long_run_epoch_s([self.schedules[name] for name in self.cycle.order])
 
-    @cached_property
-    def mean_epoch_s(self) -> float:
-        """Simulated seconds of an epoch of a long run, mean over the cycle; under a quota others than `epoch_s`."""
-        return mean_epoch_s([self.schedules[name] for name in self.cycle.order])
+    @property
+    def median_epoch_s(self) -> float:
+        """The same of the epoch of median length."""
+        return sum(self.shares[name] * play_epochs(each).median_epoch_s for name, each in self.schedules.items())
 
     @cached_property
     def bound(self) -> Bound:

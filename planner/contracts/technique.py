@@ -156,7 +156,7 @@ class Technique(ABC, Generic[D]):
         """Of what saves memory: what is worth trying where a program costs next to nothing to make."""
         return ()
 
-    def counted_on(self, cycle: Cycle, counts: Counts) -> Cycle:
+    def counted_on(self, cycle: Cycle, counts: Counts, decision: D) -> Cycle:
         """Of what works on a layout: the program that the layout has counted, with counts of its own rows and blocks.
 
         Of its rows and blocks the layout has not known what they are.

@@ -86,6 +86,6 @@ class _Simulated:
             if fault := technique(choice.technique).fault(choice, setting):
                 return 0.0, f"{choice.technique} {fault}"
         try:
-            return compose_candidate(setting, state.choices).epoch_s, ""
+            return compose_candidate(setting, state.choices).median_epoch_s, ""
         except _NOT_COMPOSED as error:
             return 0.0, " ".join(str(error).split()) or type(error).__name__

@@ -38,6 +38,7 @@ def explain_plan(plan: Plan, *, graph: Graph | None = None, on_step: OnStep = la
     prediction = plan.prediction
     return Explanation(
         epoch_s=sum(part.seconds for part in path),
+        long_run_epoch_s=prediction.long_run_epoch_s,
         compute_s=prediction.compute_s,
         communicate_s=prediction.communicate_s,
         host_s=prediction.host_s,

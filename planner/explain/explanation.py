@@ -89,6 +89,8 @@ class Explanation(Shown):
     """Why a plan takes what it takes.
 
     Args:
+        epoch_s: of the epoch that is shown.
+        long_run_epoch_s: of n epochs on end over n, which others are compared with; under a quota more than that.
         path: the critical path of an epoch, the longest part first.
         prices: of one resource each, the one that helps most first.
         combined: larger moves, each simulated and none extrapolated.
@@ -96,6 +98,7 @@ class Explanation(Shown):
     """
 
     epoch_s: float = Field(gt=0)
+    long_run_epoch_s: float = Field(gt=0)
     compute_s: float = Field(ge=0)
     communicate_s: float = Field(ge=0)
     host_s: float = Field(ge=0)

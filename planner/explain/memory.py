@@ -34,7 +34,7 @@ def priced_memory(plan: Plan, graph: Graph, on_step: OnStep) -> tuple[Memory, ..
     for rank in limited[:_MOST_SEARCHES]:
         on_step(f"searching again with 1 GB more on worker {rank}")
         found = decide(plan.job, _with_more(plan.placement, rank), graph)
-        moved_s = found.best.epoch_s - plan.prediction.epoch_s
+        moved_s = found.best.epoch_s - plan.prediction.long_run_epoch_s
         memory[rank] = memory[rank].model_copy(update={"more_bytes": MORE_BYTES, "moved_s": moved_s})
     return tuple(memory)
 

@@ -88,8 +88,10 @@ def infer_plan(
         if on_event:
             on_event(event)
 
+    is_ours = False
     try:
         with holding(folder):
+            is_ours = True
             write_shards(plan, graph, partition, make_inside(folder, "shards"))
             save_plan(plan, partition, folder / "plan.json")
             arguments = [str(folder / "plan.json"), str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}"]
@@ -98,7 +100,8 @@ def infer_plan(
     except RunFailedError:
         raise  # the folder has what the workers said
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        if is_ours:  # else another one runs in it
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     shutil.rmtree(folder, ignore_errors=True)
     return Inferred(output, shape, max(told, default=0.0), predicted)

@@ -59,12 +59,15 @@ class Curve(Contract):
         return max(self.accuracies)
 
 
+_MOST_CURVES = 100
+
+
 class Pilots(Document):
     """Curves of a job's families."""
 
     KIND: ClassVar[str] = "pilots"
 
-    curves: tuple[Curve, ...] = Field(min_length=1, max_length=100)
+    curves: tuple[Curve, ...] = Field(min_length=1, max_length=_MOST_CURVES)
 
     @model_validator(mode="after")
     def _each_training_once(self) -> Self:
@@ -78,9 +81,9 @@ class Pilots(Document):
         return next((curve for curve in self.curves if curve.trained == trained), None)
 
     def with_curve(self, curve: Curve) -> Pilots:
-        """With a curve, in place of an earlier one of the same training."""
-        others = (each for each in self.curves if each.trained != curve.trained)
-        return self.model_copy(update={"curves": (*others, curve)})
+        """With a curve, in place of an earlier one of the same training; of too many the oldest goes."""
+        others = [each for each in self.curves if each.trained != curve.trained]
+        return self.model_copy(update={"curves": (*others[1 - _MOST_CURVES :], curve)})
 
 
 def family_of(job: Job) -> Family:
@@ -105,5 +108,5 @@ def trained_fingerprint(job: Job, graph: str) -> str:
     batches = job.mini_batch.model_dump(mode="json", exclude={"device_bytes"}) if job.mini_batch else None
     facts = [graph, job.model.model_dump(mode="json"), training, batches]
     if piloted := piloted_of(job):
-        facts.append(piloted)
+        facts.append([piloted, job.pin.op_order])  # what is not exact is not the same in every order
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

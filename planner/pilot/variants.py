@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
 from gnnplan.planner.fidelity import EXACT, Fidelity
 from gnnplan.planner.job import Job
 from gnnplan.planner.pilot.batches import batches_words
@@ -25,7 +27,10 @@ def variants_of(job: Job) -> Iterator[dict[str, Any]]:
         seen: list[Any] = []
         for pins in technique.to_pilot(job):
             given = {**pins["decisions"][technique.name], **job.pin.decisions.get(technique.name, {})}
-            decision = technique.Decision.model_validate(given)
+            try:
+                decision = technique.Decision.model_validate(given)
+            except ValidationError:  # what is pinned does not go with this variant
+                continue
             fidelity = technique.fidelity(decision)
             if decision not in seen and fidelity <= job.most:
                 seen.append(decision)

@@ -23,6 +23,25 @@ def starting_cells(cycle: Cycle) -> list[str]:
     return list(found)
 
 
+def num_fresh(cycle: Cycle) -> int:
+    """How many programs at the begin of the order need no more cells of epochs before than the first of them does.
+
+    Where rows are kept for some epochs these are the programs in which they travel.
+    """
+    needed = [_needed(cycle, cycle.programs[name]) for name in cycle.order]
+    return next((number for number, each in enumerate(needed) if not each <= needed[0]), len(needed))
+
+
+def _needed(cycle: Cycle, program: Program) -> set[str]:
+    """Cells that a program reads before it writes them."""
+    written: set[str] = set()
+    found: set[str] = set()
+    for op in program:
+        found.update(name for name in op.reads if cycle.values[name].role == "cell" and name not in written)
+        written.update(op.writes)
+    return found
+
+
 def written_over(cycle: Cycle) -> list[str]:
     """In words every derivative that reads a cell with other rows than its operator has read; none in a right cycle.
 

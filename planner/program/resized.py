@@ -44,6 +44,35 @@ def resized(
     )
 
 
+_WITH_OWN = "with halo "
+"""Begins the name of rows of which a worker's own are the first."""
+
+
+def with_part(cycle: Cycle, is_part: Callable[[str], bool], share: float, own: Sizes) -> Cycle:
+    """The cycle in which some halo rows, routes and blocks are a share of what they were.
+
+    Args:
+        is_part: by the name.
+        own: rows of every worker, which stay where they lie before halo rows.
+    """
+
+    def rows(space: Space) -> Sizes | None:
+        if not is_part(space.name):
+            return None
+        kept = own if space.name.startswith(_WITH_OWN) else (0,) * len(space.sizes)
+        return tuple(mine + int(share * (size - mine)) for mine, size in zip(kept, space.sizes, strict=True))
+
+    def edges(block: Block) -> Sizes:
+        if not is_part(block.name):
+            return block.num_edges
+        return tuple(int(share * count) for count in block.num_edges)
+
+    def routed(route: Route) -> np.ndarray:
+        return (share * route.counts).astype(np.int64) if is_part(route.name) else route.counts
+
+    return resized(cycle, rows, edges, routed)
+
+
 def first_workers(cycle: Cycle, count: int) -> Cycle:
     """The sizes of the first workers alone, without arrays: of workers that are alike one says what all do."""
 

@@ -82,11 +82,12 @@ def blocks_bytes(
     *,
     beside_shard: bool = False,
 ) -> int:
-    """Of all that `made_blocks` says, and `beside_shard` of these matrices as the worker has read them."""
-    programs = list(programs)
-    read = {name for program in programs for op in program for name in named_blocks(cycle, op)}
-    made = made_blocks(cycle, worker, programs, widths, beside_shard=beside_shard)
-    return sum(made.values()) + sum(matrix_bytes(cycle, name, worker, False, 0) for name in read if beside_shard)
+    """Of all that `made_blocks` says, and `beside_shard` of all programs' matrices as the worker has read them."""
+    made = sum(made_blocks(cycle, worker, programs, widths, beside_shard=beside_shard).values())
+    if not beside_shard:
+        return made
+    read = {name for program in cycle.programs.values() for op in program for name in named_blocks(cycle, op)}
+    return made + sum(matrix_bytes(cycle, name, worker, False, 0) for name in read)
 
 
 def staged_bytes(cycle: Cycle, op: Operator, worker: int) -> Iterator[int]:

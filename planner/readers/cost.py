@@ -142,6 +142,19 @@ def share_of_float32(cycle: Cycle, name: str) -> float:
     return 0.5 if cycle.values[name].dtype == "bfloat16" else 1.0
 
 
+def in_proportion(parts: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """int64 [W, W]: every row's total, shared out in proportion to its parts; they add up to it.
+
+    No product is larger than a total, or than a row's sum times itself.
+
+    Args:
+        parts: int64 [W, W]; totals: int64 [W].
+    """
+    of_row, until = np.maximum(parts.sum(1), 1)[:, None], np.cumsum(parts, 1)
+    whole, rest = np.divmod(totals[:, None], of_row)
+    return np.diff(until * whole + until * rest // of_row, axis=1, prepend=0)
+
+
 def copied_first(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     """Kernels that were measured in place write into a copy where they may not."""
     return ZERO if op.inplace is not None else cost.copy(num_written(cycle, op, worker))

@@ -8,7 +8,7 @@ from gnnplan.planner.costs import OperatorCosts
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.columns import members_of
 from gnnplan.planner.program.parts import Operator
-from gnnplan.planner.readers.cost import Collective, costs, num_written, register_collective
+from gnnplan.planner.readers.cost import Collective, costs, in_proportion, num_written, register_collective
 from gnnplan.profiles.curves import Estimate
 from gnnplan.profiles.operators import PACKED_SLICES
 
@@ -34,8 +34,7 @@ def _transposed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     sent_bytes = np.array([cycle.num_bytes(x.name, worker) for worker in cycle.workers], np.int64)
     group = np.arange(len(rows)) // members_of(op)
     parts = np.where(group[:, None] == group, rows if back else widths, 0)
-    until = np.cumsum(parts, 1) * sent_bytes[:, None] // np.maximum(parts.sum(1), 1)[:, None]
-    found = np.diff(until, axis=1, prepend=0)
+    found = in_proportion(parts, sent_bytes)
     np.fill_diagonal(found, 0)
     return found
 

@@ -65,10 +65,18 @@ def _dropout(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Es
 
 @costs("add")
 def _add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
-    return cost("add", num_written(cycle, op, worker))
+    """The read that is written over is multiplied by its factor first, if it has one."""
+    count, factor = num_written(cycle, op, worker), op.attributes["factors"][op.inplace or 0]
+    scaled = [] if factor == 1 else [cost.copy(count)]
+    return total([copied_first(cycle, op, worker, cost), *scaled, cost("add", count)])
 
 
-@costs("scale", "flatten")
+@costs("scale")
+def _scale(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    return total([copied_first(cycle, op, worker, cost), cost.copy(num_written(cycle, op, worker))])
+
+
+@costs("flatten")
 def _copy_of_written(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return cost.copy(num_written(cycle, op, worker))
 
@@ -98,11 +106,12 @@ def _hits(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
 
 @costs("step")
 def _step(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
+    """Adam was measured; others are taken to be it. Parameters are copied before it, and looked at after it."""
     trained = sum(cycle.num_elements(name, worker) for name in op.attributes["parameters"])
-    step = cost("optimizer_step", trained)
+    step, watched = cost("optimizer_step", trained), [cost.copy(trained), cost.copy(trained / 2)]
     clipping = [cost.copy(trained)] if op.attributes.keys() & {"clip_norm", "clip_value"} else []
-    is_measured = op.attributes["optimizer"] in ("adam", "adamw", "sgd") and "arguments" not in op.attributes
-    return total([step if is_measured else guess(step), *map(guess, clipping), cost.step_overhead()])
+    is_measured = op.attributes["optimizer"] in ("adam", "adamw") and "arguments" not in op.attributes
+    return total([step if is_measured else guess(step), *watched, *map(guess, clipping), cost.step_overhead()])
 
 
 @costs("unflatten", "unstack")

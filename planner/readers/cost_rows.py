@@ -12,6 +12,7 @@ from gnnplan.planner.readers.cost import (
     costs,
     guess,
     in_float32,
+    in_proportion,
     num_written,
     register_collective,
     share_of_float32,
@@ -101,10 +102,7 @@ def _routed_bytes(cycle: Cycle, op: Operator) -> np.ndarray:
     rows = cycle.routes[op.attributes["route"]].sent(back=bool(op.attributes.get("back")))
     per_row = _LENGTH_BYTES if x.layout == "csr" else 0
     sent_bytes = np.array([cycle.num_bytes(x.name, worker) for worker in cycle.workers], np.int64)
-    sent_rows = np.maximum(rows.sum(1), 1)
-    # Rounded so that a sender's parts add up to its total.
-    until = np.cumsum(rows, 1) * sent_bytes[:, None] // sent_rows[:, None]
-    found = np.diff(until, axis=1, prepend=0) + rows * per_row
+    found = in_proportion(rows, sent_bytes) + rows * per_row
     np.fill_diagonal(found, 0)  # what a worker has already does not travel
     return found
 

@@ -89,7 +89,10 @@ class _Lowering:
     def __post_init__(self) -> None:
         self._network = Network(self.placement)
         self._profiles = [self.placement.profile_of(worker) for worker in self.cycle.workers]
-        self._has_other_cores = [self.placement.has_other_cores(worker) for worker in self.cycle.workers]
+        self._is_elsewhere = [
+            is_more or self.placement.has_other_cores(worker)
+            for worker, is_more in enumerate(self.placement.have_more_beside)
+        ]
         memory_bytes = [worker.memory_bytes for worker in self.placement.workers]
         self._beside = DiskCosts(self.cycle, self.program, memory_bytes), StagingCosts(self.cycle)
         self._schedule = Schedule(self.cycle.num_workers, quotas=self._quotas())
@@ -132,7 +135,7 @@ class _Lowering:
             worker,
             after,
             spread_s=estimate.spread_s,
-            unprofiled=estimate.unprofiled or self._has_other_cores[worker],
+            unprofiled=estimate.unprofiled or self._is_elsewhere[worker],
             parts=estimate.parts,
         )
 

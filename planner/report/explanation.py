@@ -104,7 +104,7 @@ def _memory(explanation: Explanation) -> Iterator[str]:
     yield f"memory to spare: {spare}{' ...' if len(explanation.memory) > 8 else ''}"
     for each in explanation.memory:
         if each.more_bytes:
-            yield _searched(each, explanation.epoch_s)
+            yield _searched(each, explanation.long_run_epoch_s)
 
 
 def _searched(memory: Memory, epoch_s: float) -> str:
@@ -141,14 +141,14 @@ def why_words(each: Rejected, explanation: Explanation) -> str:
     """Why a candidate was not chosen."""
     if each.missing_bytes:
         return f"{each.missing_on} lacks {size(each.missing_bytes)}"
-    share = each.epoch_s / explanation.epoch_s - 1
+    share = each.epoch_s / explanation.long_run_epoch_s - 1
     if abs(share) <= _AS_FAST:
         return "as fast"
     if share < 0:
         return f"{share:+.1%}: the objective, a pin, or tasks that vary more are against it"
     more = {name: getattr(each, name) - getattr(explanation, name) for name in _CATEGORIES}
     largest = max(more, key=lambda name: more[name])
-    if more[largest] < (each.epoch_s - explanation.epoch_s) / 2:
+    if more[largest] < (each.epoch_s - explanation.long_run_epoch_s) / 2:
         return f"{share:+.1%}: less runs side by side"
     return f"{share:+.1%}: {seconds(more[largest])} more {_CATEGORIES[largest]}"
 

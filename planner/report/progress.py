@@ -38,7 +38,7 @@ class Lines:
         now_s = time.monotonic()
         if now_s - self.said_s >= LINE_EVERY_S:
             self.said_s = now_s
-            self.console.print(words, highlight=False, soft_wrap=True)
+            self.console.print(words, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def bar(console: Console, title: str, unit: str) -> Iterator[Callable[..., None]
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn(unit),
-        TextColumn("{task.fields[words]}"),
+        TextColumn("{task.fields[words]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
@@ -84,7 +84,7 @@ def epochs_bar(console: Console, predicted_s: float | None = None) -> Iterator[C
             if event["event"] == "epoch":
                 update(event["epoch"] + 1, event["epochs"], epoch_words(event, predicted_s))
             elif words := event_words(event):
-                console.print(words, highlight=False, soft_wrap=True)
+                console.print(words, highlight=False, markup=False, soft_wrap=True)  # errors have brackets
 
         yield on_event
 

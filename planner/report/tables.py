@@ -289,11 +289,12 @@ def _considered_table(plan: Plan) -> Table:
 
 def slower_words(candidate: Candidate, chosen: Prediction) -> str:
     """Whether a candidate is slower than the plan when it runs, as far as predictions can tell."""
-    if candidate.epoch_s == chosen.epoch_s:
+    chosen_s = chosen.long_run_epoch_s
+    if candidate.epoch_s == chosen_s:
         return "-"  # the plan itself, as a rule
-    if not are_apart_here(candidate.epoch_s, chosen.epoch_s, chosen.interval):
+    if not are_apart_here(candidate.epoch_s, chosen_s, chosen.interval):
         return "cannot tell"
-    return "yes" if candidate.epoch_s > chosen.epoch_s else "no"
+    return "yes" if candidate.epoch_s > chosen_s else "no"
 
 
 def trace_table(trace: Trace) -> RenderableType:

@@ -181,11 +181,10 @@ class _Search:
         num_left = 0
         for ranks in sets.ranks:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
-            bound = least.bound([ranks])
-            if bound.seconds >= to_beat_s * _in_long_run(best):
+            shortest_s = judge.least_epoch_s(least, ranks)
+            if shortest_s >= to_beat_s:
                 continue
-            of_set[self.placement.of(ranks).workers] = bound
-            shortest_s = least.without_pauses_s(ranks)
+            of_set[self.placement.of(ranks).workers] = least.bound([ranks])
             if self.stop.is_over(to_beat_s, shortest_s):
                 num_left += 1
                 continue
@@ -299,11 +298,6 @@ def _num_described(job: Job) -> int | None:
     """Workers that the job's weather describes one by one, who all take part (None: it is of any number)."""
     weather = job.training.weather
     return len(weather.workers) if isinstance(weather, MarkovWeather) else None
-
-
-def _in_long_run(best: Scored | None) -> float:
-    """How many times as long as the epoch that it is chosen by one of a long run is, if longer: bounds are of these."""
-    return max(1.0, best.candidate.mean_epoch_s / best.candidate.epoch_s) if best else 1.0
 
 
 def _settled(best: Candidate) -> Candidate:

@@ -9,7 +9,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.job import Job
 from gnnplan.planner.search.decide import Found, OnStep, decide
 from gnnplan.planner.search.objective import Judge
-from gnnplan.planner.search.pins import check_least_group, check_techniques
+from gnnplan.planner.search.pins import check_least_group, check_partial_reduce, check_techniques
 from gnnplan.profiles.errors import NoPlanFitsError
 
 
@@ -36,6 +36,7 @@ def best_form(
         if len(job.forms) > 1:
             on_step(f"the model as {each.model.words}")
         check_techniques(each)
+        check_partial_reduce(each)
         check_least_group(each, each.pin.num_workers or len(placement.workers))
         try:
             searched.append(Form(each, decide(each, placement, graph, on_step, 1 / len(job.forms))))

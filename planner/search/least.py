@@ -56,7 +56,7 @@ class Least:
         Args:
             alone: by profile, candidates of one such worker that has all of the graph.
         """
-        bare_s = rates_s(base.placement, alone, _left_out(base), in_long_run=True)
+        bare_s = rates_s(base.placement, alone, _left_out(base))
         weights = (name for name, value in base.forward.values.items() if value.role == "parameter")
         shared = SharedWork(alone) if base.job.most.kind == "exact" else None
         return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights), shared)
@@ -135,21 +135,16 @@ def together_s(rates_s: Iterable[float]) -> float:
 
 
 def rates_s(
-    placement: Placement,
-    alone: Mapping[str, Sequence[Candidate]],
-    frees: Frees = lambda _: False,
-    *,
-    in_long_run: bool = False,
+    placement: Placement, alone: Mapping[str, Sequence[Candidate]], frees: Frees = lambda _: False
 ) -> tuple[float, ...]:
-    """Of every worker the least seconds per whole graph.
+    """Of every worker the least seconds per whole graph, in the mean of many epochs.
 
     Args:
         alone: as `Least.of` takes them.
         frees: operators that take no time.
-        in_long_run: in the mean of many epochs, not by the one of median length.
     """
     size = len(placement.workers)
-    rate_of = {profile: _least_rate_s(each, size, frees, in_long_run) for profile, each in alone.items()}
+    rate_of = {profile: _least_rate_s(each, size, frees) for profile, each in alone.items()}
     return tuple(rate_of[worker.profile] for worker in placement.workers)
 
 
@@ -165,26 +160,25 @@ def _left_out(setting: Setting) -> Frees:
     return lambda _: False
 
 
-def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Frees, in_long_run: bool) -> float:
+def _least_rate_s(alone: Sequence[Candidate], num_workers: int, frees: Frees) -> float:
     """Least seconds per whole graph at which a worker works through a share of it, over shares and choices."""
     shares = [1.0]
     while shares[-1] > 1 / (4 * num_workers):
         shares.append(shares[-1] / 2)
-    return min(_share_s(candidate, share, frees, in_long_run) / share for candidate in alone for share in shares)
+    return min(_share_s(candidate, share, frees) / share for candidate in alone for share in shares)
 
 
-def _share_s(candidate: Candidate, share: float, frees: Frees, in_long_run: bool) -> float:
+def _share_s(candidate: Candidate, share: float, frees: Frees) -> float:
     """Simulated seconds of an epoch of one worker on a share of the graph that has no halo.
 
     What sums over edges takes the less of two: a share of the edges, or all of them for a share of the columns.
     """
     seconds, memo = 0.0, candidate.setting.memo
-    # Asked for by the median and for a long run; with the candidate, whose place in memory is its name.
+    # Asked for with operators left out and without; with the candidate, whose place in memory is its name.
     _, parts = memo.lasting(("on a share", id(candidate), share), lambda: (candidate, _on_share(candidate, share)))
     for name, (over_rows, over_columns_s) in parts.items():
         schedule = _least(over_rows, over_columns_s, candidate.cycle.programs[name], frees)
-        epoch_s = _in_long_run_s(schedule) if in_long_run else play_epochs(schedule).median_epoch_s
-        seconds += candidate.shares[name] * epoch_s
+        seconds += candidate.shares[name] * _in_long_run_s(schedule)
     return seconds
 
 

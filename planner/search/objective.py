@@ -16,6 +16,7 @@ from gnnplan.planner.forecast.under_weather import under_weather
 from gnnplan.planner.job import Job
 from gnnplan.planner.objective.spec import ObjectiveFigures, Statistic
 from gnnplan.planner.partial.decision import waiting_among
+from gnnplan.planner.readers.sustained import has_pauses
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.pins import options_of
 from gnnplan.planner.search.summary import summary
@@ -40,7 +41,7 @@ class Scored:
     """A candidate with what it comes to.
 
     Args:
-        epoch_s: by the objective's statistic; of a plain objective of tasks at their median, by which sets of workers
+        epoch_s: by the objective's statistic; of a plain objective that of the candidate, by which sets of workers
             are told apart.
         seconds, dollars: to all epochs.
         excess: by how much it goes over the worst of its limits, as a share of that limit (0: it keeps them).
@@ -109,7 +110,12 @@ class Judge:
         """
         if not self._by_medians or len(candidates) == 1:
             return min(map(self.scored, candidates), key=lambda each: each.order)
-        return self.scored(min(candidates, key=lambda each: epoch_of(self.job, each, self.statistic, _NUM_REPLICAS)))
+
+        def expected_s(each: Candidate) -> float:
+            statistic: Statistic = "mean" if has_pauses(each.schedules.values()) else self.statistic
+            return epoch_of(self.job, each, statistic, _NUM_REPLICAS)
+
+        return self.scored(min(candidates, key=expected_s))
 
     def finalists(self, found: Candidate, looked_at: Iterable[Candidate]) -> list[Candidate]:
         """What is worth weighing of a set of workers beside the one with the shortest epoch, which comes first."""
@@ -145,15 +151,22 @@ class Judge:
         a_second = price_per_hour / _HOUR_S * self.epochs
         return best.dollars / a_second if a_second else math.inf
 
+    def least_epoch_s(self, least: Least, ranks: Sequence[int]) -> float:
+        """No plan of these workers has shorter epochs, as they are counted.
+
+        Under a quota most epochs may have no pause, and only the mean has all of them.
+        """
+        has_all = self._by_medians or self.statistic == "mean"
+        return least.seconds(ranks) if has_all else least.without_pauses_s(ranks)
+
     def least(self, leasts: Leasts) -> float:
         """What no plan of any of these sets, that keeps the limits, is better than: seconds or dollars.
 
         Epochs that vary last no less, by any of the statistics, than the bound on epochs of tasks at their median.
-        Under a quota most epochs may have no pause, and only the mean has all of them.
         """
         values = []
         for least, ranks, placement in ((each, ranks, place) for each, sets, place in leasts for ranks in sets):
-            epoch_s = least.seconds(ranks) if self.statistic == "mean" else least.without_pauses_s(ranks)
+            epoch_s = self.least_epoch_s(least, ranks)
             seconds, dollars = self._to_all(epoch_s, placement.of(ranks).price_per_hour)
             if not self._excess(seconds, dollars):
                 values.append({"money": dollars, "time": seconds, "epoch": epoch_s}[self.job.objective.minimize])
@@ -217,7 +230,7 @@ def epoch_of(job: Job, candidate: Candidate, statistic: Statistic, num_replicas:
         of_program[name] = _of_statistic(epochs_s, statistic)
     epoch_s = sum(candidate.shares[name] * seconds for name, seconds in of_program.items())
     # So many epochs, played on end, may be short of a pause that a longer run is not spared.
-    return max(epoch_s, candidate.mean_epoch_s) if statistic == "mean" else epoch_s
+    return max(epoch_s, candidate.epoch_s) if statistic == "mean" else epoch_s
 
 
 def _of_statistic(epochs_s: np.ndarray, statistic: Statistic) -> float:

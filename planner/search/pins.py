@@ -77,6 +77,16 @@ def check_techniques(job: Job) -> None:
             raise UserError(f'{job.name}: pin.decisions.{name} is {cost}; write fidelity = "{cost}" to allow it')
 
 
+def check_partial_reduce(job: Job) -> None:
+    """`UserError` where a job pins partial reduce in a section of its own, and a technique that does not go with it."""
+    if job.pin.partial_reduce is None:
+        return
+    own = technique("partial_reduce")
+    for name, is_on in job.pin.asked.items():
+        if is_on and name != own.name and technique(name).claims & own.claims:
+            raise UserError(f"{job.name}: pin.partial_reduce does not go with {name}, which is pinned; leave one out")
+
+
 def check_least_group(job: Job, num_workers: int) -> None:
     """`UserError` where a job pins more workers as the least group than there are."""
     least = job.pin.partial_reduce.min_group if job.pin.partial_reduce else None

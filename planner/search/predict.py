@@ -13,7 +13,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import sent_bytes
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
-from gnnplan.planner.readers.sustained import mean_epoch_s, sustained_bound
+from gnnplan.planner.readers.sustained import has_pauses, mean_epoch_s, sustained_bound
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.simulator.montecarlo import percentiles
 from gnnplan.planner.simulator.play import cycle_trace, predicted_trace
@@ -92,11 +92,11 @@ def prediction_of(
         schedule_bound: of this plan's operators, in every single epoch.
     """
     trace = trace_of(schedules, "", loads)
-    has_pauses = any(quota.share < 1 for each in schedules for quota in each.quotas.values())
-    schedule_bound = sustained_bound(schedules, schedule_bound) if has_pauses else schedule_bound
+    pauses = has_pauses(schedules)
+    schedule_bound = sustained_bound(schedules, schedule_bound) if pauses else schedule_bound
     return Prediction(
         epoch_s=trace.median_epoch_s,
-        mean_epoch_s=max(mean_epoch_s(schedules), schedule_bound.seconds) if has_pauses else None,
+        mean_epoch_s=max(mean_epoch_s(schedules), schedule_bound.seconds) if pauses else None,
         compute_s=trace.category_s("compute"),
         communicate_s=trace.category_s("communicate"),
         host_s=trace.category_s("host"),

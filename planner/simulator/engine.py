@@ -95,7 +95,8 @@ def compile_schedule(schedule: Schedule) -> CompiledSchedule:
     _check(_shares_resource_with_its_group(group, resource), labels, "its group needs one resource twice")
     duration_ns = np.rint(seconds * share * 1e9).astype(np.int64)
     charge_ns = np.rint(charge_s * 1e9).astype(np.int64)
-    is_free = (charged >= 0) & (quota_ns[charged] == 0)
+    is_whole = (quota_ns == 0) | (quota_ns == period_ns)  # then a charge takes no longer than the group
+    is_free = (charged >= 0) & is_whole[charged]
     charge_ns[is_free] = np.minimum(charge_ns, _least_of_group(duration_ns, group))[is_free]
     tables = Tables(
         successor_start=offsets(sources, len(tasks)),

@@ -17,8 +17,8 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.in_use import share_in_use
 from gnnplan.planner.readers.memory import MemoryEstimate, estimate_memory
 from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.readers.sustained import long_run_epoch_s
 from gnnplan.planner.schedule import Schedule
-from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.counts import counts_of, with_entries, with_use
 from gnnplan.planner.statistics.degrees import degrees_of
@@ -58,7 +58,7 @@ class Priced:
     def epoch_s(self) -> float:
         """Simulated seconds of an epoch, mean over the cycle."""
         count, total = Counter(self.cycle.order), len(self.cycle.order)
-        return sum(count[name] / total * play_epochs(each).median_epoch_s for name, each in self.schedules.items())
+        return sum(count[name] / total * long_run_epoch_s([each]) for name, each in self.schedules.items())
 
     @cached_property
     def memory(self) -> tuple[MemoryEstimate, ...]:
@@ -160,7 +160,7 @@ class Pricer:
         if cycle is None:
             return None
         for choice in structure.choices:
-            cycle = technique(choice.technique).counted_on(cycle, counts)
+            cycle = technique(choice.technique).counted_on(cycle, counts, choice.decision)
         has_halos = HALO_ROWS in structure.layout.offers
         cycle = with_use(with_entries(cycle, self.statistics), self._in_use)
         return Priced(machine, structure.choices, counts, cycle, has_halos)

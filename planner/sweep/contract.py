@@ -116,7 +116,7 @@ class Sweep(Document):
 
     KIND: ClassVar[str] = "sweep"
 
-    name: str = "sweep"
+    name: BareName = "sweep"
     device: dict[BareName, SweptDevice] = Field(default_factory=dict)
     machines: Annotated[tuple[Machines, ...], Field(max_length=_MOST_VALUES)] = ()
     clusters: Annotated[tuple[Path, ...], Field(max_length=_MOST_VALUES)] = ()

@@ -13,7 +13,7 @@ from gnnplan.runtime.checkpoint.state import OPTIMIZER, PARAMETER
 
 _RANDOM = "random"
 _FLOAT = np.dtype(np.float32)
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+_ADAM, _MOMENTUM = ("exp_avg", "exp_avg_sq"), ("momentum_buffer",)
 
 
 class ModuleState:
@@ -21,7 +21,10 @@ class ModuleState:
 
     def __init__(self, net: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
         self._net, self._optimizer, self._device = net, optimizer, device
-        self._has_moments = isinstance(optimizer, torch.optim.Adam)
+        self._is_adam = isinstance(optimizer, torch.optim.Adam)
+        self._moments: tuple[str, ...] = _ADAM if self._is_adam else ()
+        if isinstance(optimizer, torch.optim.SGD) and any(group["momentum"] for group in optimizer.param_groups):
+            self._moments = _MOMENTUM
 
     def like(self) -> Likes:
         """As `State`."""
@@ -29,9 +32,9 @@ class ModuleState:
         for name, parameter in self._net.named_parameters():
             shape = tuple(parameter.shape)
             found[f"{PARAMETER}/{name}"] = (shape, _FLOAT)
-            if self._has_moments:
+            found |= {f"{OPTIMIZER}/{moment}:{name}": (shape, _FLOAT) for moment in self._moments}
+            if self._is_adam:
                 found[f"{OPTIMIZER}/step:{name}"] = ((), _FLOAT)
-                found |= {f"{OPTIMIZER}/{moment}:{name}": (shape, _FLOAT) for moment in _MOMENTS}
         for name in self._generators():
             found[f"{_RANDOM}/{name}"] = ((None,), np.dtype(np.uint8))
         return found
@@ -41,9 +44,9 @@ class ModuleState:
         found: dict[str, Tensor | np.ndarray] = {}
         for name, parameter in self._net.named_parameters():
             found[f"{PARAMETER}/{name}"] = parameter
-            if self._has_moments:
-                its = self._optimizer.state[parameter]
-                found |= {f"{OPTIMIZER}/{part}:{name}": its[part] for part in ("step", *_MOMENTS)}
+            parts = (*(("step",) if self._is_adam else ()), *self._moments)
+            its = self._optimizer.state[parameter]
+            found |= {f"{OPTIMIZER}/{part}:{name}": its[part] for part in parts}
         return found | {f"{_RANDOM}/{name}": drawn for name, drawn in self._generators().items()}
 
     def put(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -51,7 +54,7 @@ class ModuleState:
         with torch.no_grad():
             for name, parameter in self._net.named_parameters():
                 parameter.copy_(torch.from_numpy(arrays[f"{PARAMETER}/{name}"]))
-                if self._has_moments:
+                if self._moments:
                     self._optimizer.state[parameter] = self._put_moments(arrays, name)
         if f"{_RANDOM}/cpu" in arrays:
             torch.set_rng_state(torch.from_numpy(arrays[f"{_RANDOM}/cpu"]))
@@ -59,7 +62,9 @@ class ModuleState:
             torch.cuda.set_rng_state(torch.from_numpy(arrays[f"{_RANDOM}/cuda"]), self._device)
 
     def _put_moments(self, arrays: Mapping[str, np.ndarray], name: str) -> dict[str, Tensor]:
-        moments = {m: torch.from_numpy(arrays[f"{OPTIMIZER}/{m}:{name}"]).to(self._device) for m in _MOMENTS}
+        moments = {m: torch.from_numpy(arrays[f"{OPTIMIZER}/{m}:{name}"]).to(self._device) for m in self._moments}
+        if not self._is_adam:
+            return moments
         # Adam counts its steps in host memory.
         return {"step": torch.tensor(float(arrays[f"{OPTIMIZER}/step:{name}"])), **moments}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gnnplan.planner.checkpoints import Part
-from gnnplan.planner.loaders.read import reading, require_file
+from gnnplan.planner.loaders.read import check_archive, reading, require_file
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
 
@@ -47,6 +47,7 @@ def read_part(
     require_file(path)
     if path.stat().st_size != part.num_bytes or _part_of(path) != part:
         raise UserError(f"{path}: damaged, its content is not what was written")
+    check_archive(path)
     with reading(path, "a part of a checkpoint"), np.load(path, allow_pickle=False) as stored:
         missing = sorted(set(like) - set(stored.files))
         if missing:

@@ -53,7 +53,9 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
         say(f"{fault}; passed over")
     _check_training(whole, plan, folder)
     by_epoch = {found.epoch: found for found in whole}
+    any_worker_tried = False
     for epoch, is_same in _candidates(whole, plan):
+        any_worker_tried = True  # all have the first one's candidates
         own = is_same and in_step
         arrays = _read(by_epoch.get(epoch), rank, state, own=own, is_same=is_same, say=say)
         if not _all(arrays is not None):
@@ -64,6 +66,8 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
             how = "" if own else " with the parameters and the optimizer of another plan" if not is_same else ""
             say(f"going on with epoch {epoch} of {plan.job.training.epochs}{how}")
         return Resumed(epoch, losses, own, [each for each in sorted(by_epoch) if each <= epoch])
+    if any_worker_tried:
+        raise UserError(f"{folder}: no checkpoint can be gone on from; run without --resume to begin with epoch 0")
     if rank == 0:
         say("there is no checkpoint to go on from: training begins with epoch 0")
     return Resumed()

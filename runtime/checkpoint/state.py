@@ -16,6 +16,8 @@ from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.sparse_rows import SparseRows
 
 PARAMETER, OPTIMIZER, RUNNING, KEPT, CONTROL = "parameter", "optimizer", "running", "kept", "control"
+METRIC = f"{CONTROL}/metric"
+"""What validations have come to; NaN before the first."""
 Shape = tuple[int | None, ...]
 
 _CSR_PARTS = ("data", "indices", "indptr")

@@ -26,6 +26,7 @@ from gnnplan.planner.checkpoints import (
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.folder import make_inside
 from gnnplan.runtime.checkpoint.parts import write_part
+from gnnplan.runtime.checkpoint.state import METRIC
 
 _POLL_S = 0.05
 _LEAVE_S = 1.0  # for a thread that is told to end; one that asks the store of a stopped agent hears nothing
@@ -155,5 +156,5 @@ def _key(epoch: int, rank: int) -> str:
 def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
     """`UserError` where something is NaN or infinite: the checkpoint before is the last good one."""
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if name != METRIC and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise UserError(f"{name} holds values that are NaN or infinite")

@@ -113,10 +113,15 @@ def _add(c: Context, op: Operator) -> Execution:
 
     def run(x: Tensor, y: Tensor) -> Tensor:
         if op.inplace == 1:
-            return y.mul_(second).add_(x, alpha=first)
-        return writable(op, 0, x).mul_(first).add_(y, alpha=second)
+            return _times(y, second).add_(x, alpha=first)
+        return _times(writable(op, 0, x), first).add_(y, alpha=second)
 
     return run
+
+
+def _times(x: Tensor, factor: float) -> Tensor:
+    """In place; once is nothing to do."""
+    return x if factor == 1 else x.mul_(factor)
 
 
 @executes("scale")

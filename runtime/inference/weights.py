@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gnnplan.planner.checkpoints import MANIFEST_FILE, Manifest, part_file
 from gnnplan.planner.models.module_state import program_state
@@ -41,6 +41,16 @@ def _of_model(path: Path, cycle: Cycle) -> dict[str, Tensor]:
         return {name: each.float().contiguous() for name, each in program_state(state, cycle).items()}
     except KeyError as error:
         raise UserError(f"{path}: {error.args[0]} is missing, which the plan's model has") from error
+
+
+def load_buffers(module: nn.Module, path: Path) -> None:
+    """Puts what layers of somebody's own registered as buffers into their module, as far as a model file has it."""
+    if path.is_dir():
+        return  # a checkpoint has what training changes
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    for name, buffer in module.named_buffers():
+        if (saved := state.get(name)) is not None and saved.shape == buffer.shape:
+            buffer.copy_(saved)
 
 
 def _of_checkpoint(path: Path, cycle: Cycle) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from gnnplan.planner.inference.forward import INFER, forward_of
 from gnnplan.planner.inference.infer import ROWS
 from gnnplan.planner.plan import Plan
+from gnnplan.planner.program.outside import is_staged, lies_on_disk
 from gnnplan.planner.program.project import attach, project
 from gnnplan.planner.program_shard import ProgramShard, check_shard
 from gnnplan.profiles.contract import replacing
@@ -23,7 +24,7 @@ from gnnplan.runtime.device import pick_device
 from gnnplan.runtime.execution.executor import ProgramExecutor
 from gnnplan.runtime.execution.inputs import on_device, place_of, planned_module
 from gnnplan.runtime.execution.peers import Workers
-from gnnplan.runtime.inference.weights import weights_of
+from gnnplan.runtime.inference.weights import load_buffers, weights_of
 from gnnplan.runtime.recorder import Recorder
 
 
@@ -48,7 +49,8 @@ def _executor(
 ) -> tuple[ProgramExecutor, int]:
     """The forward half on a device, and how many of the rows that it makes are the worker's own."""
     whole = plan.cycle.cycle()
-    shard = ProgramShard.load(folder / "shards" / f"worker_{rank}.npz")
+    outside = lies_on_disk(whole) or is_staged(whole)
+    shard = ProgramShard.load(folder / "shards" / f"worker_{rank}.npz", in_place=outside)
     check_shard(whole, shard, rank)
     forward = forward_of(whole, of)
     cycle, recorder = forward.cycle, Recorder(device)
@@ -57,5 +59,8 @@ def _executor(
     matrices = {name: each.to(device) for name, each in weights_of(weights, whole).items() if name in read}
     projection = attach(project(cycle, rank), shard.arrays)
     peers = Workers(recorder, timeout_s)
-    executor = ProgramExecutor(projection, inputs, matrices, recorder, peers, planned_module(plan))
+    module = planned_module(plan)
+    if module is not None:
+        load_buffers(module, weights)
+    executor = ProgramExecutor(projection, inputs, matrices, recorder, peers, module, folder)
     return executor, cycle.spaces[forward.value.space].num_own[rank]

@@ -16,6 +16,7 @@ from gnnplan.profiles.profiler import device_name
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.torchrun import local_device, process_group
 from gnnplan.runtime.gather import gather
+from gnnplan.runtime.least import least
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker, num_threads
 from gnnplan.runtime.mini_batch.device_memory import CudaMemory, Filled, fill_device
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
@@ -33,7 +34,8 @@ def measure_worker(job_path: Path, folder: Path, *, timeout_s: float) -> None:
     job, device = Job.load(job_path), local_device()
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     with process_group(device, timeout_s), emptying_frames(), naming_lost_workers():
-        splits = thread_splits(num_threads(), on_cuda=device.type == "cuda")
+        # All workers make as many steps, for each of these ends with a sum over them.
+        splits = thread_splits(least(num_threads()), on_cuda=device.type == "cuda")
         most_loaders = max(num_loaders for num_loaders, _ in splits)
         worker = BatchWorker(job, device, rank, size, timeout_s, most_loaders, most_loaders + 2 * MAX_SLOTS)
         loading_bytes = peak_memory_bytes(device)

@@ -23,6 +23,7 @@ from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.device_memory import keep_rows
 from gnnplan.runtime.mini_batch.distributed import joined, split
 from gnnplan.runtime.mini_batch.executor import Epoch, run_epoch
+from gnnplan.runtime.mini_batch.first_alone import FirstAlone
 
 _DROPOUT = 0x64726F706F7574  # sets these keys apart from those of the loader's orders
 
@@ -48,6 +49,7 @@ class BatchTrainer:
         # Dropout draws from torch's own stream; every worker drops others.
         torch.manual_seed(chained_key(_DROPOUT, plan.job.training.seed, rank) >> 1)
         self.state: State = ModuleState(self.net, self.worker.stages.optimizer, device)
+        self._first_alone = FirstAlone(rank, timeout_s)
 
     @property
     def metric(self) -> str:
@@ -77,7 +79,7 @@ class BatchTrainer:
     def _check_finite(self, epoch: int, done: Epoch) -> None:
         """`NotFiniteError` in all workers where the loss of a batch of any is not: it names the first."""
         size, rank = self.worker.size, self.worker.rank
-        bad = [number for number, loss in enumerate(done.losses) if not math.isfinite(loss)]
+        bad = [done.order[at] for at, loss in enumerate(done.losses) if not math.isfinite(loss)]
         first = least(bad[0] * size + rank) if bad else least(NOWHERE)
         if first != NOWHERE:
             number, rank = divmod(first, size)
@@ -99,14 +101,15 @@ class BatchTrainer:
     def evaluate(self) -> dict[str, float]:
         """Share right (micro-F1 for multi-label jobs) of every split, by neighbourhoods with the same fan-outs.
 
-        The first worker does it for all.
+        The first worker does it for all, once, after the last epoch.
         """
-        if self.worker.rank != 0:
-            return {}
-        self.net.eval()
-        graph = self.worker.graph
-        masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
-        return {name: self._score(mask) for name, mask in masks.items() if mask.any()}
+        with self._first_alone():
+            if self.worker.rank != 0:
+                return {}
+            self.net.eval()
+            graph = self.worker.graph
+            masks = {"train": graph.train_mask, "val": graph.val_mask, "test": graph.test_mask}
+            return {name: self._score(mask) for name, mask in masks.items() if mask.any()}
 
     def _score(self, mask: np.ndarray) -> float:
         counted = torch.zeros(2, dtype=torch.float64)
@@ -114,6 +117,7 @@ class BatchTrainer:
             moved = batch.to(self.worker.device)
             logits = self.net(moved.x, moved.edge_index)[: batch.batch_size]
             counted += sums_of(self.metric, logits, moved.y[: batch.batch_size]).cpu()
+            self._first_alone.beat()
         right, total = counted.tolist()
         return right / total if total else 0.0
 

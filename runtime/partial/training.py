@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -39,11 +40,12 @@ class PartialTrainer(ProgramTrainer):
         weights: Mapping[str, Tensor],
         *,
         timeout_s: float,
+        folder: Path | None = None,
     ) -> None:
         assert plan.partial is not None
         self.decision = plan.partial
         self._num_epochs, self._epoch = plan.job.training.epochs, 0
-        super().__init__(plan, shard, rank, device, weights, timeout_s)
+        super().__init__(plan, shard, rank, device, weights, timeout_s, folder)
         first, last = self._num_epochs - self.decision.average_epochs, self._num_epochs - 1
         self.mean = WeightMean(list(self.net.parameters()), first, last)
         self.state = PartialState(self.state, self.mean, [name for name, _ in self.net.named_parameters()])

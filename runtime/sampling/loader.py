@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import DataLoader
 from torch_geometric.data import Data
 
 from gnnplan.profiles.errors import UserError
@@ -134,7 +134,7 @@ class NeighborLoader(DataLoader):
         blocks = BatchBlocks(self._max_in_flight + 2, pin_memory=pin_memory and torch.cuda.is_available())
         self._source = HostSource(graph, blocks, alone=num_workers == 0, variant=self._variant)
         self._maker = BatchMaker(data, fan_outs, seed=seed or 0)
-        self._seed = seed
+        self._seed, self._chooses = seed, sampler is None and batch_sampler is None
         self._epochs, self._epoch = self._new_epochs(), 0
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class NeighborLoader(DataLoader):
 
     def _new_epochs(self) -> Epochs:
         """Of this loader's seeds; whatever torch did not put there itself chooses the positions."""
-        ours = type(self.sampler) in (RandomSampler, SequentialSampler) and self.batch_size is not None
+        ours = self._chooses and self.batch_size is not None
         return Epochs(
             len(self._seeds),
             shuffle=self.shuffle,
@@ -174,7 +174,7 @@ class NeighborLoader(DataLoader):
         plain: DataLoader = DataLoader(range(len(other._seeds)), batch_size=size)  # type: ignore[arg-type]
         names = ("dataset", "batch_size", "sampler", "batch_sampler", "drop_last")
         other.__dict__.update({name: plain.__dict__[name] for name in names})  # torch lets nobody set them
-        other.shuffle, other._epoch = False, 0
+        other.shuffle, other._epoch, other._chooses = False, 0, True
         other.prefetch_factor, other._max_in_flight = 1, max(1, self.num_workers)
         other._epochs = other._new_epochs()
         return other

@@ -21,7 +21,7 @@ NAMES = {CHOSEN: "rows, sent", "0 one host": ONE_HOST, "0_1 rows": "rows, sent",
 def row(**rounds_s):
     """Of plans that take so long, one number a round."""
     plans = [Planned(name, family, Path("plan.json"), 1.0) for name, family in NAMES.items()]
-    found = row_of("setting", plan_on_three(), plans, dict(zip(NAMES, rounds_s.values(), strict=True)))
+    found = row_of("setting", plan_on_three(), plans, dict(zip(NAMES, rounds_s.values(), strict=True)), 1.0)
     return found | {"shadow_error": 0.1}
 
 

@@ -219,3 +219,16 @@ def test_an_old_profile_has_ports_alone(tmp_path):
     assert network.port_s(0, MIB) == pytest.approx(port_s, rel=0.05)
     assert network.pair_s(0, 2, MIB) == pytest.approx(SLOW_THIRD.seconds(SLOW_THIRD.sent(w0_2=MIB)), rel=0.05)
     assert not network.all_to_all(SLOW_THIRD.sent(w0_1=MIB)).unprofiled
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_some_workers_of_one_machine_pass_what_was_measured(count, tmp_path):
+    """Of one that was profiled with four: fewer exchange over the same memory, not over a link that is guessed."""
+    profile = LinkModel((4,), (1000 * MBIT,)).profiles()[0]
+    profile = profile.model_copy(update={"members": (), "host": "", "session": "", "num_workers_beside": 4})
+    few = LinkModel((count,), (1000 * MBIT,))
+    network, sent = Network(few.placement(tmp_path, [profile])), few.even(MIB)
+    assert network.all_to_all(sent).seconds == pytest.approx(few.seconds(sent), rel=0.05)
+    of_all = Network(LinkModel((4,), (1000 * MBIT,)).placement(tmp_path, [profile]))
+    share = (count - 1) / 3
+    assert network.all_reduce(count * MIB).seconds == pytest.approx(share * of_all.all_reduce(4 * MIB).seconds)

@@ -83,3 +83,13 @@ def test_of_agents_that_do_not_end_the_stopped_ones_are_stuck():
         for child in agents._children:
             child.kill()
             child.wait()
+
+
+def test_bytes_that_are_no_text_are_lines_too(monkeypatch):
+    """A layer may print what it likes: what comes after is heard, and the listener ends."""
+    monkeypatch.setattr("gnnplan.profiles.agents._rendezvous", lambda *_: [])
+    script = r"import sys; sys.stdout.buffer.write(bytes([233, 10]) + b'after\\n')"
+    hosts = [HostGroup(1, prefix=("sh", "-c", f'exec "{sys.executable}" -c "{script}"'))]
+    with Agents(hosts, [], {}) as agents:
+        assert list(agents.lines()) == [(0, "\ufffd\n"), (0, "after\n")]
+        assert agents.wait() == 0

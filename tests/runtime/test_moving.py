@@ -86,3 +86,22 @@ def test_what_cannot_be_is_refused():
         SourceChunks(0)
     with pytest.raises(UserError, match="source_to_target"):
         MovingGCNConv(2, 2, chunks=SourceChunks(2), flow="target_to_source")
+
+
+def test_an_equal_graph_is_the_same_one():
+    """Tensors that are made anew in each step keep the state."""
+    chunks = SourceChunks(2)
+    conv, twin = MovingGCNConv(4, 2, chunks=chunks), MovingGCNConv(4, 2, chunks=chunks)
+    twin.load_state_dict(conv.state_dict())
+    x, edges = torch.randn(6, 4), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    for _ in range(3):
+        assert torch.equal(conv(x, edges), twin(x, edges.clone()))
+        chunks.step()
+
+
+def test_weights_of_edges_that_are_trained_are_refused():
+    conv, weight = MovingGCNConv(4, 2, chunks=SourceChunks(2)), torch.ones(4, requires_grad=True)
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    with pytest.raises(UserError, match="no gradient for edge_weight"):
+        conv(torch.randn(6, 4), edges, weight)
+    conv(torch.randn(6, 4), edges, weight.detach())

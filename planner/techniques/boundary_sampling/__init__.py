@@ -1,1 +1,1 @@
-"""A share of all halo rows, drawn anew in every epoch (BNS-GCN)."""
+"""A share of all halo rows, drawn by turns from some draws that are made beforehand (BNS-GCN)."""

@@ -78,7 +78,7 @@ class DestinationChunks(Technique[Ranges]):
     def to_save(self, setting: Setting) -> Iterable[Choice]:
         return (Choice(self.name, Ranges(num_chunks=count)) for count in (*COUNTS, *_MORE))
 
-    def counted_on(self, cycle: Cycle, counts: Counts) -> Cycle:
+    def counted_on(self, cycle: Cycle, counts: Counts, decision: Ranges) -> Cycle:
         return with_counts_of_chunks(cycle)
 
 

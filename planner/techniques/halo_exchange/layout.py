@@ -59,6 +59,8 @@ class _RowLayout:
             self.emitter.begin()
             for op in program:
                 reads = tuple(self._read(op, i) for i in range(len(op.reads)))
+                if KINDS[op.kind].holds == "diagonal":
+                    self._cut_diagonals(op)
                 self.emitter.append(replace(op, reads=reads))
             self.emitter.end(name)
         return self.emitter.cycle
@@ -174,6 +176,14 @@ class _RowLayout:
         assert row_level is not None
         matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, level, arrays.ids[column])
         self.emitter.add_block(old.part(block, tuple(m.nnz for m in matrices), column=column), matrices)
+
+    def _cut_diagonals(self, op: Operator) -> None:
+        """Of diagonal blocks a worker has its own rows' entries, also where nothing is gathered over them."""
+        arrays = self.emitter.cycle.arrays
+        assert arrays
+        for block in op.attributes.get("blocks", ()):
+            if block not in arrays.matrices:
+                self._cut(block, self.old.blocks[block].column)
 
     def _rows(self, name: str, target: str) -> str:
         """A value's rows as those of another space, in its order: roots, residuals, own rows alone."""

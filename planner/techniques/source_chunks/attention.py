@@ -3,8 +3,8 @@
 A softmax is a sum of masses exp(score). The state of a target is its mean row, and the logarithm of the mass behind it
 (Emma, equations 8 and 9). In a step the mass that is left counts as an edge from the state itself, with the score
 log(beta) + log(mass). So the softmax subtracts the greatest of all scores before it takes exponentials, and neither
-overflows nor clamps: a state may fall as well as rise. The self loop is put to the new state last, by a second softmax
-over these two alone, and never enters it.
+overflows nor clamps: a state may fall as well as rise. Where masses fade, the sum of both is scaled to what the mass of
+all edges is. The self loop is put to the new state last, by a second softmax over these two alone, and never enters it.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Attention:
         among = {"blocks": (pushed, left), **on}
         of_chunk, of_state = self._emitter.emit_all("softmax", score, old, key=f"{key}/softmax", **among)
         total = emit("log_sum", score, old, key=f"{key}/log_sum", onto=left, **among)
+        if scale := self._divided.mass_scale(block, self._number):
+            total = emit("scale_mass", total, key=f"{key}/scale_mass", blocks=(left, scale), **on)
         followed = self._followed(op, mean_row, mean, key) if mean_row else mean
         kept = emit("weigh", of_state, followed, key=f"{key}/state", block=left, **on)
         loops = self._divided.loops(block)

@@ -75,6 +75,11 @@ class Divided:
             return self.left(block, step)
         return self._of_rows(f"{block}/mass{self._number(step)}", block, self._parts(block).masses[step])
 
+    def mass_scale(self, block: str, step: int) -> str | None:
+        """What the mass that is left and the chunk's are multiplied by (None: nothing fades)."""
+        scales = self._parts(block).scales
+        return self._of_rows(f"{block}/scale{self._number(step)}", block, scales[step]) if scales else None
+
     def _number(self, step: int) -> str:
         return self.word(step).removeprefix("chunk")
 

@@ -127,6 +127,24 @@ LOG_SUM_GRAD = _brought(
 )
 
 
+def _scale_mass_derive(d: Derivation, op: Operator, grads: tuple[str | None, ...]) -> None:
+    (grad,) = grads
+    assert grad
+    d.give(op.reads[0], grad)
+
+
+SCALE_MASS = _brought(
+    Kind(
+        "scale_mass",
+        "w = r0 + log of the second of `blocks`, both diagonal and r0 on the edges of the first; never zero",
+        (Need.EDGE,),
+        lambda cycle, op: (_on_edges(cycle, op.attributes["blocks"][0], op),),
+        _scale_mass_derive,
+        holds="diagonal",
+    )
+)
+
+
 def _keep_shape(cycle: Cycle, op: Operator) -> tuple[Value, ...]:
     of = cycle.values[op.reads[0]]
     block = op.attributes.get("block")
@@ -153,7 +171,7 @@ def _fold(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     return guess(total([copied_first(cycle, op, worker, cost), first, cost("add", count), last]))
 
 
-@costs("mass_left", "keep", "follow")
+@costs("mass_left", "scale_mass", "keep", "follow")
 def _copied(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     return guess(cost.copy(num_written(cycle, op, worker)))
 
@@ -167,11 +185,19 @@ def _log_sum(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Es
 
 
 def _log_sum_bytes(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
-    """Of every target the greatest score and the sum, and of the largest block a weight of every edge."""
-    per_row = op.attributes["heads"] * 4
-    rows = cycle.spaces[cycle.blocks[op.attributes["onto"]].row].sizes[worker] * per_row
+    """Of every target the greatest score and the sum, and of the largest block a weight of every edge.
+
+    On CUDA the target's greatest score lies beside the weight.
+    """
+    rows = cycle.spaces[cycle.blocks[op.attributes["onto"]].row].sizes[worker] * op.attributes["heads"] * 4
+    return [rows, rows, *_of_edges_bytes(cycle, op, worker, on_cuda) * (2 if on_cuda else 1)]
+
+
+def _of_edges_bytes(cycle: Cycle, op: Operator, worker: int, on_cuda: bool) -> list[int]:
+    """A number a head for every edge of the largest block, as what comes from the targets is."""
     edges = [cycle.blocks[name].num_edges[worker] for name in op.attributes["blocks"]]
-    return [rows, rows, max(edges) * per_row]
+    return [max(edges) * op.attributes["heads"] * 4]
 
 
 TEMPORARIES["log_sum"] = _log_sum_bytes
+TEMPORARIES["log_sum_grad"] = _of_edges_bytes

@@ -61,6 +61,13 @@ def _log_sum_grad(c: Context, op: Operator, grad: Tensor, *both: Tensor) -> tupl
     return tuple((score - mass[at]).exp() * grad[at] for score, at in zip(scores, rows, strict=True))
 
 
+@meaning("scale_mass")
+def _scale_mass(c: Context, op: Operator, mass: Tensor) -> Tensor:
+    _, scale = op.attributes["blocks"]
+    found = mass + c.matrix(scale).diagonal()[:, None].log()
+    return torch.where(found == 0, -1 / EMPTY, found)
+
+
 @meaning("keep")
 def _keep(c: Context, op: Operator, x: Tensor, cell: Tensor) -> Tensor:
     return cell.copy_(x)

@@ -59,7 +59,8 @@ class _Step:
     def put(self, program: Program) -> None:
         for op in program:
             reads = tuple(self._renamed.get(name, name) for name in op.reads)
-            if self._emitter.cycle.results.intersection(op.writes):  # one name in all programs
+            # One name in all programs: what is the same in all steps is then made and held once.
+            if self._constant.issuperset(op.writes) or self._emitter.cycle.results.intersection(op.writes):
                 self._emitter.append(replace(op, reads=reads))
                 continue
             renamed = replace(op, key=self._name(op.key), reads=reads, writes=tuple(map(self._written, op.writes)))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from pydantic import ValidationError
+
 from gnnplan.planner.contracts.candidate import Candidate
+from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, Technique
 from gnnplan.planner.fidelity import EXACT, Fidelity
@@ -13,6 +17,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.source_chunks import kinds  # noqa: F401  (register)
 from gnnplan.planner.techniques.source_chunks.attention import keep_last
+from gnnplan.planner.techniques.source_chunks.counts import with_counts_of_chunks
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
 from gnnplan.planner.techniques.source_chunks.move import move
 from gnnplan.profiles.errors import UserError
@@ -41,16 +46,20 @@ class SourceChunks(Technique[Chunks]):
         return Fidelity("stale", decision.most_steps) if decision.num_chunks > 1 else EXACT
 
     def epochs_a_pass(self, decision: Chunks) -> int:
-        return decision.num_chunks
+        return decision.num_chunks * decision.num_passes
 
     def to_pilot(self, job: Job) -> Iterable[Mapping[str, Any]]:
         """Sums come before products where both orders are exact, so that states hold what weights have not met."""
-        plain = {"refresh_interval": 1, **({"op_order": "aggregate_first"} if job.model.kind in _OF_ANY_ORDER else {})}
+        has_order = job.model.kind in _OF_ANY_ORDER
+        plain = {"refresh_interval": 1, **({"op_order": job.pin.op_order or "aggregate_first"} if has_order else {})}
         allowed = (count for count in COUNTS if Fidelity("stale", count) <= job.most)
         return [{**plain, "decisions": {self.name: {"num_chunks": count}}} for count in allowed]
 
     def hooks(self) -> Mapping[Stage, Hook[Chunks]]:
         return {Stage.FORWARD: _move, Stage.TRAVEL: _keep}
+
+    def counted_on(self, cycle: Cycle, counts: Counts, decision: Chunks) -> Cycle:
+        return with_counts_of_chunks(cycle, counts, decision.num_chunks)
 
     def words(self, decision: Chunks) -> str:
         if decision.num_chunks == 1:
@@ -67,14 +76,25 @@ class SourceChunks(Technique[Chunks]):
         pin = setting.job.pin
         if not pin.asked.get(self.name):
             return (None,)
-        most = setting.job.most
-        allowed = (count for count in COUNTS if Fidelity("stale", count) <= most)
-        fields = {"num_chunks": next(allowed, 1), "seed": setting.job.training.seed}
-        decision = Chunks.model_validate({**fields, **pin.decisions.get(self.name, {})})
+        given = {"seed": setting.job.training.seed, **pin.decisions.get(self.name, {})}
+        found = (_valid({"num_chunks": count, **given}) for count in (*COUNTS, 1))
+        decision = next((each for each in found if each and self.fidelity(each) <= setting.job.most), None)
+        if decision is None:
+            raise UserError(
+                f'{setting.job.name}: pin.decisions.{self.name} allows no number of chunks under fidelity = "'
+                f'{setting.job.most}"; write num_chunks, or change its other fields'
+            )
         if decision.correction and _attends(setting.forward):
             where = f"pin.decisions.{self.name}.correction"
             raise UserError(f"{setting.job.name}: attention has no correction; leave {where} out")
         return (Choice(self.name, decision),)
+
+
+def _valid(fields: Mapping[str, Any]) -> Chunks | None:
+    """The decision (None: such a cycle would be too long)."""
+    with suppress(ValidationError):
+        return Chunks.model_validate(fields)
+    return None
 
 
 def _attends(forward: Cycle) -> bool:

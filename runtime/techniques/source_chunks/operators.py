@@ -115,6 +115,18 @@ def _grad_at(edges: EdgeBlock, grad: Tensor, score: Tensor, mass: Tensor) -> Ten
     return out.mul_(grad[edges.target])
 
 
+@executes("scale_mass")
+def _scale_mass(c: Context, op: Operator) -> Execution:
+    _, scale = op.attributes["blocks"]
+    logarithm = c.diagonal(scale).log()
+
+    def run(mass: Tensor) -> Tensor:
+        out = torch.add(mass, logarithm, out=pool.empty_like(mass))
+        return out.masked_fill_(out == 0, -1 / EMPTY)
+
+    return run
+
+
 @executes("keep")
 def _keep(c: Context, op: Operator) -> Execution:
     return lambda x, cell: cell.copy_(x)

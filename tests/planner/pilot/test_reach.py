@@ -133,3 +133,11 @@ def test_one_training_has_one_curve():
     assert len(renewed.curves) == 2
     with pytest.raises(ValueError, match="two curves"):
         Pilots(curves=(newer, newer))
+
+
+def test_of_too_many_curves_the_oldest_goes():
+    """So that the file can be read again."""
+    curves = [PILOTS.curves[0].model_copy(update={"trained": f"{number:016x}"}) for number in range(101)]
+    pilots = Pilots(curves=tuple(curves[:100])).with_curve(curves[100])
+    assert [curve.trained for curve in pilots.curves] == [curve.trained for curve in curves[1:]]
+    assert Pilots.model_validate(pilots.model_dump()) == pilots

@@ -186,9 +186,15 @@ def test_loss_clears_the_rows_that_it_was_not_measured_with():
 
 
 def test_a_step_counts_what_is_trained_and_what_belongs_to_no_operator():
-    """Cells are of the same size, and in the table."""
+    """Cells are of the same size, and in the table. A copy of the parameters and a look at them are of every epoch."""
     found = price("step", ("weight", "weight"), ("weight",), parameters=("weight",), cells=(), optimizer="adam")
-    assert found.seconds == T4("optimizer_step", 8 * WIDTH).seconds + T4.profile.step_overhead_s
+    watched_s = T4.copy(8 * WIDTH).seconds + T4.copy(4 * WIDTH).seconds
+    assert found.seconds == pytest.approx(
+        T4("optimizer_step", 8 * WIDTH).seconds + watched_s + T4.profile.step_overhead_s
+    )
+    assert not found.unprofiled
+    other = price("step", ("weight", "weight"), ("weight",), parameters=("weight",), cells=(), optimizer="sgd")
+    assert other.unprofiled  # what was timed is Adam
 
 
 @pytest.mark.parametrize(("dropout", "table"), [(0.0, "activation"), (0.5, "dropout")])

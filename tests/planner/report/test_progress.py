@@ -70,3 +70,11 @@ def test_a_terminal_has_a_bar():
     with epochs_bar(console, 0.21) as on_event:
         on_event(EVENT)
     assert "val 77.1%" in console.file.getvalue()
+
+
+def test_brackets_of_an_error_are_printed(clock):
+    """A path in one is no mark of a style."""
+    console, words = no_terminal(), "worker 1 was lost: [/third_party/gloo/buffer.cc:78] timed out; planning anew"
+    with epochs_bar(console) as on_event:
+        on_event({"event": "note", "words": words})
+    assert lines(console) == [words]

@@ -57,7 +57,7 @@ def test_money_takes_the_cheap_host_and_time_the_fast_one():
     assert cheap.objective.dollars == pytest.approx(cheap.objective.seconds * CHEAP / 3600)
     price = fast.best.setting.placement.price_per_hour
     assert cheap.objective.dollars < fast.best.epoch_s * TRAINING.epochs * price / 3600
-    assert 0 < cheap.objective.least <= cheap.objective.dollars
+    assert 0 < cheap.objective.least <= cheap.objective.dollars * (1 + 1e-12)
 
 
 def test_equal_devices_are_told_apart_by_their_price():
@@ -160,7 +160,9 @@ def like(epoch_s, expected_s, *techniques, fits=True):
     """What a judge asks a candidate for."""
     choices = tuple(SimpleNamespace(technique=name) for name in techniques)
     place = SimpleNamespace(placement=SimpleNamespace(price_per_hour=0.0))
-    return SimpleNamespace(epoch_s=epoch_s, expected_s=expected_s, choices=choices, fits=fits, setting=place)
+    return SimpleNamespace(
+        epoch_s=epoch_s, expected_s=expected_s, choices=choices, fits=fits, setting=place, schedules={}
+    )
 
 
 @pytest.mark.parametrize("has_weather", [False, True])
@@ -228,11 +230,11 @@ def test_time_under_a_quota_has_all_its_pauses(tmp_path, statistic):
     profile.save(tmp_path / "here.json")
     where = resolve(Cluster(hosts=(HostSpec(name="h", devices=(DeviceSpec(profile=tmp_path / "here.json"),)),)))
     result = found(where, minimize="time", statistic=statistic)
-    assert result.best.mean_epoch_s != pytest.approx(result.best.epoch_s, rel=0.2)
+    assert result.best.median_epoch_s != pytest.approx(result.best.epoch_s, rel=0.2)
     assert 0 < result.objective.least <= result.objective.seconds
     if statistic is None:
         assert result.objective.statistic == "mean"
-        assert result.objective.seconds >= TRAINING.epochs * result.best.mean_epoch_s
+        assert result.objective.seconds >= TRAINING.epochs * result.best.epoch_s
 
 
 def test_a_markov_model_is_of_all_its_workers():

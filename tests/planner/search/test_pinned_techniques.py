@@ -1,20 +1,24 @@
 """A job may pin techniques by their names, those of other packages too; which layout is best is searched."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
 from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph_spec import RmatGraph
+from gnnplan.planner.job_pins import PartialReducePin
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.make import make_plan
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from tests.planner.search.searched import GRAPHS, found, job_of
 
 SLICES, ROWS = {"feature_slices": True}, {"halo_exchange": True}
 DEEP = ModelSpec(kind="gcn", num_layers=3, hidden_channels=32)
 DENSE = generate_rmat(RmatGraph(source="rmat", num_nodes=2000, num_edges=100_000, num_features=64))
+CLUSTER = Cluster(schema_version=1, hosts=(HostSpec(name="h", devices=(DeviceSpec(catalog="t4"),)),))
 
 
 def names(candidate):
@@ -48,9 +52,8 @@ def test_what_is_pinned_off_is_left_out_on_one_worker_too():
 
 def test_an_unknown_technique_is_refused():
     """With the names that there are."""
-    cluster = Cluster(schema_version=1, hosts=(HostSpec(name="h", devices=(DeviceSpec(catalog="t4"),)),))
     with pytest.raises(UserError, match="'feature_slicer' is not known; choose of sparse_features"):
-        make_plan(job_of(techniques={"feature_slicer": True}), cluster, GRAPHS["sbm"])
+        make_plan(job_of(techniques={"feature_slicer": True}), CLUSTER, GRAPHS["sbm"])
 
 
 def test_pins_that_contradict_each_other_are_refused():
@@ -110,3 +113,26 @@ def test_where_all_edges_do_not_fit_the_plan_says_so():
         found(DENSE, "host", decisions={"feature_slices": {"num_groups": 1}}, techniques={"offload": False}, **pins)
     decision = found(DENSE, "host", techniques=SLICES, **pins).best.choice("feature_slices").decision
     assert decision.num_groups == 2
+
+
+def test_a_section_of_partial_reduce_beside_what_claims_the_same_is_refused():
+    """It was left out in silence."""
+    chunks = {"source_chunks": {"num_chunks": 2}}
+    with pytest.raises(UserError, match=r"pin\.partial_reduce does not go with source_chunks"):
+        make_plan(
+            job_of(None, "approximate", decisions=chunks, partial_reduce=PartialReducePin()), CLUSTER, GRAPHS["sbm"]
+        )
+
+
+def test_the_number_of_chunks_follows_from_what_else_is_said():
+    """Two divisions make a plan of B chunks stale(2B - 1), and a cycle may be no longer than 400 steps."""
+
+    def chosen(fidelity, **fields):
+        setting = SimpleNamespace(job=job_of(fidelity=fidelity, decisions={"source_chunks": fields}))
+        (choice,) = technique("source_chunks").options(setting, None)
+        return choice.decision.num_chunks
+
+    assert chosen("stale(10)") == 10
+    assert chosen("stale(10)", num_shuffles=2) == 5
+    assert chosen("stale(100)", exact_every=30) == 10
+    assert chosen("stale(100)", exact_every=30, num_chunks=3) == 3

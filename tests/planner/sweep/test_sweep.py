@@ -242,3 +242,10 @@ def test_mini_batches_ask_for_cores():
     assert len(sweep_points(JOB, sweep_of(machines=(machines,)), STATISTICS)) == 2
     with pytest.raises(UserError, match="give the machines cores_per_host"):
         sweep_points(batched, sweep_of(), STATISTICS)
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/tmp/elsewhere", ""])
+def test_a_name_is_no_path(name):
+    """It names the folder that is written to."""
+    with pytest.raises(UserError):
+        Sweep.parse({"name": name, "clusters": ["cluster.toml"]}, where="sweep.toml")

@@ -25,6 +25,7 @@ from gnnplan.planner.checkpoints import (
 )
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.checkpoint.parts import read_part, write_part
+from gnnplan.runtime.checkpoint.state import METRIC
 from gnnplan.runtime.checkpoint.writer import Writer
 
 ARRAYS = {"parameter/w": np.arange(6, dtype=np.float32).reshape(2, 3), "losses": np.array([1.0, 0.5])}
@@ -247,3 +248,14 @@ def test_options_are_what_workers_are_told():
     assert CheckpointOptions.of(5, 3, True).arguments() == ["--checkpoint-every=5", "--keep=3", "--resume"]
     with pytest.raises(UserError, match="must be 1 to 1000, got 0"):
         CheckpointOptions.of(5, 0)
+
+
+def test_a_metric_that_is_not_known_yet_is_no_fault(tmp_path):
+    """Before the first validation, and of a rule that the job has not; a parameter that is NaN is one."""
+    writer, told = writer_of(tmp_path)
+    unknown = {METRIC: np.array([np.nan, -1.0])}
+    writer.begin(3, ARRAYS | unknown)
+    writer.finish(10)
+    writer.begin(4, ARRAYS | {"parameter/w": np.array([[np.nan]])})
+    writer.finish(10)
+    assert [each["fault"] for each in told] == ["", "worker 0: parameter/w holds values that are NaN or infinite"]

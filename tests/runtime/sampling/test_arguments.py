@@ -106,3 +106,13 @@ def test_fan_outs_in_any_integer_form(fan_outs):
     assert loader.num_neighbors == [2, 1]
     assert type(loader.batch_size) is int
     assert len(loader) == 2
+
+
+def test_a_sampler_that_is_given_chooses():
+    """Also one of torch's own classes, which `shuffle` would have made."""
+    sampler = torch.utils.data.RandomSampler(range(4), replacement=True, num_samples=6)
+    loader = NeighborLoader(graph(), [1], batch_size=1, sampler=sampler)
+    torch.manual_seed(1)
+    drawn = list(sampler)
+    torch.manual_seed(1)
+    assert [int(batch.n_id[0]) for batch in loader] == drawn

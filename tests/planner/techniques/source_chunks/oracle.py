@@ -159,8 +159,9 @@ class ChunkOracle:
                 mean = p.detach().mean(0)
                 old = old + old_total[..., None] * (mean - self.means.get(f"{layer}", torch.zeros(())))
                 self.means[f"{layer}"] = mean
+            scale = 1 / (self.mass_fade * left + 1 - left)
             left = self.mass_fade * left
-            total, rows = total.sum(1) + left * old_total, rows + left[..., None] * old
+            total, rows = scale * (total.sum(1) + left * old_total), scale[..., None] * (rows + left[..., None] * old)
             self.states[f"{layer}"] = total.detach(), rows.detach()
         else:
             all_edges = self.count[:, :, None] * mass

@@ -97,3 +97,10 @@ def test_what_is_refused_says_why(name):
         choices = [each for each in choices if each.technique != "halo_exchange"]
     (reason,) = refusals([*choices, chosen(name)], ANY)
     assert {"partial_reduce": "both claim step rule", "feature_slices": "needs halo rows"}[name] in reason
+
+
+def test_kept_rows_of_several_divisions_are_older():
+    """They come again with the whole cycle: 3 chunks by 2 divisions by 2 passes."""
+    split = Chunks(num_chunks=3, seed=1, num_shuffles=2)
+    choices = Chunked("gcn", split, NUM_WORKERS, beside=(beside("joint_cache", "gcn", interval=2),)).choices()
+    assert fidelity_of(choices[-1], choices) == Fidelity("stale", 12)

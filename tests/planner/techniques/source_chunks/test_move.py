@@ -13,7 +13,7 @@ from gnnplan.planner.techniques.source_chunks import technique
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
 from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import NUM_NODES, topological, worst
-from tests.planner.techniques.source_chunks.chunked import MODELS, ORDERS, Chunked, logits
+from tests.planner.techniques.source_chunks.chunked import MODELS, ORDERS, Chunked, chosen, logits
 
 CLOSE = 1e-7  # what is left of a state is float32
 SPLIT = Chunks(num_chunks=3, seed=1)
@@ -185,3 +185,17 @@ def test_chunks_are_the_draws():
         (matrix,) = cycle.arrays.matrices[block]
         assert pushes[cut_out(matrix).indices].all()
         assert pushes.sum() == pytest.approx(NUM_NODES / 3, abs=1)
+
+
+@pytest.mark.parametrize("order", ["aggregated"])
+def test_a_sum_of_the_features_is_made_and_kept_once(order):
+    """Whatever the number of chunks: it is the same in all of their steps, and in an evaluation."""
+    choices = [*Chunked("sage", SPLIT, 3, orders=ORDERS[order]).choices()]
+    case = Chunked("sage", SPLIT, 3, orders=ORDERS[order]).case
+    model = case.model.model_copy(update={"input_dropout": 0.0})
+    case = replace(case, model=model)
+    cycle = composed(case, [*choices, chosen("first_aggregation")])
+    sums = [op for op in cycle.programs["setup"] if op.kind == "aggregate"]
+    assert len({op.writes[0] for op in sums}) == len(sums) == 2  # of own rows, and of those that came
+    made = {op.writes[0] for op in sums}
+    assert all(made.isdisjoint(op.writes) for name in (*cycle.order, "evaluate") for op in cycle.programs[name])

@@ -1,0 +1,37 @@
+"""An option that would do nothing is refused, by its name."""
+
+import argparse
+
+import pytest
+
+from gnnplan.planner.cli import main
+from gnnplan.planner.ignored_options import refuse_ignored
+from gnnplan.profiles.errors import UserError
+
+
+def test_options_as_they_are_by_default_are_none():
+    """Neither is one that the verb does not have."""
+    refuse_ignored(argparse.Namespace(keep=2), "why", keep=2, fresh=False)
+
+
+def test_all_that_are_given_are_named():
+    with pytest.raises(UserError, match="--keep, --checkpoint-every: why; leave it out"):
+        refuse_ignored(argparse.Namespace(keep=3, checkpoint_every="5"), "why", keep=2, checkpoint_every=None)
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("run plan.json --prepare --timeout 60", "--timeout"),
+        ("profile --cluster cluster.toml --workers 2", "--workers"),
+        ("profile --list --quick", "--quick"),
+        ("plan job.toml a.toml b.toml --fan-outs 5,5", "--fan-outs"),
+        ("plan job.toml cluster.toml --pilot-epochs 5", "--pilot-epochs"),
+        ("plan examples/job.toml examples/cluster.toml --fresh", "--fresh"),
+        ("train examples/job.toml examples/cluster.toml --workers 2", "--workers"),
+    ],
+)
+def test_verbs_refuse_them(line, option, capsys):
+    """Before anything else is read or made."""
+    assert main(line.split()) == 2
+    assert option in capsys.readouterr().err
