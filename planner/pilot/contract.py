@@ -108,5 +108,5 @@ def trained_fingerprint(job: Job, graph: str) -> str:
     batches = job.mini_batch.model_dump(mode="json", exclude={"device_bytes"}) if job.mini_batch else None
     facts = [graph, job.model.model_dump(mode="json"), training, batches]
     if piloted := piloted_of(job):
-        facts.append([piloted, job.pin.op_order])  # what is not exact is not the same in every order
+        facts.append({**piloted, "op_order": job.pin.op_order})  # what is not exact is not the same in every order
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -69,12 +69,15 @@ class Descent:
     def _from_without(self, end: Candidate, start: Sequence[Choice], best: Candidate) -> Candidate:
         """The best, or what is better than it from a begin that does without what a technique proposes first.
 
-        Rows that were chosen beside that technique are chosen anew: only then another order of operators, say, pays.
+        Rows are chosen anew there: beside that technique fewer may have paid, or none. Only then another order of
+        operators, say, pays.
         """
-        with_rows = [each for each in self._others if each.arrays]
         plain = [each for each in self._others if not each.arrays]
         (layout,) = (each for each in self._layouts if end.choice(each.name))
-        for each in plain if any(end.choice(of.name) for of in with_rows) else ():
+        has_rows = self.setting.num_workers > 1 and any(
+            each.arrays and each.needs <= layout.offers for each in self._others
+        )
+        for each in plain if has_rows else ():
             options = self._proposed(each)
             if not (end.choice(each.name) and options[0] and None in options):
                 continue

@@ -129,7 +129,7 @@ def test_anchors_are_timed_again_at_the_end(monkeypatch):
     grid = Grid(axes={"gemm": ((1.0, 2.0, 3.0, 4.0),)}, collective_bytes=(), budget_s=0.01)
     monkeypatch.setattr(Grid, "shapes", lambda self, name: [(float(size),) for size in range(1, 21)])
     monkeypatch.setattr(probes, "timed_call", lambda name, shape, device: shape)
-    monkeypatch.setattr(probes, "sustained", lambda call, device, budget_s: Timing(call[0], 0.0, 3))
+    monkeypatch.setattr(probes, "sustained", lambda call, device, **_: Timing(call[0], 0.0, 3))
     of_two = Probes(grid, torch.device("cpu"), Workers(None), ("gemm", "spmm"))
     first = [timings[0] for timings in (probe() for probe in of_two.of_operators())]
     first[-1] = Timing(10.0, 0.0, 3)

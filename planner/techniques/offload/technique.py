@@ -74,7 +74,7 @@ class Offload(Technique[Outside]):
         if not _mixed(setting):
             yield Choice(self.name, Outside.model_validate({"to": _KINDS[_kinds(setting)[0]]}))
 
-    def counted_on(self, cycle: Cycle, counts: Counts) -> Cycle:
+    def counted_on(self, cycle: Cycle, counts: Counts, decision: Outside) -> Cycle:
         return with_counts_of_read(cycle, counts)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:

@@ -67,3 +67,17 @@ def test_every_row_has_an_entry():
     """Also where nothing is left: what is left is read row by row."""
     parts = take_apart(sp.csr_matrix(np.ones((4, 4), np.float32)), (np.zeros(4, int),), 1)
     assert [each.nnz for each in parts.left] == [4, 4]
+
+
+@given(matrices(), st.floats(0.01, 0.99))
+def test_masses_that_fade_add_up(made, mass_fade):
+    """What is left of a mass of equal edges and what the chunk brings, scaled, are that mass again."""
+    matrix, chunk = made
+    parts, plain = take_apart(matrix, (chunk,), 3, 1.0, mass_fade), take_apart(matrix, (chunk,), 3)
+    degree = np.diff(plain.entries[-1].indptr)
+    for entries, masses, scales in zip(parts.entries, parts.masses, parts.scales, strict=True):
+        brought = np.diff(entries.indptr)
+        np.testing.assert_allclose(
+            scales.diagonal() * (masses.diagonal() * degree + brought), degree, rtol=1e-5, atol=1e-5
+        )
+    assert not plain.scales

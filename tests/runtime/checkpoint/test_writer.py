@@ -258,4 +258,4 @@ def test_a_metric_that_is_not_known_yet_is_no_fault(tmp_path):
     writer.finish(10)
     writer.begin(4, ARRAYS | {"parameter/w": np.array([[np.nan]])})
     writer.finish(10)
-    assert [each["fault"] for each in told] == ["", "worker 0: parameter/w holds values that are NaN or infinite"]
+    assert [each["fault"] for each in told] == ["", "parameter/w holds values that are NaN or infinite"]

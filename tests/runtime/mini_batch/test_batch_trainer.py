@@ -220,10 +220,10 @@ def test_stopped_it_goes_on_bit_for_bit(tmp_path, alone, monkeypatch, optimizer)
 @ON_CPU
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_training_that_diverges_is_said(tmp_path, alone, monkeypatch, loss):
-    """And in which epoch; a trace holds no such loss."""
+    """And in which epoch and batch, whichever came first; a trace holds no such loss."""
     made = BatchTrainer(plan_of(job(), tmp_path, monkeypatch, AHEAD), 0, torch.device("cpu"), 60)
-    monkeypatch.setattr(trainer, "run_epoch", lambda *_, **__: SimpleNamespace(losses=[0.5, loss]))
-    with pytest.raises(RunFailedError, match="epoch 3: the loss of batch 1 of worker 0 is NaN or infinite"):
+    monkeypatch.setattr(trainer, "run_epoch", lambda *_, **__: SimpleNamespace(losses=[0.5, loss], order=[0, 5]))
+    with pytest.raises(RunFailedError, match="epoch 3: the loss of batch 5 of worker 0 is NaN or infinite"):
         made.train_epoch(3, traced=False)
 
 

@@ -113,6 +113,6 @@ def test_a_sampler_that_is_given_chooses():
     sampler = torch.utils.data.RandomSampler(range(4), replacement=True, num_samples=6)
     loader = NeighborLoader(graph(), [1], batch_size=1, sampler=sampler)
     torch.manual_seed(1)
-    drawn = list(sampler)
+    drawn = [int(batch) for batch in torch.utils.data.DataLoader(range(4), sampler=sampler)]
     torch.manual_seed(1)
     assert [int(batch.n_id[0]) for batch in loader] == drawn
