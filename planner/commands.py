@@ -211,7 +211,13 @@ def run(arguments: argparse.Namespace) -> None:
     check_writable(folder / "measured.json")
     if arguments.prepare:
         unset: dict[str, Any] = {"timeout": 300.0, "checkpoint_every": None, "keep": 2, "resume": False}
-        refuse_ignored(arguments, "--prepare runs nothing", **unset, elastic=False)
+        refuse_ignored(
+            arguments,
+            "--prepare runs nothing, and its scripts take options of their own",
+            **unset,
+            elastic=False,
+            restarts=3,
+        )
         scripts = api.prepare_run(arguments.plan, folder)
         written = {"folder": str(folder), "scripts": {host: str(path) for host, path in scripts.items()}}
         _show(arguments, written, f"copy {folder} to every host, and there run its script:")

@@ -57,7 +57,7 @@ class Drift:
             epochs.setdefault(span.task, set()).add(span.epoch)
         means = {task: (total / len(epochs[task]), category) for task, (total, category) in tasks.items()}
         others = {each.summary: each.epoch_s for each in plan.considered[1:] if each.fits}
-        return cls(plan.prediction.expected_epoch_s, means, others)
+        return cls(plan.prediction.each_of_many_s, means, others)
 
     def words_of(self, event: Event) -> str:
         """What is to be said now (empty: nothing)."""

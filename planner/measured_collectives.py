@@ -299,7 +299,8 @@ class MeasuredCollectives:
             return lanes
         if not self._has_pairs:
             ports = [self._seconds(h, "all_to_all_port", share_bytes * (self.num_profiled - 1)) for h in self._hosts]
-            return _Lanes(tuple(ports), sum(port.seconds for port in ports) * len(self._sizes) / len(ports))
+            num_ports = self.num_profiled if len(self._sizes) == 1 else len(self._sizes)  # a worker's, or a host's
+            return _Lanes(tuple(ports), sum(port.seconds for port in ports) * num_ports / len(ports))
         if len(self._sizes) == 1:
             return self._even_on_one_host(share_bytes)
         sizes, own = self._sizes, [self.places[host] for host in self._hosts]

@@ -130,9 +130,8 @@ def _clocked_together(
         times.append((came_s + offset_s, came_s + offset_s + clocked(call, device, 1)))
     dist.barrier()
     calls_s = time.process_time() - begun_s
-    if torch.get_num_threads() > 1:  # what the other threads compute is in no call either
-        computed_s = _process_s(compute, count)
-        dist.barrier()
+    computed_s *= _threads_at_work(compute, count)  # what other threads compute is in no call either
+    dist.barrier()
     begun_s = time.process_time()
     num_barriers = count + 1 if apart else 1
     for _ in range(num_barriers):
@@ -142,12 +141,14 @@ def _clocked_together(
     return lasting_s(pattern, every), max(calls_s - computed_s - barriers_s, 0.0) / count
 
 
-def _process_s(call: Callable[[], object], count: int) -> float:
-    """Processor seconds of all threads."""
-    begun_s = time.process_time()
+def _threads_at_work(compute: Callable[[], None], count: int) -> float:
+    """Processor seconds of all threads over those of this one, of what it computes."""
+    if torch.get_num_threads() == 1:
+        return 1.0
+    begun_s, own_s = time.process_time(), time.thread_time()
     for _ in range(count):
-        call()
-    return time.process_time() - begun_s
+        compute()
+    return (time.process_time() - begun_s) / max(time.thread_time() - own_s, _CLOCK_S)
 
 
 def lasting_s(pattern: Pattern, times: np.ndarray) -> list[float]:

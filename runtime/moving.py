@@ -127,7 +127,7 @@ def _are_same(one: tuple[Tensor, Tensor | None], other: tuple[Tensor, Tensor | N
 def _are_equal(one: Tensor | None, other: Tensor | None) -> bool:
     if one is None or other is None or one is other:
         return one is other
-    return one.device == other.device and torch.equal(one, other)
+    return (one.device, one.dtype) == (other.device, other.dtype) and torch.equal(one, other)
 
 
 @dataclass

@@ -41,7 +41,7 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
         "cluster": choice.name,
         "plan": str(choice.plan.file),
         "num_workers": choice.plan.num_workers,
-        "epoch_s": prediction.expected_epoch_s,
+        "epoch_s": prediction.each_of_many_s,
         "epoch_p95_s": prediction.fluctuating.p95_s if prediction.fluctuating else None,
         "job_s": cost.seconds,
         "dollars": cost.dollars,
@@ -54,7 +54,7 @@ def _value(choice: Choice) -> float:
     assert choice.plan is not None
     objective = choice.plan.prediction.objective
     if objective is None:
-        return choice.plan.prediction.expected_epoch_s
+        return choice.plan.prediction.each_of_many_s
     return objective.dollars if objective.minimize == "money" else objective.seconds / objective.epochs
 
 
@@ -63,7 +63,7 @@ def _figures(plan: Plan) -> list[str]:
     slow_s = prediction.fluctuating.p95_s if prediction.fluctuating else prediction.epoch_s
     price = dollars(cost.dollars) if plan.placement.price_per_hour else "-"
     hours = f"{cost.hours:.3g} h" if cost.hours >= 1 else seconds(cost.seconds)
-    epoch = seconds(prediction.expected_epoch_s)
+    epoch = seconds(prediction.each_of_many_s)
     return [str(plan.num_workers), epoch, seconds(slow_s), hours, price, f"{headroom(plan):.0%}"]
 
 

@@ -14,6 +14,7 @@ from gnnplan.planner.report.units import seconds, size
 
 _NOTHING = 5e-4  # of an epoch: as a share it would be printed as 0.0%
 _AS_FAST = 1e-3  # of an epoch: the search takes no round for less
+_MORE = 1.01  # times a single epoch is one of a long run where workers pause
 _MOST_PARTS = 8
 NO_PRICES = "What a better resource would gain is not known: the stages of mini-batches were measured as a whole."
 _CATEGORIES = {"compute_s": "computing", "communicate_s": "communication and waiting", "host_s": "the hosts' own work"}
@@ -149,8 +150,12 @@ def why_words(each: Rejected, explanation: Explanation) -> str:
     more = {name: getattr(each, name) - getattr(explanation, name) for name in _CATEGORIES}
     largest = max(more, key=lambda name: more[name])
     if more[largest] < (each.epoch_s - explanation.long_run_epoch_s) / 2:
-        return f"{share:+.1%}: less runs side by side"
+        return f"{share:+.1%}: less runs side by side{', or more pauses' if _has_pauses(explanation) else ''}"
     return f"{share:+.1%}: {seconds(more[largest])} more {_CATEGORIES[largest]}"
+
+
+def _has_pauses(explanation: Explanation) -> bool:
+    return explanation.long_run_epoch_s > _MORE * explanation.epoch_s
 
 
 def signed(value: float) -> str:

@@ -280,7 +280,8 @@ def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
 
 def _considered_table(plan: Plan) -> Table:
     columns = "decision", "epoch", "fits", "slower"
-    table = new_table("considered (tasks at their median)", *columns, words=("decision",))
+    of = "tasks at their median" if plan.prediction.mean_epoch_s is None else "the mean of a long run"
+    table = new_table(f"considered ({of})", *columns, words=("decision",))
     for candidate in plan.considered:
         fits = "yes" if candidate.fits else "no"
         table.add_row(candidate.summary, seconds(candidate.epoch_s), fits, slower_words(candidate, plan.prediction))

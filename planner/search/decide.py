@@ -188,7 +188,8 @@ class _Search:
             if self.stop.is_over(to_beat_s, shortest_s):
                 num_left += 1
                 continue
-            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, to_beat_s, shortest_s)
+            limit_s = judge.to_search_s(best, to_beat_s)
+            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, limit_s, shortest_s)
             best = found if best is None or found.order < best.order else best
         assert best
         of_one = [each for of in alone.values() for each in of]

@@ -126,9 +126,9 @@ class Judge:
         if self.job.objective.is_plain:  # a simulation of weather takes longer than a tie is worth
             return [found]
         words = {summary(found)}
-        near = (each for each in looked_at if each.epoch_s <= _NEAR * found.epoch_s and _is_rival(each, found))
+        near = (each for each in looked_at if self._epoch_s(each) <= _NEAR * self._epoch_s(found))
         others: list[Candidate] = []
-        for each in sorted(near, key=lambda candidate: candidate.epoch_s):
+        for each in sorted((each for each in near if _is_rival(each, found)), key=self._epoch_s):
             if summary(each) not in words and len(others) < _NUM_FINALISTS - 1:
                 words.add(summary(each))
                 others.append(each)
@@ -151,12 +151,23 @@ class Judge:
         a_second = price_per_hour / _HOUR_S * self.epochs
         return best.dollars / a_second if a_second else math.inf
 
+    def _epoch_s(self, candidate: Candidate) -> float:
+        """Of tasks at their median, whose epochs are no less by the statistic."""
+        return candidate.median_epoch_s if self.statistic == "p50" else candidate.epoch_s
+
+    def to_search_s(self, best: Scored | None, limit_s: float) -> float:
+        """A limit by the statistic as an epoch of candidates, in which all pauses count."""
+        if best is None or self._by_medians:
+            return limit_s
+        return limit_s * max(1.0, best.candidate.epoch_s / best.epoch_s)
+
     def least_epoch_s(self, least: Least, ranks: Sequence[int]) -> float:
         """No plan of these workers has shorter epochs, as they are counted.
 
-        Under a quota most epochs may have no pause, and only the mean has all of them.
+        Under a quota most epochs may have no pause, and only the mean of a long run has all of them. A run that is
+        played under weather may be short of some.
         """
-        has_all = self._by_medians or self.statistic == "mean"
+        has_all = self.job.training.weather is None and (self._by_medians or self.statistic == "mean")
         return least.seconds(ranks) if has_all else least.without_pauses_s(ranks)
 
     def least(self, leasts: Leasts) -> float:
@@ -221,7 +232,7 @@ def epoch_of(job: Job, candidate: Candidate, statistic: Statistic, num_replicas:
         if statistic == "p50":
             raise UserError(f"{job.name}: objective.statistic: under weather there are p95 and mean; take one of these")
         waiting = waiting_among(choice.decision for choice in candidate.choices)
-        weather = under_weather(job, in_order, candidate.epoch_s, waiting)
+        weather = under_weather(job, in_order, candidate.median_epoch_s, waiting)
         assert weather is not None
         return weather.p95_epoch_s if statistic == "p95" else weather.mean_epoch_s
     of_program = {}

@@ -24,6 +24,10 @@ Likes = Mapping[str, tuple[tuple[int | None, ...], np.dtype]]
 _READ_BYTES = 2**20
 
 
+class OtherTrainingError(UserError):
+    """A part is whole, and of a training that keeps something else."""
+
+
 def write_part(path: Path, arrays: Arrays) -> Part:
     """Writes under a temporary name, then renames; `UserError` where there is no room, or no folder."""
     with replacing(path) as temporary:
@@ -42,7 +46,8 @@ def read_part(
         like: (shape, type) by name; an entry None in a shape may be of any length. What else the file has stays there.
 
     Raises:
-        UserError: it is missing, damaged, or of something else.
+        UserError: it is missing or damaged.
+        OtherTrainingError: it is of something else.
     """
     require_file(path)
     if path.stat().st_size != part.num_bytes or _part_of(path) != part:
@@ -51,13 +56,15 @@ def read_part(
     with reading(path, "a part of a checkpoint"), np.load(path, allow_pickle=False) as stored:
         missing = sorted(set(like) - set(stored.files))
         if missing:
-            raise UserError(f"{path}: {missing[0]} is missing; it is of another training")
+            raise OtherTrainingError(f"{path}: {missing[0]} is missing; it is of another training")
         found = {name: stored[name] for name in like}
     for name, (shape, dtype) in like.items():
         its = found[name]
         fits = len(its.shape) == len(shape) and all(w is None or w == h for w, h in zip(shape, its.shape, strict=True))
         if not fits or its.dtype != dtype:
-            raise UserError(f"{path}: {name} is {its.dtype} {list(its.shape)}, {dtype} {list(shape)} is needed")
+            raise OtherTrainingError(
+                f"{path}: {name} is {its.dtype} {list(its.shape)}, {dtype} {list(shape)} is needed"
+            )
     return found
 
 

@@ -15,7 +15,7 @@ from gnnplan.planner.checkpoints import Checkpoint, checkpoints_in, part_file, t
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
 from gnnplan.runtime.checkpoint.keeper import LOSSES
-from gnnplan.runtime.checkpoint.parts import read_part
+from gnnplan.runtime.checkpoint.parts import OtherTrainingError, read_part
 from gnnplan.runtime.checkpoint.state import State, is_carried
 
 _NONE = -1
@@ -46,16 +46,14 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
         say: told in words what is gone on from, and what could not be.
 
     Raises:
-        UserError: the checkpoints are of another training.
+        UserError: the checkpoints are of another training, or of one that keeps less.
     """
     whole, faults = checkpoints_in(folder) if rank == 0 or in_step else ([], [])
     for fault in faults[: len(faults) * (rank == 0)]:  # workers of one folder would all say the same
         say(f"{fault}; passed over")
     _check_training(whole, plan, folder)
     by_epoch = {found.epoch: found for found in whole}
-    any_worker_tried = False
     for epoch, is_same in _candidates(whole, plan):
-        any_worker_tried = True  # all have the first one's candidates
         own = is_same and in_step
         arrays = _read(by_epoch.get(epoch), rank, state, own=own, is_same=is_same, say=say)
         if not _all(arrays is not None):
@@ -66,8 +64,6 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
             how = "" if own else " with the parameters and the optimizer of another plan" if not is_same else ""
             say(f"going on with epoch {epoch} of {plan.job.training.epochs}{how}")
         return Resumed(epoch, losses, own, [each for each in sorted(by_epoch) if each <= epoch])
-    if any_worker_tried:
-        raise UserError(f"{folder}: no checkpoint can be gone on from; run without --resume to begin with epoch 0")
     if rank == 0:
         say("there is no checkpoint to go on from: training begins with epoch 0")
     return Resumed()
@@ -107,6 +103,8 @@ def _read(
     number = rank if own else 0
     try:
         return read_part(found.folder / part_file(number), found.manifest.parts[number], like)
+    except OtherTrainingError as error:
+        raise UserError(f"{error}; run without --resume to begin with epoch 0") from error
     except UserError as error:
         say(f"{error}; passed over")
         return None

@@ -22,7 +22,7 @@ class Clock:
     def perf_counter(self):
         return self.now_s
 
-    def thread_time(self):
+    def process_time(self):
         return self.used_s
 
     def call(self):
@@ -63,8 +63,14 @@ def test_budget_is_kept(call_s, budget_s):
 @pytest.mark.parametrize("period_s", [0.01, 0.1])
 def test_under_a_quota_standing_still_is_spread_evenly(period_s):
     """What a thread uses of the processor counts, over its share: no matter how often the budget saw it stand still."""
-    timing = timed(Clock(0.002, used_s=0.001), 0.15, quota=CpuQuota(share=0.25, period_s=period_s))
-    assert timing.median_s == pytest.approx(0.004)
+    quota = CpuQuota(share=0.25, period_s=period_s)
+    assert timed(Clock(0.002, used_s=0.001), 0.15, quota=quota).median_s == pytest.approx(0.004)
+
+
+def test_a_thread_that_does_not_get_its_share_is_timed_by_elapsed_time():
+    """Others take the processor, which no quota says."""
+    clock = Clock(0.02, used_s=0.001)
+    assert timed(clock, 0.15, quota=CpuQuota(share=0.25, period_s=0.01)).median_s == pytest.approx(0.02)
 
 
 def test_several_threads_are_timed_over_several_periods():

@@ -86,8 +86,9 @@ def _gain(plan: Plan, without: Rejected | None) -> str:
         return "not looked at"
     if without.missing_bytes:
         return f"{without.missing_on} lacks {size(without.missing_bytes)}"
-    share = without.epoch_s / plan.prediction.epoch_s - 1
-    apart = are_apart_here(without.epoch_s, plan.prediction.epoch_s, plan.prediction.interval)
+    chosen_s = plan.prediction.long_run_epoch_s
+    share = without.epoch_s / chosen_s - 1
+    apart = are_apart_here(without.epoch_s, chosen_s, plan.prediction.interval)
     return f"epoch {share:+.1%} ({seconds(without.epoch_s)}){'' if apart else ', too near to tell'}"
 
 

@@ -57,6 +57,6 @@ def not_chosen(plan: Plan, explanation: Explanation) -> Html:
 def _rejected(plan: Plan, explanation: Explanation) -> Iterator[tuple[str, str, str, str]]:
     chosen = plan.prediction
     for each in explanation.rejected:
-        is_near = not each.missing_bytes and not are_apart_here(each.epoch_s, chosen.epoch_s, chosen.interval)
+        is_near = not each.missing_bytes and not are_apart_here(each.epoch_s, chosen.long_run_epoch_s, chosen.interval)
         near = "; too near to tell" if is_near else ""
         yield kind_words(each), each.summary, seconds(each.epoch_s), why_words(each, explanation) + near

@@ -64,8 +64,8 @@ class PartialReduce(Technique[PartialReduceDecision]):
 
     def settled(self, choice: Choice, best: Candidate) -> Choice:
         setting, cycle, counts = best.setting, best.cycle, _contributing(best)
-        sections = aligned_sections(best.schedules[cycle.order[0]], best.epoch_s)
-        decision = choose_partial_reduce(setting.job, sections, best.epoch_s, counts, len(cycle.order))
+        sections = aligned_sections(best.schedules[cycle.order[0]], best.median_epoch_s)
+        decision = choose_partial_reduce(setting.job, sections, best.median_epoch_s, counts, len(cycle.order))
         return replace(choice, decision=decision)
 
     def fault(self, choice: Choice, setting: Setting) -> str | None:

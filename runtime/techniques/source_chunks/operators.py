@@ -53,11 +53,10 @@ def _follow(c: Context, op: Operator) -> Execution:
 @executes("mass_left")
 def _mass_left(c: Context, op: Operator) -> Execution:
     left = c.diagonal(op.attributes["block"])
-    logarithm, none_left = left.log(), left == 0
 
     def run(mass: Tensor) -> Tensor:
-        out = torch.add(mass, logarithm, out=pool.empty_like(mass))
-        return out.masked_fill_((mass == 0) | none_left, EMPTY)
+        out = torch.add(mass, left.log(), out=pool.empty_like(mass))
+        return out.masked_fill_((mass == 0) | (left == 0), EMPTY)
 
     return run
 
@@ -118,10 +117,10 @@ def _grad_at(edges: EdgeBlock, grad: Tensor, score: Tensor, mass: Tensor) -> Ten
 @executes("scale_mass")
 def _scale_mass(c: Context, op: Operator) -> Execution:
     _, scale = op.attributes["blocks"]
-    logarithm = c.diagonal(scale).log()
+    scales = c.diagonal(scale)
 
     def run(mass: Tensor) -> Tensor:
-        out = torch.add(mass, logarithm, out=pool.empty_like(mass))
+        out = torch.add(mass, scales.log(), out=pool.empty_like(mass))
         return out.masked_fill_(out == 0, -1 / EMPTY)
 
     return run

@@ -24,7 +24,7 @@ from gnnplan.planner.checkpoints import (
     clear_unfinished,
 )
 from gnnplan.profiles.errors import UserError
-from gnnplan.runtime.checkpoint.parts import read_part, write_part
+from gnnplan.runtime.checkpoint.parts import OtherTrainingError, read_part, write_part
 from gnnplan.runtime.checkpoint.state import METRIC
 from gnnplan.runtime.checkpoint.writer import Writer
 
@@ -248,6 +248,13 @@ def test_options_are_what_workers_are_told():
     assert CheckpointOptions.of(5, 3, True).arguments() == ["--checkpoint-every=5", "--keep=3", "--resume"]
     with pytest.raises(UserError, match="must be 1 to 1000, got 0"):
         CheckpointOptions.of(5, 0)
+
+
+def test_a_part_that_keeps_less_is_of_another_training(tmp_path):
+    """As where a rule of validation was added: it is refused, and nothing begins anew in silence."""
+    part = write_part(tmp_path / "part.npz", ARRAYS)
+    with pytest.raises(OtherTrainingError, match="control/metric is missing; it is of another training"):
+        read_part(tmp_path / "part.npz", part, LIKE | {METRIC: ((7,), np.dtype(np.float64))})
 
 
 def test_a_metric_that_is_not_known_yet_is_no_fault(tmp_path):
