@@ -131,7 +131,8 @@ class Least:
 
 def together_s(rates_s: Iterable[float]) -> float:
     """Seconds in which workers of these rates work through the graph, if each has its part without loss."""
-    return 1 / sum(1 / rate_s for rate_s in rates_s)
+    first_s, *others_s = rates_s
+    return 1 / sum(1 / rate_s for rate_s in (first_s, *others_s)) if others_s else first_s  # to the bit
 
 
 def rates_s(

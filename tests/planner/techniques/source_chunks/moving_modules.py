@@ -28,7 +28,7 @@ class Moving:
 
     Args:
         sources: bool [N] of every step in turn: who pushes.
-        mass_fade: what is left of a mass of attention counts so many times as much, beside what is pushed.
+        mass_fade: what is left of a mass of attention counts so many times as much beside what is pushed; scaled.
         step: the present one; None: all push, and no state is touched.
     """
 
@@ -67,8 +67,10 @@ class Moving:
             mass = lambda mask: torch.zeros(n, layer.heads).double().index_add(0, target[mask], others["alpha"][mask])  # noqa: E731
             old_mass, old, last = self.states.get(name, (torch.zeros(()), torch.zeros(()), torch.zeros(())))
             mean = (x[0] if isinstance(x, tuple) else x).detach().mean(0)
+            scale = 1 / (self.mass_fade * left + 1 - left)
             old, left = old + old_mass[..., None] * (mean - last), self.mass_fade * left
-            total, rows = mass(of_chunk) + left * old_mass, over(of_chunk, x) + left[:, :, None] * old
+            total = scale * (mass(of_chunk) + left * old_mass)
+            rows = scale[:, :, None] * (over(of_chunk, x) + left[:, :, None] * old)
             self.states[name] = total.detach(), rows.detach(), mean
             whole_mass = (total + mass(is_loop))[:, :, None]
             found = (rows + over(is_loop, x)) / whole_mass.clamp(min=1e-30)
