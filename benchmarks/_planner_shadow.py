@@ -8,8 +8,9 @@ from gnnplan.planner.cluster import Placement
 from gnnplan.planner.explain import faster
 from gnnplan.planner.explain.explain import explain_plan
 from gnnplan.planner.explain.prices import BETTER
+from gnnplan.planner.lowering import lower_cycle
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.search import simulate_plan
+from gnnplan.planner.readers.sustained import long_run_epoch_s
 from gnnplan.profiles.machine import MachineProfile
 
 _LEAST_SHARE = 0.005  # of an epoch: what moves it by less is no price that anybody reads
@@ -18,11 +19,11 @@ _LEAST_SHARE = 0.005  # of an epoch: what moves it by less is no price that anyb
 def worst_shadow_error(plan: Plan) -> float | None:
     """The largest error of a plan's prices, as a share of what was said (None: nothing has a price)."""
     said = {price.resources[0]: price.moved_s for price in explain_plan(plan).prices}
-    epoch_s = simulate_plan(plan).median_epoch_s
+    epoch_s = long_run_epoch_s(lower_cycle(plan))
     errors = []
     for words, placement in _better(plan.placement):
         if abs(said.get(words, 0.0)) >= _LEAST_SHARE * epoch_s:
-            moved_s = simulate_plan(plan.model_copy(update={"placement": placement})).median_epoch_s - epoch_s
+            moved_s = long_run_epoch_s(lower_cycle(plan.model_copy(update={"placement": placement}))) - epoch_s
             errors.append(abs(moved_s / said[words] - 1))
     return max(errors, default=None)
 

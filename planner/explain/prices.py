@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +12,8 @@ from gnnplan.planner.explain.faster import Faster, same
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.readers.schedule import schedule_of
+from gnnplan.planner.readers.sustained import long_run_epoch_s
 from gnnplan.planner.schedule import Schedule
-from gnnplan.planner.simulator.steady import play_epochs
 
 BETTER = 1.05
 _TWICE = 2.0
@@ -106,10 +105,8 @@ class _Pricing:
         return Price(resources=words, factor=factor, moved_s=moved_s, share=moved_s / self._epoch_s)
 
     def _simulated_s(self, own: Placement, travelling: Placement) -> float:
-        counts = Counter(self._cycle.order)
-        schedules = {name: self._schedule(name, own, travelling) for name in counts}
-        total_s = sum(counts[name] * play_epochs(each).median_epoch_s for name, each in schedules.items())
-        return total_s / len(self._cycle.order)
+        made = {name: self._schedule(name, own, travelling) for name in dict.fromkeys(self._cycle.order)}
+        return long_run_epoch_s([made[name] for name in self._cycle.order])
 
     def _schedule(self, name: str, own: Placement, travelling: Placement) -> Schedule:
         """What workers compute as on one placement, collectives as on another."""
