@@ -31,7 +31,8 @@ from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.run import MEASURED_FILE, prepare_run
+from gnnplan.planner.run import prepare_run
+from gnnplan.planner.run_files import MEASURED_FILE
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import RunFailedError

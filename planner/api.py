@@ -64,6 +64,7 @@ from gnnplan.planner.report.notebook import register
 from gnnplan.planner.report_file import write_report
 from gnnplan.planner.run import prepare_run as prepare_plan
 from gnnplan.planner.run import run_plan
+from gnnplan.planner.run_files import PLAN_FILE
 from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.statistics.contract import Statistics
@@ -73,7 +74,7 @@ from gnnplan.planner.sweep.points import OnPoint
 from gnnplan.planner.sweep.result import SweepResult
 from gnnplan.planner.sweep.run import run_sweep
 from gnnplan.planner.trace import Trace
-from gnnplan.planner.train import PLAN_FILE, Trained, train_job, write_plan
+from gnnplan.planner.train import Trained, train_job, write_plan
 from gnnplan.planner.weather.fit import fit_weather
 from gnnplan.planner.what_if import compare_clusters
 from gnnplan.profiles.contract import check_writable

@@ -15,7 +15,7 @@ from gnnplan.planner.calibration.observe import CLOCK_S, Observed, family, obser
 from gnnplan.planner.costs import STEP_OVERHEAD
 from gnnplan.planner.interval.work import work_of
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.run import MEASURED_FILE
+from gnnplan.planner.run_files import MEASURED_FILE, PLAN_FILE
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import CollectiveTable, Correction, MachineProfile, OperatorTable
@@ -50,7 +50,7 @@ def load_run(folder: Path) -> tuple[Plan, Trace]:
     Raises:
         UserError: a file is missing or damaged, or the trace cannot be used for this plan.
     """
-    plan, trace = Plan.load(folder / "plan.json"), Trace.load(folder / MEASURED_FILE)
+    plan, trace = Plan.load(folder / PLAN_FILE), Trace.load(folder / MEASURED_FILE)
     _check_run(plan, trace, str(folder))
     return plan, trace
 

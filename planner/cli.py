@@ -333,6 +333,7 @@ def _verb(verbs: _Verbs, name: str, summary: str, example: str) -> argparse.Argu
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=f"example: {example}"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.set_defaults(default_of=parser.get_default)  # by which an option is told from one that was not given
     return parser
 
 

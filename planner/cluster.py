@@ -154,11 +154,6 @@ class Placement(Contract):
         return tuple(worker.host_index for worker in self.workers)
 
     @property
-    def region_bytes(self) -> tuple[int, ...]:
-        """Of each host, by its index: memory for the halo rows that its workers keep together."""
-        return tuple({worker.host_index: worker.region_bytes for worker in self.workers}.values())
-
-    @property
     def sharing_hosts(self) -> tuple[int, ...]:
         """Hosts, by their index, that give memory to rows that several workers of theirs hold together."""
         giving, count = {worker.host_index for worker in self.workers if worker.region_bytes}, Counter(self.host_of)

@@ -45,9 +45,9 @@ from gnnplan.planner.report.tables import (
     trace_table,
 )
 from gnnplan.planner.report_commands import report as report
+from gnnplan.planner.run_files import MEASURED_FILE, MODEL_FILE, PLAN_FILE
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
-from gnnplan.planner.train import PLAN_FILE
 from gnnplan.planner.what_if_commands import statistics as statistics
 from gnnplan.planner.what_if_commands import whatif as whatif
 from gnnplan.profiles.catalog import catalog_names, catalog_profile
@@ -63,13 +63,13 @@ _OF_THIS_MACHINE = "it is about this machine's profile, and a cluster is named"
 def profile(arguments: argparse.Namespace) -> None:
     """`gnnplan profile`."""
     if arguments.list:
-        refuse_ignored(arguments, "--list measures nothing", output=None, workers=0, quick=False, cluster=None)
+        refuse_ignored(arguments, "--list measures nothing", "output", "workers", "quick", "cluster")
         names = catalog_names()
         rows = "\n".join(f"{name:16} {catalog_profile(name).device_name}" for name in names)
         _show(arguments, {"catalog": names}, rows)
         return
     if arguments.cluster:
-        refuse_ignored(arguments, "the cluster says how many workers its hosts have", workers=0)
+        refuse_ignored(arguments, "the cluster says how many workers its hosts have", "workers")
         _profile_cluster(arguments)
         return
     output = arguments.output or Path("out/profile.json")
@@ -133,9 +133,9 @@ def plan(arguments: argparse.Namespace) -> None:
     if arguments.accuracy is None and (arguments.fan_outs or arguments.batch_sizes):
         raise UserError("--fan-outs and --batch-sizes are of pilots, which an accuracy asks for: give --accuracy")
     if arguments.accuracy is None:
-        refuse_ignored(arguments, "pilots are made where --accuracy is given", pilot_epochs=50)
+        refuse_ignored(arguments, "pilots are made where --accuracy is given", "pilot_epochs")
     if arguments.clusters:
-        refuse_ignored(arguments, _OF_THIS_MACHINE, fresh=False)
+        refuse_ignored(arguments, _OF_THIS_MACHINE, "fresh")
     if len(arguments.clusters) > 1:
         _plan_several(arguments)
         return
@@ -155,11 +155,11 @@ def plan(arguments: argparse.Namespace) -> None:
 def _where(job: Job, path: Path | None, arguments: argparse.Namespace) -> Cluster | None:
     """The cluster that was named, else this machine; of mini-batches nothing else, for planning measures them there."""
     if path:
-        refuse_ignored(arguments, _OF_THIS_MACHINE, fresh=False, workers=0)
+        refuse_ignored(arguments, _OF_THIS_MACHINE, "fresh", "workers")
         return read_cluster(path)
     if job.mini_batch is None:
         return _this_machine(arguments)
-    refuse_ignored(arguments, "planning mini-batches measures them anew each time", fresh=False, workers=0)
+    refuse_ignored(arguments, "planning mini-batches measures them anew each time", "fresh", "workers")
     return None
 
 
@@ -208,16 +208,10 @@ def show(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """`gnnplan run`."""
     folder = arguments.output or arguments.plan.parent / "run"
-    check_writable(folder / "measured.json")
+    check_writable(folder / MEASURED_FILE)
     if arguments.prepare:
-        unset: dict[str, Any] = {"timeout": 300.0, "checkpoint_every": None, "keep": 2, "resume": False}
-        refuse_ignored(
-            arguments,
-            "--prepare runs nothing, and its scripts take options of their own",
-            **unset,
-            elastic=False,
-            restarts=3,
-        )
+        why = "--prepare runs nothing, and its scripts take options of their own"
+        refuse_ignored(arguments, why, "timeout", "checkpoint_every", "keep", "resume", "elastic", "restarts")
         scripts = api.prepare_run(arguments.plan, folder)
         written = {"folder": str(folder), "scripts": {host: str(path) for host, path in scripts.items()}}
         _show(arguments, written, f"copy {folder} to every host, and there run its script:")
@@ -242,7 +236,7 @@ def run(arguments: argparse.Namespace) -> None:
         "final_loss": trace.losses[-1],
     }
     _show(arguments, facts, trace_table(trace))
-    _wrote(arguments, folder / "measured.json", folder / "model.pt")
+    _wrote(arguments, folder / MEASURED_FILE, folder / MODEL_FILE)
 
 
 def _checkpoints(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -306,7 +300,7 @@ def emulate(arguments: argparse.Namespace) -> int:
 
 def demo(arguments: argparse.Namespace) -> None:
     """`gnnplan demo`."""
-    check_writable(arguments.output / "plan.json")
+    check_writable(arguments.output / PLAN_FILE)
     comparison, files = run_demo(
         arguments.output, arguments.workers, partial(bar, _notes), partial(epochs_bar, _notes), _say(arguments)
     )

@@ -12,12 +12,10 @@ class Cost:
     """Of all epochs of a job; setup is not in it.
 
     Args:
-        slow_seconds: where every epoch were one of the slowest twentieth.
         dollars: of the hosts that have a worker, by their price an hour (0: none has a price).
     """
 
     seconds: float
-    slow_seconds: float
     dollars: float
 
     @property
@@ -41,11 +39,8 @@ class Choice:
 
 def cost_of(plan: Plan) -> Cost:
     """What the job of a plan is predicted to come to."""
-    epochs, prediction = plan.job.training.epochs, plan.prediction
-    epoch_s = prediction.each_of_many_s
-    slow_s = prediction.fluctuating.p95_s if prediction.fluctuating else epoch_s
-    seconds = epochs * epoch_s
-    return Cost(seconds, epochs * max(slow_s, epoch_s), plan.placement.price_per_hour * seconds / 3600)
+    seconds = plan.job.training.epochs * plan.prediction.each_of_many_s
+    return Cost(seconds, plan.placement.price_per_hour * seconds / 3600)
 
 
 def headroom(plan: Plan) -> float:

@@ -24,6 +24,15 @@ class WorkerLoad(Contract):
     sent_bytes: int = Field(ge=0)
     reuse_sent_bytes: int = Field(default=0, ge=0)
 
+    @property
+    def used_share(self) -> float:
+        """Of its memory (0: it is not known how much that is)."""
+        return self.peak_bytes / self.capacity_bytes if self.capacity_bytes else 0.0
+
+    def mean_sent_bytes(self, refresh_interval: int) -> float:
+        """Sent in an epoch, mean over a refresh interval."""
+        return (self.sent_bytes + (refresh_interval - 1) * self.reuse_sent_bytes) / refresh_interval
+
 
 class Prediction(Contract):
     """What the simulator says of the plan.
@@ -72,10 +81,20 @@ class Prediction(Contract):
 
     @property
     def each_of_many_s(self) -> float:
-        """What n epochs take, over n: under weather and quotas the mean, else the epoch that is expected."""
+        """What n epochs take, over n: under weather and quotas the mean, else the epoch that is expected.
+
+        Where a quota stops most epochs, the median one is longer than the mean.
+        """
         if self.weather is not None:
             return self.weather.mean_epoch_s
-        return max(self.expected_epoch_s, self.mean_epoch_s or 0.0)
+        return self.expected_epoch_s if self.mean_epoch_s is None else self.mean_epoch_s
+
+    @property
+    def p95_s(self) -> float | None:
+        """What 95 of 100 epochs are within, under the job's weather where it names one (None: not simulated)."""
+        if self.weather is not None:
+            return self.weather.p95_epoch_s
+        return self.fluctuating.p95_s if self.fluctuating else None
 
     @property
     def gap(self) -> float:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.html.page import plan_page, write_page
-from gnnplan.planner.run import MEASURED_FILE
+from gnnplan.planner.run_files import MEASURED_FILE, PLAN_FILE
 from gnnplan.planner.search import simulate_plan
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.search.predict import NUM_REPLICAS
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
-from gnnplan.planner.train import PLAN_FILE
 from gnnplan.profiles.contract import check_writable
 
 

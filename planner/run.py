@@ -18,6 +18,7 @@ from gnnplan.planner.program.difference import difference
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.program.whole import runs_module
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, cut_program_shard
+from gnnplan.planner.run_files import MEASURED_FILE, PLAN_FILE
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
 from gnnplan.planner.sound_plan import EDITED, load_plan
@@ -29,7 +30,6 @@ from gnnplan.profiles.errors import NotFiniteError, RunFailedError, StoppedError
 from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
-MEASURED_FILE = "measured.json"
 _SAYING_S = 12.0  # after a timeout: at one of 10 s peers have said only after 20 that they had waited for a worker
 IN_MEMORY = (
     "the module has layers that run their own code, and workers cannot import a module that a program holds in memory; "
@@ -85,7 +85,7 @@ def run_plan(
     _check_devices(plan)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
     given = _given(plan, plan_path, graph)
-    arguments = [str(folder / "plan.json"), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"]
+    arguments = [str(folder / PLAN_FILE), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"]
     arguments += (checkpoints or CheckpointOptions()).arguments()
     with holding(folder):
         _fill(folder, plan, *given)
@@ -164,7 +164,7 @@ def _fill(folder: Path, plan: Plan, graph: Graph | None, partition: Partition) -
     (folder / MEASURED_FILE).unlink(missing_ok=True)  # an earlier model stays until there is a newer one
     if graph is not None:
         write_shards(plan, graph, partition, make_inside(folder, "shards"))
-    save_plan(plan, partition, folder / "plan.json")  # as they were checked, so that the folder can be run again
+    save_plan(plan, partition, folder / PLAN_FILE)  # as they were checked, so that the folder can be run again
 
 
 def write_shards(plan: Plan, graph: Graph, partition: Partition, folder: Path) -> None:

@@ -21,7 +21,8 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.report.partition import write_partition_picture
 from gnnplan.planner.report.picture import write_picture
-from gnnplan.planner.run import MEASURED_FILE, check_importable, run_plan
+from gnnplan.planner.run import check_importable, run_plan
+from gnnplan.planner.run_files import MEASURED_FILE, MODEL_FILE, PLAN_FILE
 from gnnplan.planner.search import make_plan, named, simulate_plan
 from gnnplan.planner.search.decide import OnStep
 from gnnplan.planner.search.mini_batch import plan_mini_batches
@@ -30,13 +31,12 @@ from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.launch import Event
 
-PLAN_FILE = "plan.json"
 _PARTITION_PICTURE = "partition picture"
 _FILES = {
     "plan": PLAN_FILE,
     "predicted trace": "predicted.json",
     "measured trace": MEASURED_FILE,
-    "model": "model.pt",
+    "model": MODEL_FILE,
     "comparison": "comparison.json",
     "Perfetto trace": "perfetto.json",
     "picture": "epoch.png",

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from gnnplan.profiles.clocks import boot_number, of_all_workers
 from gnnplan.profiles.grids import Grid
-from gnnplan.profiles.machine import SharedMachine
+from gnnplan.profiles.machine import CpuQuota, SharedMachine
 from gnnplan.profiles.measure import sustained
 from gnnplan.profiles.operators import timed_call
 from gnnplan.profiles.probes import Workers
@@ -62,7 +62,9 @@ class Turns:
         return self.beside[turn : turn + 1] == (self.own,)
 
 
-def shared_machine(grid: Grid, device: torch.device, beside: Workers) -> SharedMachine | None:
+def shared_machine(
+    grid: Grid, device: torch.device, beside: Workers, quota: CpuQuota | None = None
+) -> SharedMachine | None:
     """How much faster this host is while the others of its machine rest; every worker must call it.
 
     Each host in turn is timed alone, right after all together, at a larger shape of some operators. None where it
@@ -70,6 +72,7 @@ def shared_machine(grid: Grid, device: torch.device, beside: Workers) -> SharedM
 
     Args:
         beside: the workers of this host.
+        quota: of this worker: what waits for a processor that others have may still get its share.
     """
     if not dist.is_initialized() or dist.get_world_size() == 1 or device.type == "cuda":
         return None
@@ -79,16 +82,16 @@ def shared_machine(grid: Grid, device: torch.device, beside: Workers) -> SharedM
     for name in _TIMED if turns.count else ():
         shapes = grid.shapes(name)
         call = timed_call(name, shapes[len(shapes) * 2 // 3], device)
-        together_s = _timed_s(call, device, beside)
+        together_s = _timed_s(call, device, beside, quota)
         for turn in range(turns.count):
-            alone_s = _timed_s(call if turns.is_own(turn) else None, device, beside)
+            alone_s = _timed_s(call if turns.is_own(turn) else None, device, beside, quota)
             shares += [alone_s / together_s] if turns.is_own(turn) else []
     if not shares:
         return None
     return SharedMachine(name=str(boot_number()), num_hosts=len(turns.beside), alone_share=float(np.median(shares)))
 
 
-def _timed_s(call: Callable[[], object] | None, device: torch.device, beside: Workers) -> float:
+def _timed_s(call: Callable[[], object] | None, device: torch.device, beside: Workers, quota: CpuQuota | None) -> float:
     """Seconds of a call between two barriers, the mean over this host's workers; whoever has none rests meanwhile."""
     dist.barrier()
     own_s = 0.0
@@ -96,6 +99,6 @@ def _timed_s(call: Callable[[], object] | None, device: torch.device, beside: Wo
         until_s = time.monotonic() + _WARM_S
         while time.monotonic() < until_s:
             call()
-        own_s = sustained(call, device, budget_s=_BUDGET_S).median_s
+        own_s = sustained(call, device, budget_s=_BUDGET_S, quota=quota).median_s
     dist.barrier()
     return beside.mean([own_s], device)[0]

@@ -13,6 +13,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from gnnplan.profiles.torchrun import group_device
+
 _TRIPS = 16
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -27,14 +29,14 @@ def to_first_clock_s() -> float:
     """
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return 0.0
-    boots = of_all_workers(torch.tensor(boot_number(), device=_device())).tolist()
+    boots = of_all_workers(torch.tensor(boot_number(), device=group_device())).tolist()
     rank, found_s = dist.get_rank(), 0.0
     for asking in [boots.index(boot) for boot in dict.fromkeys(boots) if boot != boots[0]]:
         if rank == 0:
             _answer(asking)
         elif rank == asking:
             found_s = _asked()
-    every_s = of_all_workers(torch.tensor(found_s, dtype=torch.float64, device=_device()))
+    every_s = of_all_workers(torch.tensor(found_s, dtype=torch.float64, device=group_device()))
     return float(every_s[boots.index(boots[rank])])
 
 
@@ -67,7 +69,7 @@ def of_all_workers(own: torch.Tensor) -> torch.Tensor:
 
 
 def _asked() -> float:
-    answer = torch.zeros(1, dtype=torch.float64, device=_device())
+    answer = torch.zeros(1, dtype=torch.float64, device=group_device())
     trips = []
     for _ in range(_TRIPS):
         begun_s = time.monotonic()
@@ -79,10 +81,10 @@ def _asked() -> float:
 
 
 def _answer(asking: int) -> None:
-    asked = torch.zeros(1, dtype=torch.float64, device=_device())
+    asked = torch.zeros(1, dtype=torch.float64, device=group_device())
     for _ in range(_TRIPS):
         dist.recv(asked, asking)
-        dist.send(torch.tensor([time.monotonic()], dtype=torch.float64, device=_device()), asking)
+        dist.send(torch.tensor([time.monotonic()], dtype=torch.float64, device=group_device()), asking)
 
 
 def offset_s(trips: Sequence[tuple[float, float, float]]) -> float:
@@ -96,7 +98,3 @@ def boot_number() -> int:
     """The same for all processes since a machine started, and no other's; by the machine's address where none says."""
     name = _BOOT.read_text().strip() if _BOOT.exists() else str(uuid.getnode())
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-
-
-def _device() -> torch.device:
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

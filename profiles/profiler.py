@@ -135,7 +135,7 @@ def measure_as_worker(grid_name: str) -> MachineProfile | None:
     timings += _timed_in_passes(pair_probes, probes.num_pair_passes, patience, device)
     collectives = probes.collective_tables(timings)
     anchors = probes.anchors([paced.timings[0] for paced in taken])
-    shared = shared_machine(grid, device, beside)
+    shared = shared_machine(grid, device, beside, quota)
     disk = disk_rates() if device.type == "cpu" else None
     if int(os.environ["LOCAL_RANK"]) != 0:
         return None

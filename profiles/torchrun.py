@@ -68,6 +68,14 @@ def local_device() -> torch.device:
     return device
 
 
+def group_device() -> torch.device:
+    """Where tensors lie that the default group sends."""
+    import torch
+    import torch.distributed as dist
+
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+
+
 @contextmanager
 def process_group(device: torch.device, timeout_s: float) -> Iterator[None]:
     """The default group of torchrun's workers, over NCCL on CUDA devices, else gloo; one alone needs none.

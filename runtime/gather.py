@@ -7,13 +7,15 @@ import json
 import torch
 import torch.distributed as dist
 
+from gnnplan.profiles.torchrun import group_device
+
 
 def gather(value: dict) -> list[dict] | None:
     """Every worker's dict at rank 0, as JSON bytes: nothing is unpickled. None elsewhere."""
     if not dist.is_initialized():
         return [value]
     rank, size = dist.get_rank(), dist.get_world_size()
-    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+    device = group_device()
     data = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8).to(device)
     lengths = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(size)]
     dist.all_gather(lengths, torch.tensor([len(data)], device=device))

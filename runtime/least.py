@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from gnnplan.profiles.torchrun import group_device
+
 NOWHERE = 2**62
 """More than any place in a program or in an epoch."""
 
@@ -13,7 +15,7 @@ def least(own: int) -> int:
     """Over all workers."""
     if not dist.is_initialized():
         return own
-    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+    device = group_device()
     number = torch.tensor([own], device=device)
     dist.all_reduce(number, dist.ReduceOp.MIN)
     return int(number.item())

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from gnnplan.planner.models.cloned import cloned
 from gnnplan.planner.models.module_state import program_state, put_running
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.profiles.errors import UserError
@@ -45,7 +46,7 @@ class Net:
 
     def state_dict(self) -> dict[str, Tensor]:
         """By the model's own keys, as after its training."""
-        state = {name: each.detach().clone() for name, each in self.state.items()}
+        state = cloned(self.state)
         put_running(state, self._cycle, self.matrices, self.epochs)
         return state
 

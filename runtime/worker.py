@@ -19,6 +19,7 @@ from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.program.outside import is_staged, lies_on_disk
 from gnnplan.planner.program_shard import FIRST_WEIGHTS, ProgramShard
+from gnnplan.planner.run_files import MEASURED_FILE, MODEL_FILE
 from gnnplan.profiles.clocks import ClockReading, on_first_clock
 from gnnplan.profiles.contract import replacing
 from gnnplan.profiles.errors import UserError
@@ -129,20 +130,24 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
                 "load": asdict(machine_load),
             }
         )
-        if supervision and (words := supervision.put_best_back()) and rank == 0:
+        words = supervision.put_best_back() if supervision else ""
+        if supervision and words:
+            assert isinstance(trainer, ProgramTrainer)
+            trainer.net.epochs = supervision.best_epoch + 1
+        if supervision and words and rank == 0:
             stopped = f"stopped after epoch {records[-1].epoch}: " if supervision.is_over else ""
             emit({"event": "note", "words": f"{stopped}{words}"})
         accuracy = trainer.evaluate()
     if rank == 0:
         assert gathered is not None
-        measured_trace(plan, gathered, accuracy, keeper.losses_before, trainer.metric).save(folder / "measured.json")
+        measured_trace(plan, gathered, accuracy, keeper.losses_before, trainer.metric).save(folder / MEASURED_FILE)
         _save_model(trainer.net, rank, folder)
 
 
 def _save_model(net: torch.nn.Module | Net, rank: int, folder: Path) -> None:
     """By the first worker."""
     if rank == 0:
-        with replacing(folder / "model.pt") as temporary:
+        with replacing(folder / MODEL_FILE) as temporary:
             torch.save({name: value.cpu() for name, value in net.state_dict().items()}, temporary)
 
 

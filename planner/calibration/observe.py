@@ -164,7 +164,7 @@ def _collective_s(edges: _Edges, key: str, num_workers: int) -> float:
 def _overheads_s(schedule: Schedule, trace: Trace, pace: Sequence[float]) -> dict[int, float]:
     """Seconds between a worker's spans per compute task, by worker: median over epochs.
 
-    Divided by the compute tasks because `planner/lowering.py` adds the overhead to these alone: so the
+    Divided by the compute tasks because `with_overhead_s` adds the overhead to these alone: so the
     predicted epoch gets back what lies between all its tasks; at the sustained pace, as they are predicted.
     """
     by_epoch: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)

@@ -78,6 +78,7 @@ class Technique(ABC, Generic[D]):
         needs: what some chosen technique must offer.
         offers: what others may need or use.
         uses: what it gains by where another one offers it: the search tries it on top of whatever does.
+        pins: fields of a decision that its options take from `pin.decisions`; a job that pins another is refused.
         saves_memory: it is for what does not fit without it, and is not tried elsewhere (`to_save`).
         sums_only: it rewrites sums over edges, and can do nothing with a layer that is one whole operator.
         changes_edges: a worker may have other edges at one level than at another.
@@ -92,6 +93,7 @@ class Technique(ABC, Generic[D]):
     needs: ClassVar[frozenset[str]] = frozenset()
     offers: ClassVar[frozenset[str]] = frozenset()
     uses: ClassVar[frozenset[str]] = frozenset()
+    pins: ClassVar[frozenset[str]] = frozenset()
     saves_memory: ClassVar[bool] = False
     sums_only: ClassVar[bool] = False
     changes_edges: ClassVar[bool] = False

@@ -19,6 +19,7 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.plan_files import save_plan
 from gnnplan.planner.report.units import seconds
 from gnnplan.planner.run import run_plan
+from gnnplan.planner.run_files import PLAN_FILE
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.planner.trace import Trace
 from gnnplan.profiles.errors import LostWorkersError, NoPlanFitsError, RunFailedError, UserError
@@ -27,7 +28,6 @@ from gnnplan.profiles.launch import Event, answers
 from gnnplan.profiles.limits import MAX_RESTARTS
 
 DEFAULT_NUM_RESTARTS = 3
-PLAN_FILE = "plan.json"
 
 
 @dataclass(frozen=True)

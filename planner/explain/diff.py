@@ -11,10 +11,11 @@ from gnnplan.planner.explain.difference import Change, Difference, Step
 from gnnplan.planner.explain.states import State
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.lowering import lower_cycle
 from gnnplan.planner.plan import GraphFacts, Plan
+from gnnplan.planner.readers.sustained import long_run_epoch_s
 from gnnplan.planner.search.decide import OnStep, setting_of
 from gnnplan.planner.search.evaluate import compose_candidate
-from gnnplan.planner.search.simulate import simulate_plan
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
 
@@ -36,7 +37,7 @@ def diff_plans(one: Path, other: Path, *, graph: Graph | None = None, on_step: O
     Raises `UserError` where a plan or its partition cannot be read, or a graph is not its plan's.
     """
     (first, state), (last, end) = State.load(one), State.load(other)
-    before_s, after_s = (simulate_plan(plan).median_epoch_s for plan in (first, last))
+    before_s, after_s = (long_run_epoch_s(lower_cycle(plan)) for plan in (first, last))
     simulated = _Simulated(_Graphs([first, last], graph), on_step)
     steps = tuple(simulated.steps(state, list(changes_between(state, end)), before_s, after_s))
     if not steps and before_s != after_s:
@@ -81,11 +82,15 @@ class _Simulated:
         """Simulated seconds of a state's epoch, or why there are none."""
         if obstacle := state.obstacle:
             return 0.0, obstacle
-        setting = setting_of(state.job, state.placement, self.graphs.of(state.graph))
+        # Whether features can be sparse is a pin of the job, and which job's pins the state has does not matter else.
+        is_sparse = any(choice.technique == "sparse_features" for choice in state.choices)
+        pin = state.job.pin.model_copy(update={"sparse_features": is_sparse})
+        job = state.job.model_copy(update={"pin": pin})
+        setting = setting_of(job, state.placement, self.graphs.of(state.graph))
         for choice in state.choices:
             if fault := technique(choice.technique).fault(choice, setting):
                 return 0.0, f"{choice.technique} {fault}"
         try:
-            return compose_candidate(setting, state.choices).median_epoch_s, ""
+            return compose_candidate(setting, state.choices).epoch_s, ""
         except _NOT_COMPOSED as error:
             return 0.0, " ".join(str(error).split()) or type(error).__name__

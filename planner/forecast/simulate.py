@@ -37,14 +37,14 @@ def simulate_weather(
 
 def player_of(plan: Plan) -> Player:
     """Plays runs of a plan, from what stands in it alone; what workers would decide while they run is left out."""
-    return player(lower_cycle(plan), plan.prediction.epoch_s, plan.partial)
+    return player(lower_cycle(plan), plan.prediction.epoch_s, plan.partial, plan.job.training.epochs)
 
 
-def player(cycle: Sequence[Schedule], epoch_s: float, partial: PartialReduceDecision | None) -> Player:
-    """Plays runs of epochs that follow each other over and over, which are predicted to take `epoch_s` each."""
+def player(cycle: Sequence[Schedule], epoch_s: float, partial: PartialReduceDecision | None, num_epochs: int) -> Player:
+    """Plays runs of `num_epochs` that follow each other over and over, and are predicted to take `epoch_s` each."""
     if partial is None:
         return WholeEpochs(cycle)
-    return PartialEpochs(aligned_sections(cycle[0], epoch_s), Waiting.of(partial, len(cycle)))
+    return PartialEpochs(aligned_sections(cycle[0], epoch_s), Waiting.of(partial, len(cycle)), num_epochs)
 
 
 def spells_of(plan: Plan, weather: Weather, begin_s: float) -> Conditions:

@@ -18,5 +18,6 @@ def under_weather(
     """Epochs that follow each other over and over under the job's weather; None where it names none."""
     if job.training.weather is None:
         return None
-    conditions_of = replicas_of(job.training.weather, cycle[0].num_workers, job.training.epochs, epoch_s)
-    return figures(player(cycle, epoch_s, partial), conditions_of)
+    num_epochs = job.training.epochs
+    conditions_of = replicas_of(job.training.weather, cycle[0].num_workers, num_epochs, epoch_s)
+    return figures(player(cycle, epoch_s, partial, num_epochs), conditions_of)

@@ -18,6 +18,7 @@ from gnnplan.planner.plan import Plan
 from gnnplan.planner.plan_files import load_partition, save_plan
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.run import cycle_of, write_shards
+from gnnplan.planner.run_files import MODEL_FILE, PLAN_FILE
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.profiles.contract import check_writable, replacing
 from gnnplan.profiles.errors import RunFailedError, UserError
@@ -25,7 +26,6 @@ from gnnplan.profiles.folder import holding, make_inside
 from gnnplan.profiles.launch import Event, hosts_here, launch
 
 ROWS = "rows_{}.npy"
-MODEL_FILE = "model.pt"
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def infer_plan(
         with holding(folder):
             is_ours = True
             write_shards(plan, graph, partition, make_inside(folder, "shards"))
-            save_plan(plan, partition, folder / "plan.json")
-            arguments = [str(folder / "plan.json"), str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}"]
+            save_plan(plan, partition, folder / PLAN_FILE)
+            arguments = [str(folder / PLAN_FILE), str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}"]
             launch("gnnplan.runtime.inference", [*arguments, f"--of={of}"], hosts=hosts, folder=folder, on_event=hear)
             shape = _put_together(forward_of(cycle_of(plan, graph, partition), of), graph.num_nodes, folder, output)
     except RunFailedError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from gnnplan.planner.minibatch.policy import Buffers
+from gnnplan.planner.minibatch.simulate import stage_seconds
 from gnnplan.planner.minibatch.stages import StageTimes
 from gnnplan.profiles.contract import Contract
 
@@ -42,20 +43,9 @@ class WorkerBatches(Contract):
         return None if self.buffers.num_gpu_batches is None else min(self.buffers.num_gpu_batches, self.num_batches)
 
     @property
-    def played_times(self) -> StageTimes:
-        """The times of a plan in which these routes make batches."""
-        return self.times.where_both_make if self.buffers.both_make(self.num_batches) else self.times
-
-    @property
     def seconds(self) -> dict[str, float]:
         """Of a batch in every stage, as the policy calls them; a loader thread's own."""
-        times = self.played_times
-        return {
-            "cpu_batch": times.cpu_batching_s * self.num_loaders,
-            "gpu_batch": times.gpu_batching_s,
-            "transfer": times.dma_s,
-            "train": times.gpu_only_model_s if self.num_in_turn == self.num_batches else times.model_s,
-        }
+        return stage_seconds(self.times, self.buffers, self.num_batches, self.num_loaders)
 
 
 class MiniBatchDecision(Contract):

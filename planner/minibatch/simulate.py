@@ -51,14 +51,19 @@ def simulate_within(
 ) -> Played | None:
     """As `simulate`; None where it shows before the end that the epoch takes longer than `limit_s`."""
     policy = DualBufferPolicy(num_batches, buffers.for_threads(num_cpu_threads))
+    return Player(stage_seconds(times, buffers, num_batches, num_cpu_threads), policy, num_cpu_threads).play(limit_s)
+
+
+def stage_seconds(times: StageTimes, buffers: Buffers, num_batches: int, num_cpu_threads: int) -> dict[str, float]:
+    """Of a batch in every stage, as the policy calls them; of `cpu_batch` one thread's."""
     times = times.where_both_make if buffers.both_make(num_batches) else times
-    seconds = {
+    is_gpu_only = not buffers.cpu_slots or (buffers.num_gpu_batches or 0) >= num_batches  # settled before the epoch
+    return {
         "cpu_batch": times.cpu_batching_s * num_cpu_threads,
         "gpu_batch": times.gpu_batching_s,
         "transfer": times.dma_s,
-        "train": times.gpu_only_model_s if _is_gpu_only(policy) else times.model_s,
+        "train": times.gpu_only_model_s if is_gpu_only else times.model_s,
     }
-    return Player(seconds, policy, num_cpu_threads).play(limit_s)
 
 
 class Player:
@@ -159,9 +164,3 @@ def _split(policy: DualBufferPolicy) -> tuple[int, int]:
         return 0, 0
     num_gpu = min(num_gpu, policy.num_batches)
     return num_gpu, policy.num_batches - num_gpu
-
-
-def _is_gpu_only(policy: DualBufferPolicy) -> bool:
-    """Whether it is settled before the epoch that the CPU makes no batch."""
-    buffers = policy.buffers
-    return not buffers.cpu_slots or (buffers.num_gpu_batches or 0) >= policy.num_batches

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnnplan.planner.job import Job
+from gnnplan.planner.models.cloned import cloned
 from gnnplan.planner.models.module_source import module_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def first_weights(job: Job, num_features: int, num_classes: int) -> dict[str, Te
             from gnnplan.planner.models.pyg_models import build_pyg_model  # it imports PyG, which takes seconds
 
             net = build_pyg_model(job.model, num_features, num_classes, job.training.seed)
-    return {name: value.detach().cpu().clone() for name, value in net.state_dict().items()}
+    return cloned(net.state_dict(), "cpu")
 
 
 @contextmanager

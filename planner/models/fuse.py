@@ -17,7 +17,7 @@ def fuse(cycle: Cycle) -> Cycle:
     """
     emitter = Emitter(cycle)
     for name, program in cycle.programs.items():
-        fused = _filters(cycle, _activations(cycle, program))
+        fused = _filters(_activations(program))
         emitter.begin()
         for op in fused:
             emitter.append(op)
@@ -29,7 +29,7 @@ def _readers(program: Program) -> Counter[str]:
     return Counter(name for op in program for name in op.reads)
 
 
-def _activations(cycle: Cycle, program: Program) -> Program:
+def _activations(program: Program) -> Program:
     """Bias then ReLU, and then dropout: what is dropped is told by zeros, which only ReLU leaves alone."""
     readers, made = _readers(program), dict[str, int]()
     found: list[Operator | None] = []
@@ -56,7 +56,7 @@ def _joined(bias: Operator, op: Operator) -> Operator | None:
     return replace(bias, key=op.key, writes=op.writes, attributes=new)
 
 
-def _filters(cycle: Cycle, program: Program) -> Program:
+def _filters(program: Program) -> Program:
     """Rows summed over edges some times and then multiplied."""
     readers, made = _readers(program), {op.writes[0]: op for op in program}
     gone, new_names = set[str](), dict[str, str]()

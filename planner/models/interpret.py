@@ -83,7 +83,19 @@ class _Calls:
                 return self._result(node, known)
             else:
                 known[node] = self._called(node, known)
+                if self._is_in_place(node):
+                    _rebind(known, node)
         raise AssertionError("a graph without an output")
+
+    def _is_in_place(self, node: fx.Node) -> bool:
+        """Whether a call changes the value that it is given first."""
+        if node.op == "call_module":
+            return bool(getattr(self.module.get_submodule(str(node.target)), "inplace", False))
+        name = node.target if node.op == "call_method" else NAMED.get(node.target)
+        if name not in FUNCTIONS or name == "contiguous":
+            return node.target in (operator.iadd, operator.imul)
+        given = inspect.signature(FUNCTIONS[str(name)]).bind(self.w, *node.args, **node.kwargs).arguments
+        return str(name).endswith("_") or given.get("inplace") is True
 
     def _given(self, name: str, also: Mapping[str, Any]) -> Any:
         """An argument beside the leading ones; fx puts a number behind the name of one that stays at its default."""
@@ -176,6 +188,8 @@ class _Calls:
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if self.path or dim not in (1, -1) or any(user.op != "output" for user in node.users):
             raise NotSupportedError("only at the end of the model, over dim = 1, is it known")
+        if not self.w.is_softmax_last:
+            raise NotSupportedError("it is known before the loss cross_entropy alone, which takes it again")
         return args[0]
 
     def _layer(self, layer: nn.Module, path: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
@@ -241,6 +255,14 @@ class _Calls:
         if len(given) != 2 or given[0] is not EDGES or not isinstance(given[1], OnEdges) or not given[1].num_types:
             return None
         return rgcn(self.w, layer, path, rows.name, given[1].num_types)
+
+
+def _rebind(known: dict[fx.Node, Any], node: fx.Node) -> None:
+    """What was changed in place is from here on the new value, under all of its names."""
+    before = known[node.args[0]] if node.args and isinstance(node.args[0], fx.Node) else None
+    for each, value in known.items():
+        if isinstance(before, Rows) and isinstance(value, Rows) and value.name == before.name:
+            known[each] = known[node]
 
 
 def _flat(values: Any) -> list[Any]:

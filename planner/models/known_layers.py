@@ -57,12 +57,14 @@ def _gcn(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
 def _sage(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     _sums(layer, ("mean", "add", "sum"))
     only(layer, normalize=False)
-    weights = {1: f"{path}.lin_l.weight"}
-    if layer.project:
-        x = w.function(rows(layer.lin, f"{path}.lin", x), "relu")
-    if layer.root_weight:
-        weights[0] = f"{path}.lin_r.weight"
-    z = w.filter(x, weights, "sage" if layer.aggr == "mean" else "sum")
+    weights, root = {1: f"{path}.lin_l.weight"}, f"{path}.lin_r.weight"
+    aggregation: Aggregation = "sage" if layer.aggr == "mean" else "sum"
+    if layer.project:  # of the neighbours alone
+        projected = w.function(rows(layer.lin, f"{path}.lin", x), "relu")
+        z = w.filter(projected, weights, aggregation)
+        z = w.add(z, w.emit("multiply", x, w.parameter(root), what="root")) if layer.root_weight else z
+    else:
+        z = w.filter(x, weights | ({0: root} if layer.root_weight else {}), aggregation)
     return w.bias(z, bias_of(layer, path, "lin_l.bias"))
 
 
@@ -89,7 +91,7 @@ def _tag(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     weights = {hop: f"{path}.lins.{hop}.weight" for hop in range(layer.K + 1)}
     aggregation: Aggregation = "tagcn" if layer.normalize else "sum"
     if not layer.K:
-        return rows(layer.lins[0], f"{path}.lins.0", x)
+        return w.bias(rows(layer.lins[0], f"{path}.lins.0", x), bias_of(layer, path))
     return w.bias(w.filter(x, weights, aggregation), bias_of(layer, path))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from torch import nn
 
+from gnnplan.planner.losses import OF_CLASSES, usual_loss
 from gnnplan.planner.models.forward import FEATURES, Task, add_end, add_features, add_targets
 from gnnplan.planner.models.fuse import fuse
 from gnnplan.planner.models.interpret import write_module
@@ -49,6 +50,7 @@ def module_cycle(
     used: dict[AnyAggregation, sp.csr_matrix] = {}
     for name, training in (("train", True), (EVALUATE, False)):
         w = Writer(emitter, matrix_of, n, state.shapes, state.names, training, used=used)
+        w.is_softmax_last = (task.loss or usual_loss(task.is_multilabel)) == OF_CLASSES and task.pairs is None
         emitter.begin()
         with _in_mode(module, training=training):
             logits = write_module(w, module, FEATURES, task.edge_values)

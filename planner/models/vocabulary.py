@@ -36,6 +36,7 @@ class Writer:
         names: of every parameter that name, also where a module has it twice.
         is_weighted: sums have the graph's weights of edges.
         training: with dropout and with the statistics of this epoch's rows.
+        is_softmax_last: the loss takes the logarithms of a softmax of what the module returns.
     """
 
     emitter: Emitter
@@ -47,6 +48,7 @@ class Writer:
     key: str = ""
     num_dropped: int = 0
     is_weighted: bool = False
+    is_softmax_last: bool = True
     used: dict[AnyAggregation, sp.csr_matrix] = field(default_factory=dict)
 
     def level(self, name: str) -> int:

@@ -113,12 +113,15 @@ def to_accuracy(
     Args:
         limits: an objective, whose deadline and budget are kept.
 
-    Raises `UserError` where a plan has no curve, is not exact, or money is asked for and a plan has no price.
+    Raises `UserError` where a plan has no curve, is not exact, or money is asked for and no plan has a price.
     """
-    ways = tuple(_way(pilots, plan, accuracy, by) for plan in plans)
+    ways = tuple(_way(pilots, plan, accuracy) for plan in plans)
+    if by == "money" and not any(way.price_per_hour for way in ways):
+        raise UserError(f"{plans[0].job.name}: no host of any plan has a price; give the hosts price_per_hour")
 
-    def value(way: Way) -> float:
-        return way.dollars(way.least_s) if by == "money" else way.least_s
+    def value(way: Way) -> tuple[float, float]:
+        """Hosts without a price cost nothing: of several ways of theirs the shortest is the best."""
+        return way.dollars(way.least_s) if by == "money" else 0.0, way.least_s
 
     over = {id(way): words for way in ways if (words := _over(way, limits))}
     reached = [way for way in ways if way.epochs is not None and id(way) not in over]
@@ -143,7 +146,7 @@ def _over(way: Way, limits: ObjectiveSpec) -> str:
     return ""
 
 
-def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
+def _way(pilots: Pilots, plan: Plan, accuracy: float) -> Way:
     family, price = family_of(plan.job), plan.placement.price_per_hour
     curve = pilots.of(plan.job, plan.graph.fingerprint)
     if curve is None:
@@ -160,6 +163,4 @@ def _way(pilots: Pilots, plan: Plan, accuracy: float, by: By) -> Way:
     piloted = str(fidelity_of(plan.job))
     if plan.job.most.kind != "exact" and of_training(plan.job.fidelity) != piloted:
         raise UserError(f"{plan.job.name}: its pilot is {piloted}, and fidelity is {plan.job.fidelity!r}; plan it so")
-    if by == "money" and not price:
-        raise UserError(f"{plan.job.name}: no host of the plan has a price; give the hosts price_per_hour")
     return Way(curve, curve.epochs_to(accuracy), plan.prediction.each_of_many_s, price)

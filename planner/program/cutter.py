@@ -110,7 +110,7 @@ class Cutter:
     def _rows_key(self, level: int) -> tuple:
         return () if self.makes_none(level) else self.labels.signature(level)
 
-    def matrices(self, matrix: sp.csr_matrix, row_level: int, level: int, columns: Ids) -> tuple[Cut, ...]:
+    def matrices(self, matrix: sp.csr_matrix, row_level: int, columns: Ids) -> tuple[Cut, ...]:
         """Every worker's rows of a matrix over its columns; entries of other columns, which were dropped, are gone."""
         key = ("matrices", id(matrix), self._rows_key(row_level), self._contents(columns))
         of_each = zip(self.held(row_level), columns, strict=True)

@@ -67,6 +67,7 @@ class Emitter:
 
     def append(self, operator: Operator) -> tuple[str, ...]:
         """An operator as it stands; its values take the shapes of its kind, and keep the roles they had."""
+        assert operator.key not in self._keys, operator.key
         self._keys.add(operator.key)
         shapes = KINDS[operator.kind].shape(self.cycle, operator)
         writes = operator.writes or self._names(operator.key, shapes)

@@ -42,7 +42,7 @@ def choice_facts(choice: Choice) -> dict[str, Any]:
         "plan": str(choice.plan.file),
         "num_workers": choice.plan.num_workers,
         "epoch_s": prediction.each_of_many_s,
-        "epoch_p95_s": prediction.fluctuating.p95_s if prediction.fluctuating else None,
+        "epoch_p95_s": prediction.p95_s,
         "job_s": cost.seconds,
         "dollars": cost.dollars,
         "memory_left_share": headroom(choice.plan),
@@ -60,7 +60,7 @@ def _value(choice: Choice) -> float:
 
 def _figures(plan: Plan) -> list[str]:
     cost, prediction = cost_of(plan), plan.prediction
-    slow_s = prediction.fluctuating.p95_s if prediction.fluctuating else prediction.epoch_s
+    slow_s = prediction.each_of_many_s if prediction.p95_s is None else prediction.p95_s
     price = dollars(cost.dollars) if plan.placement.price_per_hour else "-"
     hours = f"{cost.hours:.3g} h" if cost.hours >= 1 else seconds(cost.seconds)
     epoch = seconds(prediction.each_of_many_s)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gnnplan.planner.explain.difference import Difference, Step
-from gnnplan.planner.report.units import seconds
+from gnnplan.planner.report.units import seconds, signed
 
 
 def difference_table(difference: Difference) -> RenderableType:
@@ -25,7 +25,7 @@ def difference_table(difference: Difference) -> RenderableType:
         for row in _rows(step):
             table.add_row(*row)
     table.add_section()
-    table.add_row("all", "", "", _signed(moved_s), f"{moved_s / difference.before_s:+.1%}")
+    table.add_row("all", "", "", signed(moved_s), f"{moved_s / difference.before_s:+.1%}")
     notes = [f"{change.what} alone: {change.obstacle}" for step in difference.steps for change in step.changes[:-1]]
     return Group(table, *(Text(f"no plan with {note}, so it moves with what follows it") for note in notes))
 
@@ -34,8 +34,4 @@ def _rows(step: Step) -> Iterator[tuple[str, ...]]:
     *others, last = step.changes
     for change in others:
         yield change.what, change.before, change.after, "and", ""
-    yield last.what, last.before, last.after, _signed(step.moved_s), seconds(step.epoch_s)
-
-
-def _signed(value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{seconds(abs(value))}"
+    yield last.what, last.before, last.after, signed(step.moved_s), seconds(step.epoch_s)

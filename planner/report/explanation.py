@@ -10,9 +10,9 @@ from rich.text import Text
 
 from gnnplan.planner.explain.explanation import Explanation, Memory, PathPart, Price, WorkerTime
 from gnnplan.planner.plan import Rejected
-from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.report.units import seconds, signed, size
 
-_NOTHING = 5e-4  # of an epoch: as a share it would be printed as 0.0%
+NOTHING = 5e-4  # of an epoch: as a share it would be printed as 0.0%
 _AS_FAST = 1e-3  # of an epoch: the search takes no round for less
 _MORE = 1.01  # times a single epoch is one of a long run where workers pause
 _MOST_PARTS = 8
@@ -22,8 +22,9 @@ _CATEGORIES = {"compute_s": "computing", "communicate_s": "communication and wai
 
 def explanation_tables(explanation: Explanation) -> RenderableType:
     """All that an explanation says, from what the epoch is made of to what was not chosen."""
+    pauses = f" ({seconds(explanation.long_run_epoch_s)} in the mean of many)" if _has_pauses(explanation) else ""
     return Group(
-        Text(f"epoch {seconds(explanation.epoch_s)}. From its begin to its end it waits for this:"),
+        Text(f"epoch {seconds(explanation.epoch_s)}{pauses}. From its begin to its end it waits for this:"),
         _path_table(explanation.path),
         _workers_table(explanation),
         _prices_table(explanation),
@@ -78,9 +79,9 @@ def _prices_table(explanation: Explanation) -> RenderableType:
     table.add_column("epoch", justify="right")
     table.add_column("", justify="right")
     for price in explanation.prices:
-        if abs(price.share) >= _NOTHING:
+        if abs(price.share) >= NOTHING:
             table.add_row(*price.resources, f"{price.share:+.1%}", signed(price.moved_s))
-    if without := [price.resources[0] for price in explanation.prices if abs(price.share) < _NOTHING]:
+    if without := [price.resources[0] for price in explanation.prices if abs(price.share) < NOTHING]:
         shown = ", ".join(without[:4]) + (f" and {len(without) - 4} more" if len(without) > 4 else "")
         table.add_row(f"{shown}", "no change", "")
     return table
@@ -156,8 +157,3 @@ def why_words(each: Rejected, explanation: Explanation) -> str:
 
 def _has_pauses(explanation: Explanation) -> bool:
     return explanation.long_run_epoch_s > _MORE * explanation.epoch_s
-
-
-def signed(value: float) -> str:
-    """Seconds with their sign."""
-    return f"{'-' if value < 0 else '+'}{seconds(abs(value))}"

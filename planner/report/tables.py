@@ -9,17 +9,24 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gnnplan.planner.compare import Comparison, Figure, TaskFigure
-from gnnplan.planner.interval.ranking import are_apart_here
+from gnnplan.planner.compare import Comparison
 from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.money import cost_of
-from gnnplan.planner.objective.spec import ObjectiveFigures
-from gnnplan.planner.plan import Candidate, Plan, Searched
-from gnnplan.planner.prediction import Prediction, WorkerLoad
+from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.disturbance import profile_was_disturbed, run_was_disturbed
 from gnnplan.planner.report.layout import new_table
 from gnnplan.planner.report.mini_batch import batches_table
 from gnnplan.planner.report.units import dollars, seconds, size
+from gnnplan.planner.report.words import (
+    bound_words,
+    error_words,
+    fluctuation_words,
+    interval_words,
+    objective_words,
+    shown,
+    slower_words,
+    why_missed,
+)
 from gnnplan.planner.session import changes_since_profiled
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
@@ -27,7 +34,6 @@ from gnnplan.profiles.machine import CollectiveTable, MachineProfile
 
 _NUM_TASKS_SHOWN = 8
 _BAR_CELLS = 20
-_ENDED = {"time": "the search ended at its time", "gap": "the search ended near enough to its bound"}
 
 
 def profile_table(profile: MachineProfile) -> RenderableType:
@@ -138,38 +144,6 @@ def _epoch_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "objective", objective_words(prediction.objective)
 
 
-def objective_words(figures: ObjectiveFigures) -> str:
-    """What the plan was chosen for, what it comes to, and what no other can beat."""
-    what = {"epoch": "seconds an epoch", "time": "seconds", "money": "dollars"}[figures.minimize]
-    limits = [
-        f"deadline {seconds(figures.deadline_s)}" if figures.deadline_s else "",
-        f"budget {dollars(figures.budget)} dollars" if figures.budget else "",
-    ]
-    kept = "".join(f", {limit} kept" for limit in limits if limit)
-    least = f"{dollars(figures.least)} dollars" if figures.minimize == "money" else seconds(figures.least)
-    price = f" and {dollars(figures.dollars)} dollars" if figures.dollars else ""
-    return (
-        f"least {what} by {figures.statistic}: {figures.epochs:,} epochs in {seconds(figures.seconds)}{price}{kept}; "
-        f"none here below {least}, gap {figures.gap:.0%}"
-    )
-
-
-def interval_words(prediction: Prediction) -> str:
-    """Where the median epoch of a run is expected."""
-    interval = prediction.interval
-    if interval is None:
-        return ""
-    return f" ({interval.level:.0%}: {seconds(interval.low_s)} to {seconds(interval.high_s)})"
-
-
-def fluctuation_words(prediction: Prediction) -> str:
-    """How far epochs are expected to vary."""
-    fluctuating = prediction.fluctuating
-    if fluctuating is None or fluctuating.p95_s <= prediction.epoch_s:
-        return ""
-    return f"half of all epochs are within that, 95% within {seconds(fluctuating.p95_s)}"
-
-
 def fluctuation_note(plan: Plan, trace: Trace, num_replicas: int) -> str:
     """What a predicted trace's replicas say, and where their spread is from."""
     points = [
@@ -205,33 +179,6 @@ def _bound_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "" if number else "bounds", words
 
 
-def bound_words(plan: Plan) -> Iterator[str]:
-    """Of any plan, of what was searched, and of the plan's own work; the weakest claim has the largest bound."""
-    prediction, searched = plan.prediction, plan.searched
-    yield f"of any plan here: {seconds(prediction.bound_s)} by {prediction.bound_resource}; gap {prediction.gap:.0%}"
-    if searched is not None:
-        gap = "" if plan.search_gap is None else f"; gap {plan.search_gap:.0%}"
-        yield f"of what was searched: {seconds(searched.bound_s)} by {searched.bound_resource}{gap}"
-    own_s, own = prediction.schedule_bound_s, prediction.schedule_bound_resource
-    yield f"of this plan's work: {seconds(own_s)} by {own}; gap {prediction.schedule_gap:.0%}"
-    if searched is not None:
-        yield searched_words(searched)
-
-
-def searched_words(searched: Searched) -> str:
-    """How much was looked at, and why the rest was not."""
-    num_looked_at = searched.num_sets - searched.num_passed_over - searched.num_left
-    sets = f"{num_looked_at:,} of {searched.num_sets:,} sets of workers"
-    words = f"searched: {searched.num_candidates:,} candidates on {sets}"
-    others = f"the {searched.num_passed_over:,} passed over" if searched.num_left else "the others"
-    words += f"; no plan of {others} can be better" if searched.num_passed_over else ""
-    return f"{words}; {_ENDED[searched.ended_by]}{_left(searched.num_left)}" if searched.ended_by else words
-
-
-def _left(num_sets: int) -> str:
-    return f", with {num_sets:,} set(s) of workers left" if num_sets else ""
-
-
 def _technique_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """What a plan does, a sentence a technique."""
     yield "plan", f"{plan.num_workers} worker(s), fidelity {plan.fidelity}"
@@ -255,7 +202,7 @@ def _weather_words(plan: Plan) -> str:
 def _workers_table(plan: Plan) -> Table:
     table = new_table("", "worker", "host", "vertices", "edges", "halo", "sent an epoch", words=("host",))
     for rank, (place, share, load) in enumerate(zip(plan.placement.workers, plan.shares(), plan.prediction.workers)):
-        sent = size(_sent_bytes(load, plan.refresh_interval))
+        sent = size(load.mean_sent_bytes(plan.refresh_interval))
         table.add_row(str(rank), place.host, *(f"{count:,}" for count in share), sent)
     return table
 
@@ -263,7 +210,7 @@ def _workers_table(plan: Plan) -> Table:
 def _memory_table(plan: Plan) -> Table:
     table = new_table("", "worker", "peak memory", "of", "used", "")
     for rank, load in enumerate(plan.prediction.workers):
-        used = load.peak_bytes / load.capacity_bytes if load.capacity_bytes else 0.0
+        used = load.used_share
         table.add_row(str(rank), size(load.peak_bytes), size(load.capacity_bytes), f"{used:.0%}", _bar(used))
     return table
 
@@ -271,11 +218,6 @@ def _memory_table(plan: Plan) -> Table:
 def _bar(share: float) -> str:
     filled = min(max(round(share * _BAR_CELLS), 1), _BAR_CELLS)
     return "█" * filled + "░" * (_BAR_CELLS - filled)
-
-
-def _sent_bytes(load: WorkerLoad, refresh_interval: int) -> float:
-    """Bytes sent in an epoch, mean over a refresh interval."""
-    return (load.sent_bytes + (refresh_interval - 1) * load.reuse_sent_bytes) / refresh_interval
 
 
 def _considered_table(plan: Plan) -> Table:
@@ -286,16 +228,6 @@ def _considered_table(plan: Plan) -> Table:
         fits = "yes" if candidate.fits else "no"
         table.add_row(candidate.summary, seconds(candidate.epoch_s), fits, slower_words(candidate, plan.prediction))
     return table
-
-
-def slower_words(candidate: Candidate, chosen: Prediction) -> str:
-    """Whether a candidate is slower than the plan when it runs, as far as predictions can tell."""
-    chosen_s = chosen.long_run_epoch_s
-    if candidate.epoch_s == chosen_s:
-        return "-"  # the plan itself, as a rule
-    if not are_apart_here(candidate.epoch_s, chosen_s, chosen.interval):
-        return "cannot tell"
-    return "yes" if candidate.epoch_s > chosen_s else "no"
 
 
 def trace_table(trace: Trace) -> RenderableType:
@@ -318,7 +250,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     """Predicted against measured, the tasks that miss most, and the accuracy reached."""
     table = new_table("predicted against measured", "", "predicted", "measured", "error", words=("",))
     for figure in comparison.figures:
-        table.add_row(figure.name, _shown(figure.predicted, figure), _shown(figure.measured, figure), _error(figure))
+        table.add_row(figure.name, shown(figure.predicted, figure), shown(figure.measured, figure), error_words(figure))
     for split, value in comparison.accuracy.items():
         metric = METRICS[comparison.metric]
         table.add_row(f"{split} {metric.words}", "", metric.shown(value), "")
@@ -333,34 +265,9 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     return Group(table, Text(spread, style="dim"), *disturbed, *_warnings(comparison.notes), _miss_table(comparison))
 
 
-def _shown(value: float, figure: Figure) -> str:
-    return seconds(value) if figure.unit == "s" else size(value)
-
-
-def _error(figure: Figure) -> str:
-    return "" if figure.error is None else f"{figure.error:+.1%}"
-
-
-_WHY = {
-    "unprofiled": "shape outside the profile",
-    "variance": "varies as much from epoch to epoch",
-    "contention": "all of the worker is slower than profiled",
-    "operator": "the operator itself",
-}
-
-
 def _miss_table(comparison: Comparison) -> Table:
     title = "tasks that miss most (mean over workers)"
     table = new_table(title, "task", "predicted", "measured", "why", words=("task", "why"))
     for task in comparison.tasks[:_NUM_TASKS_SHOWN]:
         table.add_row(task.task, seconds(task.predicted_s), seconds(task.measured_s), why_missed(task))
     return table
-
-
-def why_missed(task: TaskFigure) -> str:
-    """What the two traces tell of a task's miss."""
-    if task.cause == "waiting":
-        return f"waited for worker {task.worker}"
-    if task.cause == "less_waiting":
-        return f"waited less for worker {task.worker} than predicted"
-    return _WHY[task.cause]

@@ -13,6 +13,11 @@ def seconds(value: float) -> str:
     return f"{value:,.0f} {unit}" if abs(rounded) >= 1000 else f"{rounded * scale:.3g} {unit}"
 
 
+def signed(value: float) -> str:
+    """Seconds with their sign."""
+    return f"{'-' if value < 0 else '+'}{seconds(abs(value))}"
+
+
 def size(num_bytes: float) -> str:
     """Bytes in the unit one reads best."""
     for unit in ("B", "KiB", "MiB"):

@@ -311,7 +311,15 @@ def _settled(best: Candidate) -> Candidate:
 def _nearest_miss(nearest: Candidate) -> str:
     rank = int(np.argmax(nearest.missing_bytes))
     worker, missing = nearest.setting.placement.workers[rank], int(nearest.missing_bytes[rank])
-    has = nearest.setting.memory_bytes(rank)
+    has, memory = nearest.setting.memory_bytes(rank), nearest.memory[rank]
+    if memory.peak_bytes - has < missing:  # a worker has room, and its host has not
+        is_region = memory.region_bytes - worker.region_bytes == missing
+        key = "region_bytes" if is_region else "pinned_bytes"
+        of_host = getattr(worker, key) or 0
+        return (
+            f"no plan fits: the nearest needs {of_host + missing:,} bytes of host {worker.host}, whose {key} is "
+            f"{of_host:,}; {missing:,} bytes are missing: raise {key}, add hosts, or lower the model's width"
+        )
     margin = "" if has == worker.memory_bytes else " beside the margin that stays free"
     return (
         f"no plan fits: the nearest needs {has + missing:,} bytes on worker {rank} "

@@ -19,6 +19,7 @@ from gnnplan.planner.readers.sustained import sustained_s
 from gnnplan.planner.schedule import Schedule
 from gnnplan.planner.search.work import SharedWork
 from gnnplan.planner.simulator.steady import play_epochs
+from gnnplan.planner.techniques.registry import technique
 
 _ROUNDING = 1e-6  # relative: the engine counts whole nanoseconds
 Frees = Callable[[Operator], bool]
@@ -68,6 +69,13 @@ class Least:
     def without_pauses_s(self, ranks: Sequence[int]) -> float:
         """No plan of exactly these workers has a shorter epoch, also where it is one that quotas do not stop."""
         return max(self._compute_s(ranks, [self._share(rank) for rank in ranks])) + self._sum_s(ranks)
+
+    def without_sum_s(self, ranks: Sequence[int]) -> float:
+        """No plan of exactly these workers has an epoch that is shorter in half of all cases.
+
+        A collective is priced by its mean, and half of them take less. So the sum of the gradients is left out.
+        """
+        return max(self._compute_s(ranks, [self._share(rank) for rank in ranks]))
 
     def _sustained_s(self, ranks: Sequence[int]) -> float:
         """With all pauses; 0 where a worker has none."""
@@ -154,7 +162,8 @@ def _left_out(setting: Setting) -> Frees:
 
     Where edges may be left out these are all sums over them; where rows are reused, the sums backward.
     """
-    if setting.may_prune:
+    asked = (technique(name) for name, is_on in setting.job.pin.asked.items() if is_on)
+    if setting.may_prune or any(each.drops_edges for each in asked):
         return lambda op: "block" in op.attributes or "blocks" in op.attributes
     if setting.refresh_interval > 1:
         return lambda op: "block" in op.attributes and bool(op.attributes.get("back"))

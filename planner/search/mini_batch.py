@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gnnplan.planner.cluster import Cluster, Placement
@@ -32,7 +32,6 @@ from gnnplan.planner.search.predict import prediction_of
 from gnnplan.planner.simulator.steady import play_epochs
 from gnnplan.planner.techniques.registry import alone, technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
-from gnnplan.profiles.launch import Event
 
 _SET_BY = {"CPU": "making batches ahead", "PCIe": "moving batches", "GPU": "training and making batches in turn"}
 
@@ -65,9 +64,7 @@ class BatchCandidate:
         return tuple(load.peak_bytes for load in self.loads)
 
 
-def plan_mini_batches(
-    job: Job, cluster: Cluster | None, on_event: Callable[[Event], None] | None = None, *, timeout_s: float = 300.0
-) -> tuple[Plan, Partition]:
+def plan_mini_batches(job: Job, cluster: Cluster | None, *, timeout_s: float = 300.0) -> tuple[Plan, Partition]:
     """Measures a job's batches where they would be trained, and makes the best plan of them.
 
     Raises:
@@ -76,7 +73,7 @@ def plan_mini_batches(
         RunFailedError: a worker failed.
     """
     _check_pins(job)
-    measured = measure_batches(job, cluster, timeout_s=timeout_s, on_event=on_event)
+    measured = measure_batches(job, cluster, timeout_s=timeout_s)
     placement = placement_of(measured, cluster)
     best = best_mini_batch(job, placement, measured)
     _check_room(best)

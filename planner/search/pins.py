@@ -68,6 +68,10 @@ def check_techniques(job: Job) -> None:
         technique(name)
     for name, fields in job.pin.decisions.items():
         of = technique(name)
+        if free := [field for field in fields if field in of.Decision.model_fields.keys() - of.pins]:
+            others = f", only {', '.join(sorted(of.pins))} can" if of.pins else ""
+            where = f"{job.name}: pin.decisions.{name}: {free[0]}"
+            raise UserError(f"{where} cannot be pinned here{others}; [pin] itself may have a key for it")
         try:
             decision = of.Decision.model_validate(fields)
         except ValidationError as error:

@@ -104,7 +104,10 @@ def _kind(placement: Placement, rank: int) -> tuple:
     if profile.own_host is None:
         return worker.profile, worker.memory_bytes, *limits
     about_bytes = round(math.log(worker.memory_bytes, _NEARLY))
-    return profile.device_kind, profile.device_name, profile.num_threads, about_bytes, *limits
+    # Hosts beside each other on one machine slow each other down, and collectives were measured among one session's.
+    machine = profile.shared_machine.name if profile.shared_machine else ""
+    where = profile.session, machine
+    return profile.device_kind, profile.device_name, profile.num_threads, about_bytes, *where, *limits
 
 
 def _epoch_prices(placement: Placement, rates_s: Sequence[float]) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gnnplan.planner.cluster import Placement, WorkerPlace
@@ -54,10 +54,9 @@ class Machine:
 
 def machine_of(placement: Placement) -> Machine:
     """A placement with its alike workers merged, unless collectives were measured among exactly these workers."""
-    size, price = len(placement.workers), placement.price_per_hour
+    price = placement.price_per_hour
     if MeasuredCollectives.of(placement):
-        hosts = tuple(HostKind(worker.link, _one(rank, size)) for rank, worker in enumerate(placement.workers))
-        return Machine(placement, (1,) * size, hosts, price, is_whole=True)
+        return replace(_merged(placement, [[worker] for worker in placement.workers], price), is_whole=True)
     by_host: dict[int, Counter[Kind]] = defaultdict(Counter)
     for worker in placement.workers:
         by_host[worker.host_index][_kind(worker)] += 1
@@ -83,7 +82,3 @@ def _merged(placement: Placement, groups: Sequence[Sequence[WorkerPlace]], price
 def _kind(worker: WorkerPlace) -> Kind:
     link = worker.link
     return worker.profile, worker.memory_bytes, worker.pinned_bytes, worker.cpu_cores, link.bytes_per_s, link.latency_s
-
-
-def _one(rank: int, size: int) -> tuple[int, ...]:
-    return tuple(int(other == rank) for other in range(size))

@@ -80,7 +80,9 @@ class Structures:
             is_alone: there is one worker in all.
         """
         size = len(placement.workers)
-        kinds = tuple(placement.profile_of(rank).device_kind for rank in range(size))
+        profiles = (placement.profile_of(rank) for rank in range(size))
+        # What a profile has no table of, techniques do not propose.
+        kinds = tuple((profile.device_kind, frozenset(profile.operators)) for profile in profiles)
         key = (job.model, job.pin.model_dump_json(), job.training, job.fidelity, shape, size, kinds, is_alone, saving)
         if key not in self._made:
             setting = _setting(job, shape, placement, max(size, 1 if is_alone else 2))
@@ -170,8 +172,6 @@ def _laid_out(layout: AnyTechnique, setting: Setting) -> Choice | None:
 
 
 def _composed(setting: Setting, choices: Sequence[Choice]) -> Cycle:
-    order, training = list(techniques()), setting.job.training
-    choices = sorted(choices, key=lambda choice: order.index(choice.technique))
     situation = Situation(setting.job.model, setting.num_workers, setting.placement.host_of)
-    optimizer = Optimizer(training.optimizer, training.learning_rate, training.weight_decay)
+    optimizer = Optimizer.of(setting.job.training)
     return share_equal_arrays(compose(setting.forward, choices, situation, optimizer))

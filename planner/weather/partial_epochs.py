@@ -34,10 +34,15 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True)
 class PartialEpochs:
-    """Runs of a plan with partial reduce, in sections between its exchanges."""
+    """Runs of a plan with partial reduce, in sections between its exchanges.
+
+    Args:
+        num_epochs: of the plan's run. Where conditions are for fewer, as many fewer of them are closing ones.
+    """
 
     sections: Sections
     waiting: Waiting
+    num_epochs: int
 
     @property
     def num_workers(self) -> int:
@@ -61,6 +66,8 @@ class PartialEpochs:
             conditions.sleep_s,
         )
         alpha, max_staleness, min_group, closing_epochs, interval = self.waiting
+        if closing_epochs and num_epochs < self.num_epochs:
+            closing_epochs = max(1, round(closing_epochs * num_epochs / self.num_epochs))
         state = _rounds.new_state(num_workers, num_exchanges)
         rule = float(alpha), max_staleness, min_group, num_epochs - closing_epochs, interval
         _rounds.play_run(work, state, *rule, end_s, num_members, oldest)

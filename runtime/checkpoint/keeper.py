@@ -13,6 +13,7 @@ import torch.distributed as dist
 from gnnplan.planner.checkpoints import Frequency
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.memory import available_bytes
+from gnnplan.profiles.torchrun import group_device
 from gnnplan.runtime.checkpoint.state import State, copied, viewed
 from gnnplan.runtime.checkpoint.stopping import StopRequest
 from gnnplan.runtime.checkpoint.writer import Writer
@@ -70,8 +71,8 @@ class Keeper:
         Args:
             epoch: that has ended, after `epoch_s` seconds.
         """
+        self.losses += [loss] * (epoch + 1 - self.epoch)  # of steps that went on without this worker too
         self.epoch = epoch + 1
-        self.losses.append(loss)
         if self.epoch >= self.num_epochs or not (self.epoch >= self._agree_at or self._is_due_by_epochs()):
             return
         is_busy = self.writer is not None and self.writer.is_busy
@@ -137,7 +138,7 @@ def _largest(own: tuple[float, ...]) -> list[float]:
     """Over all workers, each of the numbers."""
     if not dist.is_initialized():
         return list(own)
-    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+    device = group_device()
     numbers = torch.tensor(own, dtype=torch.float64, device=device)
     dist.all_reduce(numbers, dist.ReduceOp.MAX)
     return numbers.tolist()

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from gnnplan.planner.checkpoints import Checkpoint, checkpoints_in, part_file, training_of
 from gnnplan.planner.plan import Plan
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.torchrun import group_device
 from gnnplan.runtime.checkpoint.keeper import LOSSES
 from gnnplan.runtime.checkpoint.parts import OtherTrainingError, read_part
 from gnnplan.runtime.checkpoint.state import State, is_carried
@@ -128,12 +129,8 @@ def _without_losses(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if name != LOSSES}
 
 
-def _device() -> torch.device:
-    return torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
-
-
 def _broadcast(tensor: torch.Tensor) -> torch.Tensor:
-    sent = tensor.to(_device())
+    sent = tensor.to(group_device())
     dist.broadcast(sent, 0)
     return sent.cpu()
 
@@ -147,6 +144,6 @@ def _told_by_first(epoch: int, is_same: bool) -> list[int]:
 def _all(can: bool) -> bool:
     if not dist.is_initialized():
         return can
-    flag = torch.tensor([int(can)], device=_device())
+    flag = torch.tensor([int(can)], device=group_device())
     dist.all_reduce(flag, dist.ReduceOp.MIN)
     return bool(flag.item())

@@ -38,7 +38,7 @@ def infer_on_worker(plan_path: Path, weights: Path, folder: Path, of: str, timeo
             dist.barrier()
         begun_s = time.monotonic()
         (rows,) = executor.run(INFER).values()
-        own = rows[:num_own].cpu().numpy()
+        own = rows[:num_own].float().cpu().numpy()
         emit({"event": "inferred", "worker": rank, "seconds": time.monotonic() - begun_s})
         with replacing(folder / ROWS.format(rank)) as temporary, temporary.open("wb") as sink:
             np.save(sink, own.astype(np.float32, copy=False), allow_pickle=False)

@@ -13,7 +13,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.models.pyg_models import build_pyg_model
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.torchrun import first_rank_of_host
-from gnnplan.runtime.mini_batch.distributed import in_step
+from gnnplan.runtime.mini_batch.distributed import in_step, num_batches_of
 from gnnplan.runtime.mini_batch.host_graph import HostGraph, load_host_graph
 from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
 from gnnplan.runtime.reference import build_optimizer, loss_of
@@ -50,8 +50,8 @@ class BatchWorker:
 
     @property
     def num_batches(self) -> int:
-        """That this worker trains in an epoch; workers' numbers differ by one at most."""
-        return len(range(self.rank, len(self.loader), self.size))
+        """That this worker trains in an epoch."""
+        return num_batches_of(self.rank, self.size, len(self.loader))
 
     def _loader(self, num_loaders: int, num_ahead: int) -> NeighborLoader:
         spec = self.job.mini_batch

@@ -19,6 +19,7 @@ from gnnplan.runtime.checkpoint.module_state import ModuleState
 from gnnplan.runtime.checkpoint.state import State
 from gnnplan.runtime.epoch_record import EpochRecord
 from gnnplan.runtime.least import NOWHERE, least
+from gnnplan.runtime.mean import mean_of_all
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.device_memory import keep_rows
 from gnnplan.runtime.mini_batch.distributed import joined, split
@@ -71,8 +72,8 @@ class BatchTrainer:
                 num_cpu_threads=self.part.num_loaders,
                 timeout_s=self.worker.stage_timeout_s,
             )
-        loss = float(np.mean(done.losses))
         self._check_finite(epoch, done)
+        loss = mean_of_all(done.losses)
         end_s = done.begun_s + max(span.end_s for span in done.spans)
         return EpochRecord(epoch, done.begun_s, end_s, loss, self._spans(done) if traced else [])
 

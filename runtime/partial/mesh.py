@@ -23,6 +23,8 @@ from typing import NamedTuple, Protocol
 import torch
 import torch.distributed as dist
 
+from gnnplan.profiles.torchrun import group_device
+
 _HEADER = struct.Struct("!iqq")  # kind, number, bytes that follow
 _HELLO = struct.Struct("!qi")  # the listener's token, the caller's rank
 _GET_INTERFACE_ADDRESS = 0x8915
@@ -102,7 +104,7 @@ def _own_address() -> str:
 
 
 def _told_by_everyone(values: list[int]) -> list[list[int]]:
-    device = torch.device("cuda") if dist.get_backend() == "nccl" else torch.device("cpu")
+    device = group_device()
     mine = torch.tensor(values, dtype=torch.int64, device=device)
     all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(all_of_them, mine)

@@ -69,8 +69,9 @@ class Party:
         self.mesh = Mesh(connect_all(self.timeout_s), self.mailbox)
         self.mailbox.open(self.mesh)
 
-    def begin_at(self, epoch: int) -> None:
-        """Says which epoch is the first of this run."""
+    def begin_at(self, epoch: int, refresh_until: int) -> None:
+        """Says which epoch is the first of this run, and up to which one all send what is kept."""
+        self.rounds.refresh_until = refresh_until
         self.lateness.first_epoch = self.lateness.pace.first_epoch = self.rounds.first_epoch = epoch
 
     def close(self) -> None:

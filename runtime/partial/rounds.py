@@ -61,7 +61,7 @@ class Rounds:
     ) -> None:
         self._interval = interval
         self._mailbox, self._decision, self._store = mailbox, decision, store
-        self._timeout_s, self.first_epoch = timeout_s, 0
+        self._timeout_s, self.first_epoch, self.refresh_until = timeout_s, 0, 0
         self._closing_from = decision.closing_from(num_epochs)
         everyone = tuple(range(mailbox.size))
         self.number, self.group = -1, Group(members=everyone, last_rounds=(-1,) * mailbox.size)
@@ -95,7 +95,9 @@ class Rounds:
         box.ready[box.rank] = number
         box.post(self._peers, Kind.READY, number)
         is_warm = number - self.first_epoch >= rule.WARM_UP_EPOCHS
-        most = self._decision.max_staleness if is_warm else 0
+        # All begin an epoch that sends kept rows together, also one that does so since a training goes on.
+        is_before_refresh = number + 1 < self.refresh_until
+        most = self._decision.max_staleness if is_warm and not is_before_refresh else 0
         absence = rule.absence_of(number, self._closing_from, most, self._interval)
         deadline_s = pace.step_deadline_s(None if is_expected else box.group_known_s.get(number - 1))
         until_s = time.monotonic() + self._timeout_s

@@ -54,7 +54,7 @@ class PartialTrainer(ProgramTrainer):
     def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
         """As of every training; workers wait for each other as in the first epochs of one, to see what is usual."""
         super().go_on_at(epoch, has_kept=has_kept)
-        self.party.begin_at(epoch)
+        self.party.begin_at(epoch, self._refresh_until)
 
     def _peers(self, projection: Projection) -> Workers:
         self.party = Party.of(

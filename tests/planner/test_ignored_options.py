@@ -8,15 +8,18 @@ from gnnplan.planner.cli import main
 from gnnplan.planner.ignored_options import refuse_ignored
 from gnnplan.profiles.errors import UserError
 
+DEFAULTS = {"keep": 2, "checkpoint_every": None, "resume": False}
+
 
 def test_options_as_they_are_by_default_are_none():
     """Neither is one that the verb does not have."""
-    refuse_ignored(argparse.Namespace(keep=2), "why", keep=2, fresh=False)
+    refuse_ignored(argparse.Namespace(keep=2, default_of=DEFAULTS.get), "why", "keep", "fresh")
 
 
 def test_all_that_are_given_are_named():
+    arguments = argparse.Namespace(keep=3, checkpoint_every="5", resume=False, default_of=DEFAULTS.get)
     with pytest.raises(UserError, match="--keep, --checkpoint-every: why; leave it out"):
-        refuse_ignored(argparse.Namespace(keep=3, checkpoint_every="5"), "why", keep=2, checkpoint_every=None)
+        refuse_ignored(arguments, "why", "keep", "resume", "checkpoint_every")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch.distributed as dist
 from gnnplan.profiles import apart
 from gnnplan.profiles.apart import Turns, shared_machine
 from gnnplan.profiles.grids import GRIDS
+from gnnplan.profiles.machine import CpuQuota
 from gnnplan.profiles.measure import Timing
 from gnnplan.profiles.probes import Workers
 
@@ -63,6 +64,19 @@ def test_the_share_is_of_what_is_timed_together(two_hosts):
     assert found.num_hosts == 2
     assert found.alone_share == pytest.approx(2 / 3)
     assert (found.share(1), found.share(2)) == (pytest.approx(2 / 3), 1.0)
+
+
+def test_under_a_quota_a_share_is_of_what_is_sustained(two_hosts, monkeypatch):
+    """Beside others a host also waits for a processor, and may get its share all the same."""
+    quota, given = CpuQuota(share=0.6, period_s=0.1), set()
+
+    def timed(*_, quota, **__):
+        given.add(quota)
+        return Timing(1.0, 0.0, 5)
+
+    monkeypatch.setattr(apart, "sustained", timed)
+    shared_machine(GRIDS["quick"], torch.device("cpu"), two_hosts, quota)
+    assert given == {quota}
 
 
 def test_a_machine_of_one_host_has_none():

@@ -76,12 +76,14 @@ def outputs(plan, graph, folder):
 @pytest.mark.long
 def test_it_stops_and_says_so(run):
     """By the validation metric, which is told on the way; the trace has the epochs that were."""
-    _, _, trace, _, told = run
+    _, _, trace, folder, told = run
     assert PATIENCE < len(trace.losses) < EPOCHS
     (words,) = [event["words"] for event in told if event["event"] == "note"]
     best = len(trace.losses) - 1 - PATIENCE
     assert words.startswith(f"stopped after epoch {len(trace.losses) - 1}: the model is that of epoch {best}, with MAE")
     assert {event["metric"] for event in told if event["event"] == "epoch"} == {"mae"}
+    counts = {int(each) for name, each in weights(folder).items() if name.endswith("num_batches_tracked")}
+    assert counts == {best + 1}  # as the best weights' own statistics
 
 
 def test_the_model_is_the_best_one(run):

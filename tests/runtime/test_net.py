@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from gnnplan.planner.models.cloned import cloned
 from gnnplan.runtime.net import Net
 from tests.planner.models.own_modules import MODULES
 from tests.planner.models.trained_modules import forward_of, made
@@ -67,3 +68,15 @@ def test_running_statistics_are_cells():
     state = net.state_dict()
     assert (state["bns.0.running_mean"] == 5).all()
     assert state["bns.0.num_batches_tracked"] == 4
+
+
+def test_a_shared_norm_has_its_statistics_under_both_names():
+    """As the weights that a run begins with have them, which are copies."""
+    module = made(MODULES["shared layers"])
+    net = Net(cloned(module.state_dict()), forward_of(module, small_graph()), torch.device("cpu"))
+    (cell,) = (name for name in net.matrices if name.endswith("running"))
+    net.matrices[cell].fill_(7)
+    net.epochs = 4
+    state = net.state_dict()
+    assert all((state[f"norms.{number}.running_mean"] == 7).all() for number in range(2))
+    assert [int(state[f"norms.{number}.num_batches_tracked"]) for number in range(2)] == [4, 4]

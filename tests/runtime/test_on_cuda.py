@@ -10,7 +10,8 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.run import MEASURED_FILE, prepare_run
+from gnnplan.planner.run import prepare_run
+from gnnplan.planner.run_files import MEASURED_FILE
 from gnnplan.planner.trace import Trace
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.reference import train_reference

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.prediction import Prediction
 from gnnplan.planner.report.html.element import Html, element, section, strip
-from gnnplan.planner.report.tables import searched_words
 from gnnplan.planner.report.units import seconds
+from gnnplan.planner.report.words import searched_words
 from gnnplan.planner.trace import Trace
 
 _TALL = 16

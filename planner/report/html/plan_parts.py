@@ -9,8 +9,8 @@ from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.money import cost_of
 from gnnplan.planner.plan import Plan, Rejected
 from gnnplan.planner.report.html.element import Html, bar, element, section, table
-from gnnplan.planner.report.tables import interval_words, objective_words
 from gnnplan.planner.report.units import dollars, seconds, size
+from gnnplan.planner.report.words import interval_words, objective_words
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.trace import Trace
 
@@ -104,15 +104,13 @@ def workers(plan: Plan, explanation: Explanation) -> Html:
 def _worker_rows(plan: Plan, explanation: Explanation) -> Iterator[tuple[str, ...]]:
     shares = plan.shares() if plan.mini_batch is None else [(0, 0, 0)] * plan.num_workers
     for rank, (load, share) in enumerate(zip(plan.prediction.workers[:_MOST_WORKERS], shares)):
-        r = plan.refresh_interval
-        sent = (load.sent_bytes + (r - 1) * load.reuse_sent_bytes) / r
-        used = load.peak_bytes / load.capacity_bytes if load.capacity_bytes else 0.0
+        used = load.used_share
         words = f"{size(load.peak_bytes)} of {size(load.capacity_bytes)} ({used:.0%})"
         yield (
             f"{rank} on {plan.placement.workers[rank].host}",
             f"{share[0]:,}" if plan.mini_batch is None else "",
             f"{share[1]:,}" if plan.mini_batch is None else "",
-            size(sent),
+            size(load.mean_sent_bytes(plan.refresh_interval)),
             ", ".join(map(_time, explanation.workers[rank].times[:3])),
             element("span", words, bar(used, "compute" if used <= 1 else "over", f"memory of worker {rank}: {words}")),
         )

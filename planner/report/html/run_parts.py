@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from gnnplan.planner.compare import Comparison, Figure
+from gnnplan.planner.compare import Comparison
 from gnnplan.planner.metrics import METRICS
 from gnnplan.planner.report.disturbance import run_was_disturbed
 from gnnplan.planner.report.html.element import Html, element, section, table
-from gnnplan.planner.report.tables import why_missed
-from gnnplan.planner.report.units import seconds, size
+from gnnplan.planner.report.units import seconds
+from gnnplan.planner.report.words import error_words, shown, why_missed
 
 _MOST_FIGURES, _MOST_TASKS = 24, 12
 
 
 def comparison(compared: Comparison) -> Html:
     """Figures of both sides, and the tasks that miss most."""
-    figures = [(f.name, _shown(f.predicted, f), _shown(f.measured, f), _error(f)) for f in compared.figures]
+    figures = [(f.name, shown(f.predicted, f), shown(f.measured, f), error_words(f)) for f in compared.figures]
     metric = METRICS[compared.metric]
     reached = [(f"{split} {metric.words}", "", metric.shown(value), "") for split, value in compared.accuracy.items()]
     tasks = [
@@ -34,11 +34,3 @@ def comparison(compared: Comparison) -> Html:
 
 def _warnings(compared: Comparison) -> list[str]:
     return [*run_was_disturbed(compared.others_share, compared.stolen_share), *compared.notes]
-
-
-def _shown(value: float, figure: Figure) -> str:
-    return seconds(value) if figure.unit == "s" else size(value)
-
-
-def _error(figure: Figure) -> str:
-    return "" if figure.error is None else f"{figure.error:+.1%}"

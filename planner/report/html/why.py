@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from gnnplan.planner.explain.explanation import Explanation
 from gnnplan.planner.interval.ranking import are_apart_here
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.report.explanation import NO_PRICES, kind_words, moved_words, part_words, signed, why_words
+from gnnplan.planner.report.explanation import NO_PRICES, NOTHING, kind_words, moved_words, part_words, why_words
 from gnnplan.planner.report.html.element import Html, bar, element, section, table
-from gnnplan.planner.report.units import seconds
+from gnnplan.planner.report.units import seconds, signed
 
 _MOST = 12
-_NOTHING = 5e-4  # of an epoch
 
 
 def path(explanation: Explanation) -> Html:
@@ -31,7 +30,7 @@ def _category(collective: str) -> str:
 
 def prices(explanation: Explanation) -> Html:
     """What would help."""
-    helping = [price for price in explanation.prices if abs(price.share) >= _NOTHING][:_MOST]
+    helping = [price for price in explanation.prices if abs(price.share) >= NOTHING][:_MOST]
     rows = [
         (", ".join(price.resources), f"{price.factor - 1:.0%}", f"{price.share:+.1%}", signed(price.moved_s))
         for price in helping

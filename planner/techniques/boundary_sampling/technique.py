@@ -46,6 +46,7 @@ class BoundarySampling(Technique[Sampled]):
     name = "boundary_sampling"
     Decision = Sampled
     claims = frozenset({"rows:made", "rows:kept", "rows:dropped", "step rule", "pace"})
+    pins = frozenset(Sampled.model_fields)
     sums_only = True
     drops_edges = True
     needs = frozenset({"halo rows"})

@@ -32,6 +32,7 @@ class Compression(Technique[Compressed]):
     name = "compression"
     Decision = Compressed
     claims = frozenset({"transport:format"})
+    pins = frozenset({"format"})
     needs = frozenset({"halo rows"})
     costs = "approximate"
 

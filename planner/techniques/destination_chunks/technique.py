@@ -46,6 +46,7 @@ class DestinationChunks(Technique[Ranges]):
     name = "destination_chunks"
     Decision = Ranges
     claims = frozenset({"rows:in turn"})
+    pins = frozenset({"num_chunks", "recompute"})
     offers = frozenset({"rows in turn"})
     saves_memory = True
     sums_only = True

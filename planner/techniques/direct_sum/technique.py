@@ -40,6 +40,7 @@ class DirectSum(Technique[Direct]):
     name = "direct_sum"
     Decision = Direct
     claims = frozenset({"sums"})
+    pins = frozenset({"most_bytes"})
 
     def hooks(self) -> Mapping[Stage, Hook[Direct]]:
         return {Stage.SCHEDULE: _direct}
@@ -52,7 +53,8 @@ class DirectSum(Technique[Direct]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
         if setting.job.pin.asked.get(self.name):
-            return (Choice(self.name, Direct()),)
+            fields = setting.job.pin.decisions.get(self.name, {})
+            return (Choice(self.name, Direct.model_validate(fields)),)
         if so_far is None or any(profile.device_kind != "cpu" for profile in setting.placement.profiles.values()):
             return (None,)
         network = Network(setting.placement)

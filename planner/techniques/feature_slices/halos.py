@@ -53,7 +53,7 @@ class Halos:
         arrays = self._emitter.cycle.arrays
         assert arrays
         by_group = arrays.ids[column][:: self._grid.num_members]
-        cuts: list[Part] = self._grid.on_members(self._cutter.matrices(matrix, row_level, level, by_group))
+        cuts: list[Part] = self._grid.on_members(self._cutter.matrices(matrix, row_level, by_group))
         if once:
             own = self._grid.own_rows(matrix.shape[0])
             places = map(self._cutter.positions, arrays.ids[f"all {block.row}"], own)

@@ -52,6 +52,7 @@ class FeatureSlices(Technique[Slices]):
     Decision = Slices
     arrays = frozenset({"group"})
     claims = frozenset({LAYOUT})
+    pins = frozenset({"num_groups"})
     sums_only = True
 
     def hooks(self) -> Mapping[Stage, Hook[Slices]]:

@@ -171,10 +171,9 @@ class _RowLayout:
         assert arrays
         if self.emitter.cycle.blocks[block].column == column and block in arrays.matrices:
             return
-        level, row_level = (self.old.spaces[space].level for space in (old.column, old.row))
-        assert level is not None
+        row_level = self.old.spaces[old.row].level
         assert row_level is not None
-        matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, level, arrays.ids[column])
+        matrices = self.cut.matrices(self.old_arrays.matrices[block][0], row_level, arrays.ids[column])
         self.emitter.add_block(old.part(block, tuple(m.nnz for m in matrices), column=column), matrices)
 
     def _cut_diagonals(self, op: Operator) -> None:

@@ -39,6 +39,7 @@ class Offload(Technique[Outside]):
     name = "offload"
     Decision = Outside
     claims = frozenset({"rows:outside"})
+    pins = frozenset({"to"})
     needs = frozenset({"rows in turn"})
     saves_memory = True
     sums_only = True

@@ -28,6 +28,7 @@ class Overlap(Technique[Beside]):
     name = "overlap"
     Decision = Beside
     claims = frozenset({"transport:order"})
+    pins = frozenset({"waits_late"})
 
     def hooks(self) -> Mapping[Stage, Hook[Beside]]:
         return {Stage.LANES: _overlap}

@@ -61,11 +61,12 @@ def choose_partial_reduce(
         alpha = PAPER_ALPHA if pin.alpha is None else pin.alpha
         max_staleness = most_staleness(job)
     elif len(alphas) * len(stalenesses) > 1:
-        conditions_of = replicas_of(job.training.weather, size, job.training.epochs, epoch_s)
+        num_epochs = job.training.epochs
+        conditions_of = replicas_of(job.training.weather, size, num_epochs, epoch_s)
         drawn = [conditions_of(1 + replica) for replica in range(_NUM_REPLICAS)]  # 0 is what the run itself meets
         waiting = {(k, a): Waiting(a, k, min_group, closing_epochs, interval) for k in stalenesses for a in alphas}
         p95_s = {
-            pair: figures(PartialEpochs(sections, each), drawn.__getitem__, _NUM_REPLICAS).p95_run_epoch_s
+            pair: figures(PartialEpochs(sections, each, num_epochs), drawn.__getitem__, _NUM_REPLICAS).p95_run_epoch_s
             for pair, each in waiting.items()
         }
         least_s = min(p95_s.values())

@@ -37,6 +37,7 @@ class SourceChunks(Technique[Chunks]):
     name = "source_chunks"
     Decision = Chunks
     claims = frozenset({"step rule"})
+    pins = frozenset(Chunks.model_fields)
     sums_only = True
     drops_edges = True
     needs = frozenset({"halo rows"})

@@ -13,6 +13,7 @@ from gnnplan.planner.search import named, simulate_plan
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.machine import CpuQuota
 from tests.planner.search.searched import GRAPHS, job_of, placement_of
 
 FAST = {"bytes_per_s": 1e9}
@@ -29,6 +30,7 @@ PLANS = {
     "made": ("mixed", FAST, 32, "exact", {**ALL, "dependencies": "cache"}),
     "kept": ("mixed", {"bytes_per_s": 1e7}, 32, "stale", {**ALL, "refresh_interval": 3}),
     "alone": ("one", FAST, 32, "exact", {}),
+    "sparse": ("mixed", FAST, 32, "exact", {**ALL, **SHARED, "overlap": True, "sparse_features": True}),
 }
 
 
@@ -61,13 +63,37 @@ def test_moves_add_up_to_the_difference(folder, one):
     for other in (list(PLANS) * 2)[at : at + 3]:
         found = diff(folder, one, other)
         before_s, after_s = (Plan.load(folder / f"{name}.json").prediction.epoch_s for name in (one, other))
-        assert (found.before_s, found.after_s) == (before_s, after_s)
+        assert (found.before_s, found.after_s) == pytest.approx((before_s, after_s))
         assert sum(step.moved_s for step in found.steps) == pytest.approx(after_s - before_s, abs=1e-12)
         assert bool(found.steps) == (one != other)
         for step in found.steps:
             *others, last = step.changes
             assert not last.obstacle
             assert all(change.obstacle for change in others)
+
+
+def test_features_become_sparse_in_a_step_of_its_own(folder):
+    """Whether they may be is a pin of the second job, which the plans in between have not; or no longer."""
+    for one, other in (("plain", "sparse"), ("sparse", "plain")):
+        steps = [names(step) for step in diff(folder, one, other).steps]
+        assert ["sparse features"] in steps
+
+
+def test_plans_under_quotas_are_compared_by_the_mean_of_many_epochs(tmp_path):
+    """As the search does: a single epoch may have no pause at all."""
+    fast = placement_of("one")
+    profiles = {
+        name: profile.model_copy(update={"device_kind": "cpu", "cpu_quota": CpuQuota(share=0.5, period_s=0.1)})
+        for name, profile in fast.profiles.items()
+    }
+    slow = fast.model_copy(update={"profiles": profiles})
+    for order in ("aggregate_first", "multiply_first"):
+        job, path = job_of(op_order=order, precompute=False), tmp_path / f"{order}.json"
+        plan, partition = plan_of(job, GRAPHS["sbm"], decide(job, slow, GRAPHS["sbm"]))
+        save_plan(named(plan, path), partition, path)
+    found, last = diff(tmp_path, "aggregate_first", "multiply_first"), Plan.load(tmp_path / "multiply_first.json")
+    assert found.after_s == pytest.approx(last.prediction.mean_epoch_s)
+    assert found.after_s > 1.5 * last.prediction.epoch_s
 
 
 @pytest.mark.long

@@ -239,7 +239,7 @@ def test_what_is_left_out_is_chosen_for_the_weather():
     replicas = replicas_of(SLEEPS, 4, 60, 2.0)
     drawn = [replicas(1 + replica) for replica in range(40)]  # 0 is what the run itself meets
     p95_s = {
-        (k, alpha): figures(PartialEpochs(sections, Waiting(alpha, k, 3)), drawn.__getitem__, 40).p95_run_epoch_s
+        (k, alpha): figures(PartialEpochs(sections, Waiting(alpha, k, 3), 1), drawn.__getitem__, 40).p95_run_epoch_s
         for k in STALENESSES
         for alpha in ALPHAS
     }

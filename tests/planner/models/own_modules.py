@@ -149,6 +149,37 @@ def _gat(**options):
     )
 
 
+class Overwritten(nn.Module):
+    """An activation in place, and the value that it overwrote once more, by another name."""
+
+    def __init__(self, num_features: int, num_classes: int, act: nn.Module | None = None) -> None:
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(num_features, WIDTH), pyg.GCNConv(WIDTH, WIDTH)
+        self.same, self.act, self.head = nn.Identity(), act, nn.Linear(WIDTH, num_classes)
+
+    def forward(self, x, edge_index):
+        first = self.first(x, edge_index)
+        also = self.same(first)
+        second = self.second(self.act(first) if self.act else F.leaky_relu(first, 0.3, True), edge_index)
+        return self.head(second + also)
+
+
+class Shared(nn.Module):
+    """One layer and one norm, each under two names."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first, conv, norm = nn.Linear(num_features, WIDTH), pyg.GCNConv(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH)
+        self.convs, self.norms = nn.ModuleList([conv] * 2), nn.ModuleList([norm] * 2)
+        self.head = nn.Linear(WIDTH, num_classes)
+
+    def forward(self, x, edge_index):
+        x = self.first(x)
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+        return self.head(self.norms[0](x))
+
+
 def _two(conv: Callable, **options):
     return lambda f, c: Plain([conv(f, WIDTH, **options), conv(WIDTH, c, **options)])
 
@@ -173,6 +204,11 @@ MODULES: dict[str, Callable[[int, int], nn.Module]] = {
     ),
     "sage, sums": _two(pyg.SAGEConv, aggr="sum"),
     "sage, projected": _two(pyg.SAGEConv, project=True, root_weight=False),
+    "sage, projected, and its own row": _two(pyg.SAGEConv, project=True),
+    "tag without hops": _two(pyg.TAGConv, K=0),
+    "in place, a module": lambda f, c: Overwritten(f, c, nn.ReLU(inplace=True)),
+    "in place, a function": Overwritten,
+    "shared layers": Shared,
     "gcn without self loops": _two(pyg.GCNConv, add_self_loops=False, bias=False),
     "gcn without weights of edges": _two(pyg.GCNConv, normalize=False),
     "gat with self loops": _gat(),

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 
 from gnnplan.planner.graph_spec import SbmGraph
 from gnnplan.planner.job import Job
@@ -62,3 +63,18 @@ def test_nothing_of_it_stays_among_temporary_files(tmp_path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
     assert [path.name for path in tmp_path.iterdir()] == ["torchinductor_somebody"]
+
+
+def test_what_has_two_names_stays_one(tmp_path):
+    """Also in a file: else the name that nothing trains would keep what training began with."""
+    held = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    held.append(held[0]).append(held[1])
+    model = ModelSpec(kind="module")
+    model.holding(held)
+    torch.save(first_weights(job_of(model), 3, 3), tmp_path / "w.pt")
+    found = torch.load(tmp_path / "w.pt", weights_only=True)
+    found["0.weight"].fill_(7)
+    found["1.running_mean"].fill_(7)
+    assert (found["2.weight"] == 7).all()
+    assert (found["3.running_mean"] == 7).all()
+    assert not (found["0.bias"] == 7).any()

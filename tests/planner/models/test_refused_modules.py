@@ -164,3 +164,15 @@ def test_the_mode_is_left_as_it_was():
     module = made(lambda f, c: Plain([pyg.GCNConv(f, c)])).eval()
     forward_of(module, small_graph())
     assert not any(each.training for each in module.modules())
+
+
+class Logarithms(Base):
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index)).log_softmax(dim=-1)
+
+
+def test_the_logarithms_of_a_softmax_are_for_cross_entropy_alone():
+    """It takes them again, which changes nothing; every other loss would be given logits in their place."""
+    forward_of(made(Logarithms), small_graph())
+    with pytest.raises(UserError, match=r"log_softmax: it is known before the loss cross_entropy alone"):
+        forward_of(made(Logarithms), small_graph(), loss="nll.py:loss")

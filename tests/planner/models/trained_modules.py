@@ -97,11 +97,11 @@ def reciprocal_ranks(embeddings: Tensor, pairs: Pairs) -> list[list[float]]:
     return found
 
 
-def forward_of(module: nn.Module, graph: Graph, *, sparse: bool = False) -> Cycle:
+def forward_of(module: nn.Module, graph: Graph, *, sparse: bool = False, loss: str = "") -> Cycle:
     """The forward programs of one worker; features are CSR where they are `sparse`."""
     masks = (graph.train_mask, graph.val_mask, graph.test_mask)
     matrix = sp.csr_matrix((graph.num_nodes, graph.num_nodes))
-    told = {"pairs": graph.pairs, "metric": "mrr" if graph.pairs else ""}
+    told = {"pairs": graph.pairs, "metric": "mrr" if graph.pairs else "", "loss": loss}
     told |= {"feature_entries": np.count_nonzero(dense_features(graph), axis=1)} if sparse else {}
     task = Task(matrix, graph.num_features, graph.num_classes, masks, edge_values=graph.edge_values, **told)
     matrix_of = lambda kind: any_matrix(graph.num_nodes, graph.edge_index, kind, graph.edge_values)  # noqa: E731

@@ -66,6 +66,14 @@ def test_money_weighs_seconds_by_price():
     assert "6 dollars" in by_money.words()
 
 
+def test_a_host_without_a_price_costs_nothing():
+    """As in the search; of two of them the faster is taken."""
+    free, dear = plan_of(FULL, 1.0, price=0.0), plan_of(BATCHES, 0.1)
+    assert to_accuracy(PILOTS, [dear, free], 0.8, "money").best.family == "full_batch"
+    with pytest.raises(UserError, match="no host of any plan has a price"):
+        to_accuracy(PILOTS, [free, free], 0.8, "money")
+
+
 def test_a_limit_may_leave_the_faster_family_out():
     """What is over the deadline or the budget is said, and not taken."""
     plans = [plan_of(FULL, 1.0, price=36_000), plan_of(BATCHES, 3.0)]

@@ -52,7 +52,7 @@ def test_products_over_the_cuts_are_the_wholes_without_dropped_edges(cut, seed):
     cutter, x = Cutter(part, num_workers, labels), np.random.default_rng(seed).normal(size=(len(part), 3))
     for level in range(LEVELS - 1):
         columns = cutter.gathered(matrix, level, level + 1)
-        pieces = cutter.matrices(matrix, level + 1, level, columns)
+        pieces = cutter.matrices(matrix, level + 1, columns)
         for worker, (piece, rows, ids) in enumerate(zip(pieces, cutter.held(level + 1), columns, strict=True)):
             dropped = (table[level, worker] == Label.DROPPED) & (part != worker)
             assert ids.tolist() == [v for v in np.unique(matrix[rows].indices) if not dropped[v]]
@@ -118,5 +118,5 @@ def test_what_is_equal_for_two_levels_is_cut_once():
     columns = [cutter.gathered(matrix, level, row_level) for level, row_level in ((0, 1), (1, 0), (0, 2))]
     assert columns[0] is columns[1]
     assert columns[0] is not columns[2]
-    pieces = [cutter.matrices(matrix, 1, 0, columns[0]), cutter.matrices(matrix, 0, 1, columns[1])]
+    pieces = [cutter.matrices(matrix, 1, columns[0]), cutter.matrices(matrix, 0, columns[1])]
     assert pieces[0] is pieces[1]

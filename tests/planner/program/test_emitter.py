@@ -77,7 +77,9 @@ def test_what_is_written_keeps_the_role_it_had():
     emitter = emitter_with_rows()
     emitter.emit("scale", "x", key="a", factor=2)
     emitter.add_value(replace(emitter.cycle.values["a"], role="cell"))
-    emitter.append(emitter.operators[0])
+    (op,) = emitter.operators
+    emitter.begin()
+    emitter.append(op)
     assert emitter.cycle.values["a"].role == "cell"
 
 

@@ -14,8 +14,10 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.money import Choice
 from gnnplan.planner.objective.spec import ObjectiveSpec
-from gnnplan.planner.report.choices import choices_table
+from gnnplan.planner.report.choices import choice_facts, choices_table
 from gnnplan.planner.search import make_plan
+from gnnplan.planner.training_spec import TrainingSpec
+from gnnplan.planner.weather.model import SleepWeather
 
 GRAPH = SbmGraph(source="sbm", num_nodes=3000, average_degree=20, num_classes=3, num_features=64)
 PRICES = {"h100-sxm": 30.0, "a100-80gb": 2.0, "gtx-1650": 1.9}
@@ -67,3 +69,13 @@ def with_interval(plan, guessed_share):
     """The plan, of whose epoch so much is guessed."""
     interval = Interval.around(plan.prediction.expected_epoch_s, "profiled", 0.0, guessed_share)
     return plan.model_copy(update={"prediction": plan.prediction.model_copy(update={"interval": interval})})
+
+
+def test_under_weather_slow_epochs_are_those_of_the_weather():
+    """They were those of fair weather, beside a mean that is not."""
+    training = TrainingSpec(epochs=50, weather=SleepWeather(sleep_s=2.0))
+    job = Job(graph=GRAPH, model=ModelSpec(hidden_channels=64), training=training)
+    host = HostSpec(name="h", devices=(DeviceSpec(catalog="t4"),))
+    choice = Choice("t4", make_plan(job, Cluster(hosts=(host,)), generate_sbm(GRAPH))[0])
+    facts, weather = choice_facts(choice), choice.plan.prediction.weather
+    assert facts["epoch_p95_s"] == weather.p95_epoch_s > choice.plan.prediction.fluctuating.p95_s

@@ -136,3 +136,23 @@ def test_the_number_of_chunks_follows_from_what_else_is_said():
     assert chosen("stale(10)", num_shuffles=2) == 5
     assert chosen("stale(100)", exact_every=30) == 10
     assert chosen("stale(100)", exact_every=30, num_chunks=3) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "can"),
+    [
+        ("halo_exchange", {"partitioner": "ranges"}, ""),
+        ("feature_slices", {"balance": "equal"}, ", only num_groups can"),
+    ],
+)
+def test_a_field_that_no_pin_settles_is_refused(name, fields, can):
+    """It was read, and then the search decided it all the same."""
+    (field,) = fields
+    with pytest.raises(UserError, match=f"pin.decisions.{name}: {field} cannot be pinned here{can};"):
+        make_plan(job_of(decisions={name: fields}), CLUSTER, GRAPHS["sbm"])
+
+
+def test_sums_are_direct_up_to_the_size_that_is_pinned():
+    """It was read, and all sums were direct."""
+    best = found(num_workers=3, decisions={"direct_sum": {"most_bytes": 700}}).best
+    assert best.choice("direct_sum").decision.most_bytes == 700

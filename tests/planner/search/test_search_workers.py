@@ -10,6 +10,7 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.search import workers
 from gnnplan.planner.search.workers import subsets
 from gnnplan.profiles.machine import Link, MeasuredHost
+from tests.planner.test_beside import placed as on_machines
 
 
 def placement_of(*hosts):
@@ -120,3 +121,10 @@ def test_published_devices_of_other_names_are_not_alike():
     """However fast they are."""
     placement = placement_of(("t4", 1, 1e9), ("v100", 1, 1e9))
     assert len(subsets(placement, [1.0, 1.0]).ranks) == 3
+
+
+def test_hosts_beside_each_other_differ_from_hosts_apart(tmp_path):
+    """Two hosts of one machine slow each other down, and two of different ones do not: both pairs are looked at."""
+    found = subsets(on_machines(tmp_path, ["m", "m", "n", "n"]), [1.0] * 4).ranks
+    pairs = {each for each in found if len(each) == 2}
+    assert {(0, 1), (0, 2)} <= pairs

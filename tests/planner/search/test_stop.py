@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gnnplan.planner.job import Job
-from gnnplan.planner.report.tables import searched_words
+from gnnplan.planner.report.words import searched_words
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of
 from gnnplan.planner.search.stop import Stop

@@ -46,10 +46,9 @@ def test_a_cut_that_was_measured_is_met(graph):
 
 @given(
     st.floats(0.0005, 1),
-    st.floats(0, 1),
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 40)), max_size=4),
 )
-def test_no_part_has_more_than_a_random_one(share, other, cuts):
+def test_no_part_has_more_than_a_random_one(share, cuts):
     """Halos are between none and those of a random part, which has no more than the vertices that it lacks."""
     made = tuple(Cut(num_parts=2 ** (i + 1), remote_edges=e, halo_rows=r) for i, (e, r) in enumerate(cuts))
     halos = Halos(sizes(cuts=made))

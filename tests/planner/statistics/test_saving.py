@@ -24,6 +24,7 @@ from gnnplan.profiles.disk import DiskRates
 
 SPEC = RmatGraph(source="rmat", num_nodes=8000, num_edges=100_000, num_features=64, num_classes=8)
 COUNT = 8  # chunks
+HALVES = ("matmul_half_forward", "matmul_half_grad_input", "matmul_half_grad_weight", "spmm_half")
 
 
 def placed(memory_bytes=None, pinned_bytes=None, count=1, profile=None):
@@ -126,3 +127,24 @@ def read_rows(cycle):
     """Of all blocks together."""
     names = {block.column for name, block in cycle.blocks.items() if name.endswith("/read")}
     return sum(cycle.spaces[name].sizes[0] for name in names)
+
+
+def test_a_profile_without_a_table_gets_no_programs_of_one_that_has_it(graph):
+    """One `Structures` serves all machines of a sweep, and older profiles lack what bfloat16 needs."""
+    job = job_of().model_copy(update={"fidelity": "approximate"})
+    placement = placed()
+    (name,), whole = placement.profiles, catalog_profile("t4").operators
+    halves = {table: whole[table.replace("_half", "")] for table in HALVES}
+    newer, older = (
+        placement.model_copy(update={"profiles": {name: of.model_copy(update={"operators": tables})}})
+        for of in [placement.profiles[name].model_copy(update={"device_kind": "cpu"})]
+        for tables in ({**whole, **halves}, whole)
+    )
+    structures, statistics = Structures(), measure(graph)
+
+    def chosen(where):
+        priced = Pricer(statistics, structures).candidates(job, machine_of(where))
+        return {choice.technique for each in priced for choice in each.choices}
+
+    assert "half_precision" in chosen(newer)
+    assert "half_precision" not in chosen(older)

@@ -62,7 +62,7 @@ def simple(num_workers=3, transfer_s=0.0):
 
 def play(sections, conditions, waiting):
     """One run."""
-    return PartialEpochs(sections, waiting).play(conditions)
+    return PartialEpochs(sections, waiting, 1).play(conditions)
 
 
 def test_partial_reduce_by_hand():
@@ -118,7 +118,7 @@ def test_bounds_hold_under_any_sleeps(size, max_staleness, alpha, seed):
 def test_partial_reduce_hides_the_papers_sleeps():
     """Sleeps of two epochs, a tenth of the time, on four workers: less delay the more epochs may be missed."""
     conditions_of = replicas_of(SleepWeather(sleep_epochs=2.0), 4, 100, 2.0)
-    delays_s = [figures(PartialEpochs(simple(4), Waiting(0.1, k, 3)), conditions_of, 10).delay_s for k in (0, 1, 3)]
+    delays_s = [figures(PartialEpochs(simple(4), Waiting(0.1, k, 3), 1), conditions_of, 10).delay_s for k in (0, 1, 3)]
     assert delays_s[0] > delays_s[1] > delays_s[2] >= 0
 
 
@@ -132,3 +132,14 @@ def test_before_a_refresh_all_wait_for_all():
     """A sleep of ten seconds is gone on without for the rest of the interval, and no longer."""
     run = play(simple(), asleep(3, 12, {(2, 4): 10.0}), Waiting(0.5, 5, 2, 1, 3))
     assert run.num_members.tolist() == [3, 3, 3, 3, 2, 3, 3, 3, 3, 3, 3, 3]
+
+
+def test_of_a_run_that_is_played_in_part_as_many_fewer_epochs_close():
+    """A tenth of the run waits for everybody at its end, whatever part of it is played."""
+    conditions = asleep(3, 20, {(2, epoch): 8.0 for epoch in (6, 12, 19)})
+    waiting = Waiting(0.5, 3, 2, closing_epochs=10)
+    whole = PartialEpochs(simple(), waiting, 20).play(conditions)
+    part = PartialEpochs(simple(), waiting, 100).play(conditions)
+    assert whole.num_members[12] == 3
+    assert part.num_members[12] == 2
+    assert part.num_members[-2:].tolist() == [3, 3]

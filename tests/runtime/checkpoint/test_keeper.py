@@ -157,3 +157,11 @@ def test_before_training_a_signal_ends_at_once():
     stop.begin_training()
     stop._take(2, None)
     assert stop.number == 2
+
+
+def test_steps_that_went_on_without_this_worker_have_a_loss_too():
+    """Else the loss with number k would be of another epoch after going on."""
+    keeper = keeper_of(Frequency(epochs=4), epoch=2, losses=[9.0] * 2)
+    keeper.after(2, 1.0, 2.0)
+    keeper.after(5, 1.0, 5.0)
+    assert keeper.writer.begun[6]["losses"].tolist() == [9, 9, 2, 5, 5, 5]

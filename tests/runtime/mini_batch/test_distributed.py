@@ -26,6 +26,7 @@ import torch, torch.distributed as dist
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
 from gnnplan.runtime.mini_batch.executor import run_epoch
+from gnnplan.runtime.mean import mean_of_all
 from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from torch_geometric.nn.models import GraphSAGE
@@ -52,7 +53,7 @@ for size in sizes:
         continue
     store = f"file://{folder}/store_{size}"
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
-    result = train(rank, size)
+    result = [*train(rank, size), mean_of_all([float(rank)] * (rank + 1))]
     dist.destroy_process_group()
     with open(f"{folder}/{rank}_of_{size}.json", "w") as file:
         json.dump(result, file)
@@ -131,11 +132,20 @@ def test_workers_with_uneven_counts_end_with_the_same_weights(size, folder):
     results = [json.loads((folder / f"{rank}_of_{size}.json").read_text()) for rank in range(size)]
     for epoch in range(2):
         assert sorted(index for trained, *_ in results for index in trained[epoch]) == list(range(13))
-    for _, weights, state in results[1:]:
-        assert (weights, state) == tuple(results[0][1:])
+    for _, *ends in results[1:]:
+        assert ends == results[0][1:]
     expected = trained_alone([trained for trained, *_ in results])
     for weights, parameter in zip(results[0][1], expected, strict=True):
         np.testing.assert_allclose(weights, parameter, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.distributed
+@pytest.mark.parametrize("size", SIZES)
+def test_an_epochs_loss_is_of_all_workers_batches(size, folder):
+    """However many each of them has."""
+    (*_, mean) = json.loads((folder / f"0_of_{size}.json").read_text())
+    assert mean == pytest.approx(np.mean([rank for rank in range(size) for _ in range(rank + 1)]))
 
 
 def trained_alone(orders):

@@ -206,3 +206,27 @@ def test_a_group_that_nobody_told_of_is_read_from_the_store():
             return rounds[3].join(FIRST, everyone, pace)
 
         assert {group.members for group in in_threads([*again, late])} == {(0, 1, 2, 3)}
+
+
+def test_nobody_is_missing_before_an_epoch_that_sends_kept_rows_anew():
+    """Where a training goes on, all send them until the next regular refresh: who came late would never send them."""
+    with meshed(3) as boxes:
+        rounds, pace = rounds_of(boxes), SetPace(0.05)
+        warm_up(rounds, SetPace(1e6))
+        for each in rounds:
+            each.refresh_until = FIRST + 2
+        release = threading.Event()
+
+        def late():
+            assert release.wait(20)
+            return rounds[2].join(FIRST, everyone, pace)
+
+        def let_go():
+            time.sleep(0.3)
+            assert FIRST not in boxes[0].groups
+            release.set()
+
+        *groups, _ = in_threads([*(lambda r=r: r.join(FIRST, everyone, pace) for r in rounds[:2]), late, let_go])
+        assert {group.members for group in groups} == {(0, 1, 2)}
+        groups = in_threads([lambda r=r: r.join(FIRST + 1, everyone, pace) for r in rounds[:2]])
+        assert {group.members for group in groups} == {(0, 1)}
