@@ -28,7 +28,8 @@ class Chunks(Contract):
         follow_mean: what is left of a state moves as the mean of all rows has moved since the last step.
         fade: what is left of a sum's state counts so many times as much as the paper has it (1), and the chunk's rows
             have what it lost. Less than 1 forgets faster.
-        mass_fade: so many times as much as the paper has it (1) counts what is left of a mass of attention.
+        mass_fade: so many times as much as the paper has it (1) counts what is left of a mass of attention. By default
+            next to nothing is left where a chunk brings something: with more, some trainings fail.
         correction: gradients that flow back to a chunk are multiplied by B, the inverse of what share it is.
     """
 
@@ -39,7 +40,7 @@ class Chunks(Contract):
     exact_every: Annotated[int, Field(ge=0, le=100)] = 0
     follow_mean: bool = True
     fade: Annotated[float, Field(gt=0, le=1)] = 1.0
-    mass_fade: Annotated[float, Field(gt=0, le=1)] = 0.5
+    mass_fade: Annotated[float, Field(gt=0, le=1)] = 2**-20
     correction: bool = False
 
     @model_validator(mode="after")
