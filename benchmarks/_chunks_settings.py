@@ -13,6 +13,7 @@ from gnnplan.planner.graph_spec import GraphSpec, NpzGraph, SbmGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelKind, ModelSpec
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.training_spec import TrainingSpec
 
 _IN_FULL = {"half_precision": False, "compression": False}  # which that fidelity would allow
@@ -91,7 +92,13 @@ class Row:
         """Of what its figures are of; where a graph and its module lie is not part of it."""
         job = self.job(variant, self.steps).model_dump(mode="json", exclude={"graph": {"path"}, "model": {"build"}})
         sizes = [_chunks_models.WIDE, _chunks_graphs.WIDTH, _chunks_graphs.SETS]
-        return fingerprint_of([asdict(self), sizes, job])
+        fades = [usual_mass_fade()] if self.kind == "gat" and variant.startswith("B") else []
+        return fingerprint_of([asdict(self), sizes, job, *fades])
+
+
+def usual_mass_fade() -> float:
+    """How much of a mass of attention is left by default."""
+    return technique("source_chunks").Decision().mass_fade
 
 
 def variants(counts: tuple[int, ...] = COUNTS) -> dict[str, tuple[dict, dict, str]]:
