@@ -83,7 +83,7 @@ class _Calls:
                 return self._result(node, known)
             else:
                 known[node] = self._called(node, known)
-                if self._is_in_place(node):
+                if isinstance(known[node], Rows) and self._is_in_place(node):
                     _rebind(known, node)
         raise AssertionError("a graph without an output")
 
