@@ -92,13 +92,9 @@ class Row:
         """Of what its figures are of; where a graph and its module lie is not part of it."""
         job = self.job(variant, self.steps).model_dump(mode="json", exclude={"graph": {"path"}, "model": {"build"}})
         sizes = [_chunks_models.WIDE, _chunks_graphs.WIDTH, _chunks_graphs.SETS]
-        fades = [usual_mass_fade()] if self.kind == "gat" and variant.startswith("B") else []
+        has_masses = self.kind == "gat" and "source_chunks" in variants()[variant][0]
+        fades = [technique("source_chunks").Decision().mass_fade] if has_masses else []  # which no job says
         return fingerprint_of([asdict(self), sizes, job, *fades])
-
-
-def usual_mass_fade() -> float:
-    """How much of a mass of attention is left by default."""
-    return technique("source_chunks").Decision().mass_fade
 
 
 def variants(counts: tuple[int, ...] = COUNTS) -> dict[str, tuple[dict, dict, str]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnplan.planner.program.parts import Operator
 from gnnplan.profiles.errors import NotFiniteError
 from gnnplan.runtime.epoch_record import EpochRecord
-from gnnplan.runtime.least import NOWHERE, least
+from gnnplan.runtime.over_workers import NOWHERE, least
 from gnnplan.runtime.program_trainer import ProgramTrainer
 
 _ADVICE = "lower learning_rate, or look at the features"

@@ -82,7 +82,7 @@ class _Simulated:
         """Simulated seconds of a state's epoch, or why there are none."""
         if obstacle := state.obstacle:
             return 0.0, obstacle
-        # Whether features can be sparse is a pin of the job, and which job's pins the state has does not matter else.
+        # Of all pins this one alone changes what is composed from: sparse features need their entries counted.
         is_sparse = any(choice.technique == "sparse_features" for choice in state.choices)
         pin = state.job.pin.model_copy(update={"sparse_features": is_sparse})
         job = state.job.model_copy(update={"pin": pin})

@@ -92,7 +92,7 @@ class _Calls:
         if node.op == "call_module":
             return bool(getattr(self.module.get_submodule(str(node.target)), "inplace", False))
         name = node.target if node.op == "call_method" else NAMED.get(node.target)
-        if name not in FUNCTIONS or name == "contiguous":
+        if name not in FUNCTIONS:
             return node.target in (operator.iadd, operator.imul)
         given = inspect.signature(FUNCTIONS[str(name)]).bind(self.w, *node.args, **node.kwargs).arguments
         return str(name).endswith("_") or given.get("inplace") is True

@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 import torch.distributed as dist
 
 from gnnplan.planner.checkpoints import Frequency
 from gnnplan.profiles.errors import RunFailedError
 from gnnplan.profiles.memory import available_bytes
-from gnnplan.profiles.torchrun import group_device
 from gnnplan.runtime.checkpoint.state import State, copied, viewed
 from gnnplan.runtime.checkpoint.stopping import StopRequest
 from gnnplan.runtime.checkpoint.writer import Writer
+from gnnplan.runtime.over_workers import largest
 
 STOP_S = 20.0
 """In which a checkpoint is written once all workers have agreed to stop. torchrun's agents kill them after 30."""
@@ -77,7 +76,7 @@ class Keeper:
             return
         is_busy = self.writer is not None and self.writer.is_busy
         own = (float(self._is_due()), float(self.stop.number), float(is_busy), epoch_s)
-        due, number, busy, longest_s = _largest(own) if self.in_step else own
+        due, number, busy, longest_s = largest(own) if self.in_step else own
         self._agree_at = self.epoch + min(1 + int(_AGREE_S / max(longest_s, 1e-6)), _MOST_EPOCHS)
         if number:
             self.stop.number = int(number)
@@ -132,13 +131,3 @@ class Keeper:
 
     def _with_losses(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {**arrays, LOSSES: np.array(self.losses)}
-
-
-def _largest(own: tuple[float, ...]) -> list[float]:
-    """Over all workers, each of the numbers."""
-    if not dist.is_initialized():
-        return list(own)
-    device = group_device()
-    numbers = torch.tensor(own, dtype=torch.float64, device=device)
-    dist.all_reduce(numbers, dist.ReduceOp.MAX)
-    return numbers.tolist()

@@ -18,6 +18,7 @@ from gnnplan.profiles.torchrun import group_device
 from gnnplan.runtime.checkpoint.keeper import LOSSES
 from gnnplan.runtime.checkpoint.parts import OtherTrainingError, read_part
 from gnnplan.runtime.checkpoint.state import State, is_carried
+from gnnplan.runtime.over_workers import least
 
 _NONE = -1
 
@@ -57,7 +58,7 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
     for epoch, is_same in _candidates(whole, plan):
         own = is_same and in_step
         arrays = _read(by_epoch.get(epoch), rank, state, own=own, is_same=is_same, say=say)
-        if not _all(arrays is not None):
+        if not least(int(arrays is not None)):
             continue
         state.put(_from_first(arrays or {}, state, is_same=is_same) if not own else _without_losses(arrays or {}))
         losses = [float(loss) for loss in (arrays or {}).get(LOSSES, ())]
@@ -139,11 +140,3 @@ def _told_by_first(epoch: int, is_same: bool) -> list[int]:
     if not dist.is_initialized():
         return [epoch, int(is_same)]
     return _broadcast(torch.tensor([epoch, int(is_same)])).tolist()
-
-
-def _all(can: bool) -> bool:
-    if not dist.is_initialized():
-        return can
-    flag = torch.tensor([int(can)], device=group_device())
-    dist.all_reduce(flag, dist.ReduceOp.MIN)
-    return bool(flag.item())

@@ -44,23 +44,14 @@ def is_carried(name: str) -> bool:
 def copied(held: Mapping[str, Tensor | np.ndarray]) -> dict[str, np.ndarray]:
     """A copy in host memory."""
     return {
-        name: _array(value.detach().to("cpu", copy=True)) if isinstance(value, Tensor) else np.array(value)
+        name: value.detach().to("cpu", copy=True).numpy() if isinstance(value, Tensor) else np.array(value)
         for name, value in held.items()
     }
 
 
 def viewed(held: Mapping[str, Tensor | np.ndarray]) -> dict[str, np.ndarray]:
     """The same without a copy, where it lies in host memory; nobody may train until it has been used."""
-    return {name: _array(value.detach().cpu()) if isinstance(value, Tensor) else value for name, value in held.items()}
-
-
-def _array(value: Tensor) -> np.ndarray:
-    """numpy has no bfloat16, whose bits are kept as those of an int16."""
-    return (value.view(torch.int16) if value.dtype == torch.bfloat16 else value).numpy()
-
-
-def _dtype_of(name: str) -> np.dtype:
-    return np.dtype(np.int16 if name == "bfloat16" else name)
+    return {name: value.detach().cpu().numpy() if isinstance(value, Tensor) else value for name, value in held.items()}
 
 
 class ProgramState:
@@ -101,7 +92,7 @@ class ProgramState:
                 for part, shape, dtype in zip(_CSR_PARTS, shapes, dtypes, strict=True):
                     yield f"{group}/{name}:{part}", (shape, np.dtype(dtype))
             else:
-                yield f"{group}/{name}", ((rows, value.num_columns(0)), _dtype_of(value.dtype))
+                yield f"{group}/{name}", ((rows, value.num_columns(0)), np.dtype(value.dtype))
 
     def held(self) -> dict[str, Tensor | np.ndarray]:
         """As `State`; after the last epoch of a refresh interval as after any other."""
@@ -128,13 +119,10 @@ class ProgramState:
                 matrix = sp.csr_matrix(parts, shape=(len(parts[2]) - 1, value.num_columns(0)))
                 matrix.check_format(full_check=True)
                 self._executor.stored[name] = SparseRows(matrix, self._executor.recorder.device)
+            elif key in arrays and name in self._places:
+                self._executor.write_region(name, self._places[name], torch.from_numpy(arrays[key]))
             elif key in arrays:
-                rows = torch.from_numpy(arrays[key])
-                rows = rows.view(torch.bfloat16) if value.dtype == "bfloat16" else rows
-                if name in self._places:
-                    self._executor.write_region(name, self._places[name], rows)
-                else:
-                    self._put(name, rows)
+                self._put(name, torch.from_numpy(arrays[key]))
         if self._places and any(f"{self._groups[name]}/{name}" in arrays for name in self._places):
             self._host_barrier()
 

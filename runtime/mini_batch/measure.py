@@ -16,11 +16,11 @@ from gnnplan.profiles.profiler import device_name
 from gnnplan.profiles.roll_call import naming_lost_workers
 from gnnplan.profiles.torchrun import local_device, process_group
 from gnnplan.runtime.gather import gather
-from gnnplan.runtime.least import least
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker, num_threads
 from gnnplan.runtime.mini_batch.device_memory import CudaMemory, Filled, fill_device
 from gnnplan.runtime.mini_batch.distributed import emptying_frames
 from gnnplan.runtime.mini_batch.profile import profile_stages
+from gnnplan.runtime.over_workers import least
 from gnnplan.runtime.peak import held_memory_bytes, peak_memory_bytes
 
 _PROFILED_BATCHES = 12

@@ -18,13 +18,12 @@ from gnnplan.profiles.kernels.metrics import sums_of
 from gnnplan.runtime.checkpoint.module_state import ModuleState
 from gnnplan.runtime.checkpoint.state import State
 from gnnplan.runtime.epoch_record import EpochRecord
-from gnnplan.runtime.least import NOWHERE, least
-from gnnplan.runtime.mean import mean_of_all
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.device_memory import keep_rows
 from gnnplan.runtime.mini_batch.distributed import joined, split
 from gnnplan.runtime.mini_batch.executor import Epoch, run_epoch
 from gnnplan.runtime.mini_batch.first_alone import FirstAlone
+from gnnplan.runtime.over_workers import NOWHERE, least, mean
 
 _DROPOUT = 0x64726F706F7574  # sets these keys apart from those of the loader's orders
 
@@ -73,7 +72,7 @@ class BatchTrainer:
                 timeout_s=self.worker.stage_timeout_s,
             )
         self._check_finite(epoch, done)
-        loss = mean_of_all(done.losses)
+        loss = mean(done.losses)
         end_s = done.begun_s + max(span.end_s for span in done.spans)
         return EpochRecord(epoch, done.begun_s, end_s, loss, self._spans(done) if traced else [])
 

@@ -141,6 +141,7 @@ def test_what_is_fixed_is_counted_where_the_graph_is_small():
 def test_edges_that_a_pinned_technique_leaves_out_take_no_time():
     """With a tenth of the halo rows workers sum fewer edges than one that has all of the graph."""
     pins = {"prune": "none", "decisions": {"boundary_sampling": {"probability": 0.05}}, "num_workers": 3}
-    dense = generate_rmat(RmatGraph(source="rmat", num_nodes=2000, num_edges=200_000, num_features=16))
-    result = found(dense, "network", fidelity="approximate", on={"bytes_per_s": 1e13}, **pins)
+    dense = generate_rmat(RmatGraph(source="rmat", num_nodes=4000, num_edges=1_500_000, num_features=16))
+    model = ModelSpec(hidden_channels=16)
+    result = found(dense, "network", model=model, fidelity="approximate", on={"bytes_per_s": 1e13}, **pins)
     assert result.bound.seconds <= result.best.epoch_s

@@ -151,6 +151,19 @@ def test_by_any_statistic_nothing_is_below_the_bound():
         assert figures.gap >= 0
 
 
+def test_half_of_all_sums_take_less_than_they_are_priced_at():
+    """So the bound on what half of all epochs take has none; every other statistic has."""
+    of = SimpleNamespace(without_sum_s=lambda _: 1.0, without_pauses_s=lambda _: 2.0, seconds=lambda _: 3.0)
+    job = Job(graph=SBM)
+
+    def least_s(**objective):
+        return Judge(job.model_copy(update={"objective": ObjectiveSpec(**objective)})).least_epoch_s(of, (0, 1))
+
+    assert least_s(minimize="time", statistic="p50") == 1.0
+    assert least_s(minimize="time", statistic="p95") == 2.0
+    assert least_s(minimize="time") == least_s() == 3.0
+
+
 def names(candidate):
     """Of the techniques that take part."""
     return {choice.technique for choice in candidate.choices}

@@ -1,6 +1,7 @@
 """A job may pin techniques by their names, those of other packages too; which layout is best is searched."""
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from gnnplan.planner.graph_spec import RmatGraph
 from gnnplan.planner.job_pins import PartialReducePin
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.make import make_plan
-from gnnplan.planner.techniques.registry import technique
+from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from tests.planner.search.searched import GRAPHS, found, job_of
 
@@ -156,3 +157,10 @@ def test_sums_are_direct_up_to_the_size_that_is_pinned():
     """It was read, and all sums were direct."""
     best = found(num_workers=3, decisions={"direct_sum": {"most_bytes": 700}}).best
     assert best.choice("direct_sum").decision.most_bytes == 700
+
+
+def test_the_docs_name_every_technique_that_has_fields_to_pin():
+    """In the paragraph of pins."""
+    text = (Path(__file__).parents[3] / "docs" / "techniques.md").read_text()
+    paragraph = next(each for each in text.split("\n\n") if each.startswith("**Pins.**"))
+    assert all(f"`{name}`" in paragraph for name, each in techniques().items() if each.pins)

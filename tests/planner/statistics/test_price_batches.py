@@ -15,6 +15,7 @@ from gnnplan.planner.statistics.machine import machine_of
 from gnnplan.planner.statistics.price import Pricer
 from gnnplan.planner.statistics.price_batches import HostRates, price_batches
 from gnnplan.planner.statistics.stand_in import Structures
+from tests.planner.link_model import MBIT, LinkModel
 
 GRAPH = Statistics(num_nodes=500_000, num_edges=10_000_000, num_features=100, num_classes=40, train_fraction=0.5)
 BATCHES = MiniBatchSpec(fan_outs=(15, 10), batch_size=1024)
@@ -72,3 +73,10 @@ def test_what_waits_fits():
     tight = price_batches(JOB, small, GRAPH, Structures(), HostRates(), 8)
     assert tight.headroom >= 0
     assert tight.peak_bytes <= priced().peak_bytes
+
+
+def test_devices_of_one_measured_host_sum_within_it(tmp_path):
+    """Where collectives were measured every worker stands for itself, and its host has the others all the same."""
+    machine = machine_of(LinkModel((2,), (100 * MBIT,)).placement(tmp_path))
+    assert machine.is_whole
+    assert [host.workers for host in machine.hosts] == [(1, 1)]

@@ -107,7 +107,7 @@ def test_one_that_is_being_written_is_not_waited_for():
 def test_short_epochs_agree_rarely(monkeypatch):
     """Some four times a second, and after 64 epochs at most; long ones every time."""
     asked = []
-    monkeypatch.setattr(module, "_largest", lambda own: asked.append(own) or list(own))
+    monkeypatch.setattr(module, "largest", lambda own: asked.append(own) or list(own))
     for epoch_s, num_asked in ((1.0, 64), (0.05, 11), (1e-5, 1)):
         asked.clear()
         train(keeper_of(Frequency(), num_epochs=1000), 64, epoch_s)
@@ -117,7 +117,7 @@ def test_short_epochs_agree_rarely(monkeypatch):
 def test_another_workers_signal_ends_this_one_too(monkeypatch):
     """All stop after the same epoch, with the number of the signal that one of them got."""
     keeper = keeper_of(Frequency())
-    monkeypatch.setattr(module, "_largest", lambda own: [own[0], 2.0, *own[2:]])
+    monkeypatch.setattr(module, "largest", lambda own: [own[0], 2.0, *own[2:]])
     with pytest.raises(SystemExit, match="130"):
         train(keeper, 1)
     assert list(keeper.writer.begun) == [1]

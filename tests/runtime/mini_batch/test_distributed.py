@@ -26,8 +26,8 @@ import torch, torch.distributed as dist
 from gnnplan.planner.minibatch.policy import Buffers
 from gnnplan.runtime.mini_batch.distributed import in_step, joined, num_batches_of, split
 from gnnplan.runtime.mini_batch.executor import run_epoch
-from gnnplan.runtime.mean import mean_of_all
 from gnnplan.runtime.mini_batch.loader_stages import LoaderStages
+from gnnplan.runtime.over_workers import mean
 from tests.runtime.mini_batch.test_loader_stages import stages_of
 from torch_geometric.nn.models import GraphSAGE
 
@@ -53,7 +53,7 @@ for size in sizes:
         continue
     store = f"file://{folder}/store_{size}"
     dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
-    result = [*train(rank, size), mean_of_all([float(rank)] * (rank + 1))]
+    result = [*train(rank, size), mean([float(rank)] * (rank + 1))]
     dist.destroy_process_group()
     with open(f"{folder}/{rank}_of_{size}.json", "w") as file:
         json.dump(result, file)
