@@ -71,7 +71,7 @@ def train(cycle: Cycle, job: Job, graph: Graph, rank: int, size: int) -> Trained
 
 def goes_on(cycle: Cycle) -> bool:
     """Whether workers may go on without each other."""
-    return any(op.attributes.get("group") for name in cycle.order for op in cycle.programs[name])
+    return any(op.attributes.get("group") for op in cycle.operators_of_epochs())
 
 
 def _party(projection: Projection, recorder: Recorder, num_epochs: int) -> Party:

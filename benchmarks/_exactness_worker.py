@@ -117,7 +117,7 @@ def acts_on(cycle, without) -> bool:
 
 def sends_rows(cycle) -> bool:
     """Whether a layout had anything to do: workers send each other rows or columns while they train."""
-    return any(op.kind in ("exchange", "transpose") for name in cycle.order for op in cycle.programs[name])
+    return any(op.kind in ("exchange", "transpose") for op in cycle.operators_of_epochs())
 
 
 def main() -> None:

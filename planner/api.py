@@ -328,7 +328,9 @@ def _module_in_memory(plan: GivenPlan, model: Any) -> Any:
 
 
 def _graph_in_memory(plan: GivenPlan, graph: GivenGraph | None) -> Graph | None:
-    return None if graph is None else graph_of(graph, plan_of(plan).job)
+    if graph is None:
+        return None
+    return graph_of(graph, (plan if isinstance(plan, Plan) else Plan.load(plan)).job)  # who takes both checks the plan
 
 
 def compare(predicted: GivenTrace, measured: GivenTrace) -> Comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -33,6 +32,7 @@ from gnnplan.planner.pilot_commands import pilot as pilot
 from gnnplan.planner.pilot_commands import plan_by_pilots
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.report.choices import choice_facts, choices_table
+from gnnplan.planner.report.output import print_result, print_wrote
 from gnnplan.planner.report.picture import write_picture
 from gnnplan.planner.report.program import program_graph, program_tables
 from gnnplan.planner.report.progress import bar, epochs_bar, steps
@@ -66,7 +66,7 @@ def profile(arguments: argparse.Namespace) -> None:
         refuse_ignored(arguments, "--list measures nothing", "output", "workers", "quick", "cluster")
         names = catalog_names()
         rows = "\n".join(f"{name:16} {catalog_profile(name).device_name}" for name in names)
-        _show(arguments, {"catalog": names}, rows)
+        print_result(arguments, {"catalog": names}, rows)
         return
     if arguments.cluster:
         refuse_ignored(arguments, "the cluster says how many workers its hosts have", "workers")
@@ -77,8 +77,8 @@ def profile(arguments: argparse.Namespace) -> None:
     with bar(_notes, "measuring", "points") as on_progress:
         measured = api.profile_machine(num_workers=arguments.workers, quick=arguments.quick, on_progress=on_progress)
     measured.save(output)
-    _show(arguments, {"profile": str(output), **_facts(measured)}, profile_table(measured))
-    _wrote(arguments, output)
+    print_result(arguments, {"profile": str(output), **_facts(measured)}, profile_table(measured))
+    print_wrote(arguments, output)
 
 
 def _profile_cluster(arguments: argparse.Namespace) -> None:
@@ -86,8 +86,8 @@ def _profile_cluster(arguments: argparse.Namespace) -> None:
     with bar(_notes, "measuring every host", "points") as on_progress:
         measured = api.profile_cluster(cluster, folder, quick=arguments.quick, on_progress=on_progress)
     files = [*(folder / profile_file(name) for name in measured), folder / CLUSTER_FILE]
-    _show(arguments, {"files": [str(path) for path in files]}, Group(*map(profile_table, measured.values())))
-    _wrote(arguments, *files)
+    print_result(arguments, {"files": [str(path) for path in files]}, Group(*map(profile_table, measured.values())))
+    print_wrote(arguments, *files)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -116,8 +116,8 @@ def train(arguments: argparse.Namespace) -> None:
             **_checkpoints(arguments),
         )
     files = {name: str(path) for name, path in trained.files.items()}
-    _show(arguments, {"files": files, **_facts(trained.comparison)}, comparison_table(trained.comparison))
-    _wrote(arguments, *trained.files.values())
+    print_result(arguments, {"files": files, **_facts(trained.comparison)}, comparison_table(trained.comparison))
+    print_wrote(arguments, *trained.files.values())
 
 
 def _this_machine(arguments: argparse.Namespace) -> Cluster:
@@ -148,8 +148,8 @@ def plan(arguments: argparse.Namespace) -> None:
     cluster = _where(job, arguments.clusters[0] if arguments.clusters else None, arguments)
     with steps(_notes, "loading the graph") as on_step:
         made = api.plan(job, cluster, output, on_step=on_step)
-    _show(arguments, {"plan": str(output), **made.prediction.model_dump(mode="json")}, plan_table(made))
-    _wrote(arguments, output)
+    print_result(arguments, {"plan": str(output), **made.prediction.model_dump(mode="json")}, plan_table(made))
+    print_wrote(arguments, output)
 
 
 def _where(job: Job, path: Path | None, arguments: argparse.Namespace) -> Cluster | None:
@@ -168,8 +168,8 @@ def _plan_several(arguments: argparse.Namespace) -> None:
     folder = arguments.output or output_folder(job, arguments.job)
     with steps(_notes, "loading the graph") as on_step:
         found = api.choices(job, arguments.clusters, folder, on_step=on_step)
-    _show(arguments, {"choices": [choice_facts(each) for each in found]}, choices_table(found))
-    _wrote(arguments, *(each.plan.file for each in found if each.plan))
+    print_result(arguments, {"choices": [choice_facts(each) for each in found]}, choices_table(found))
+    print_wrote(arguments, *(each.plan.file for each in found if each.plan))
     if not any(each.plan for each in found):
         raise NoPlanFitsError(f"no plan fits any of the {len(found)} clusters: {found[0].reason}")
 
@@ -188,8 +188,8 @@ def simulate(arguments: argparse.Namespace) -> None:
     facts = {"trace": str(output), "epoch_s": trace.median_epoch_s}
     facts |= {"epoch_p50_s": p50_s, "epoch_p95_s": p95_s}
     note = Text(fluctuation_note(plan, trace, arguments.replicas), style="dim")
-    _show(arguments, facts, Group(trace_table(trace), note))
-    _wrote(arguments, output, arguments.perfetto)
+    print_result(arguments, facts, Group(trace_table(trace), note))
+    print_wrote(arguments, output, arguments.perfetto)
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -201,8 +201,8 @@ def show(arguments: argparse.Namespace) -> None:
         with replacing(arguments.dot) as temporary:
             temporary.write_text(program_graph(cycle, cycle.order[0]), encoding="utf-8")
     assert shown.cycle is not None
-    _show(arguments, shown.cycle.model_dump(mode="json"), program_tables(shown))
-    _wrote(arguments, arguments.dot)
+    print_result(arguments, shown.cycle.model_dump(mode="json"), program_tables(shown))
+    print_wrote(arguments, arguments.dot)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -214,8 +214,8 @@ def run(arguments: argparse.Namespace) -> None:
         refuse_ignored(arguments, why, "timeout", "checkpoint_every", "keep", "resume", "elastic", "restarts")
         scripts = api.prepare_run(arguments.plan, folder)
         written = {"folder": str(folder), "scripts": {host: str(path) for host, path in scripts.items()}}
-        _show(arguments, written, f"copy {folder} to every host, and there run its script:")
-        _wrote(arguments, *scripts.values())
+        print_result(arguments, written, f"copy {folder} to every host, and there run its script:")
+        print_wrote(arguments, *scripts.values())
         return
     predicted_s = Plan.load(arguments.plan).prediction.expected_epoch_s
     with epochs_bar(_notes, predicted_s) as on_event:
@@ -235,8 +235,8 @@ def run(arguments: argparse.Namespace) -> None:
         "accuracy": trace.accuracy,
         "final_loss": trace.losses[-1],
     }
-    _show(arguments, facts, trace_table(trace))
-    _wrote(arguments, folder / MEASURED_FILE, folder / MODEL_FILE)
+    print_result(arguments, facts, trace_table(trace))
+    print_wrote(arguments, folder / MEASURED_FILE, folder / MODEL_FILE)
 
 
 def _checkpoints(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -257,8 +257,8 @@ def compare(arguments: argparse.Namespace) -> None:
         write_perfetto(arguments.perfetto, [predicted, measured], ["predicted", "measured"])
     if arguments.picture:
         write_picture(arguments.picture, predicted, measured)
-    _show(arguments, _facts(comparison), comparison_table(comparison))
-    _wrote(arguments, arguments.output, arguments.perfetto, arguments.picture)
+    print_result(arguments, _facts(comparison), comparison_table(comparison))
+    print_wrote(arguments, arguments.output, arguments.perfetto, arguments.picture)
 
 
 def calibrate(arguments: argparse.Namespace) -> None:
@@ -275,8 +275,8 @@ def calibrate(arguments: argparse.Namespace) -> None:
         "corrections": {made.name: [c.model_dump(mode="json") for c in made.corrections] for made in profiles},
         "stolen_shares": stolen_shares,
     }
-    _show(arguments, facts, Group(*map(calibration_table, profiles), *_stolen_words(stolen_shares)))
-    _wrote(arguments, *files)
+    print_result(arguments, facts, Group(*map(calibration_table, profiles), *_stolen_words(stolen_shares)))
+    print_wrote(arguments, *files)
 
 
 def _stolen_words(shares: dict[str, float]) -> list[Text]:
@@ -304,12 +304,12 @@ def demo(arguments: argparse.Namespace) -> None:
     comparison, files = run_demo(
         arguments.output, arguments.workers, partial(bar, _notes), partial(epochs_bar, _notes), _say(arguments)
     )
-    _show(
+    print_result(
         arguments,
         {"files": {name: str(path) for name, path in files.items()}, **_facts(comparison)},
         comparison_table(comparison),
     )
-    _wrote(arguments, *files.values())
+    print_wrote(arguments, *files.values())
 
 
 def _say(arguments: argparse.Namespace):
@@ -320,22 +320,9 @@ def _say(arguments: argparse.Namespace):
     return say
 
 
-def _show(arguments: argparse.Namespace, facts: dict[str, Any], table: RenderableType) -> None:
-    if arguments.json:
-        print(json.dumps(facts))
-    else:
-        Console().print(table)
-
-
 def _check_writable(*paths: Path | None) -> None:
     for path in filter(None, paths):
         check_writable(path)
-
-
-def _wrote(arguments: argparse.Namespace, *paths: Path | None) -> None:
-    if not arguments.json:
-        for path in filter(None, paths):
-            Console().print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _facts(document: Document) -> dict[str, Any]:

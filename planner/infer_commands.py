@@ -9,6 +9,7 @@ from rich.console import Console
 
 from gnnplan.planner.infer_verb import infer as infer_job
 from gnnplan.planner.inference.forward import ForwardPrediction
+from gnnplan.planner.report.output import print_plain, print_wrote
 from gnnplan.planner.report.progress import steps
 from gnnplan.planner.report.units import seconds
 
@@ -20,7 +21,7 @@ def infer(arguments: argparse.Namespace) -> None:
     def say(predicted: ForwardPrediction) -> None:
         most = max(predicted.peak_bytes) / 2**20
         words = f"the forward half is predicted to take {seconds(predicted.seconds)} and {most:,.0f} MiB a worker"
-        notes.print(words, highlight=False, markup=False, soft_wrap=True)
+        print_plain(words, notes)
 
     with steps(notes, "reading the plan") as on_step:
         made = infer_job(
@@ -44,5 +45,5 @@ def infer(arguments: argparse.Namespace) -> None:
         return
     rows, columns = made.shape
     words = f"{rows:,} rows of {columns} in {seconds(made.seconds)} ({seconds(made.predicted.seconds)} predicted)"
-    Console().print(words, highlight=False, markup=False)
-    Console().print(f"wrote {made.path}", highlight=False, markup=False, soft_wrap=True)
+    print_plain(words)
+    print_wrote(arguments, made.path)

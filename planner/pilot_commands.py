@@ -23,6 +23,7 @@ from gnnplan.planner.pilot.contract import Curve
 from gnnplan.planner.pilot.kept import kept_pilots
 from gnnplan.planner.pilot.reach import Reached, Way, to_accuracy
 from gnnplan.planner.pilot.run import families_of
+from gnnplan.planner.report.output import print_plain, print_wrote
 from gnnplan.planner.report.progress import steps
 from gnnplan.planner.report.tables import plan_table
 from gnnplan.planner.search.decide import OnStep
@@ -82,8 +83,8 @@ def _show_planned(arguments: argparse.Namespace, path: Path, done: Piloted) -> N
         return
     console = Console()
     console.print(_table(list(done.curves), arguments.accuracy), plan_table(done.plan))
-    console.print(done.words(), highlight=False, markup=False)
-    console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+    print_plain(done.words(), console)
+    print_wrote(arguments, path)
 
 
 def _tell(on_step: OnStep, event: Event) -> None:
@@ -98,7 +99,7 @@ def _show(arguments: argparse.Namespace, curves: list[Curve], reached: Reached |
     console = Console()
     console.print(_table(curves, arguments.accuracy), highlight=False)
     if reached:
-        console.print(reached.words(), highlight=False, markup=False)
+        print_plain(reached.words(), console)
 
 
 def _facts(reached: Reached) -> dict[str, Any]:

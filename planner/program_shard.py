@@ -194,7 +194,7 @@ def _faults(cycle: Cycle, shard: ProgramShard, rank: int) -> Iterator[str]:
 
 
 def _num_classes(cycle: Cycle) -> int:
-    logits = next(op.reads[0] for program in cycle.programs.values() for op in program if op.kind in EVALUATING)
+    logits = next(op.reads[0] for op in cycle.operators() if op.kind in EVALUATING)
     return cycle.values[logits].width
 
 
@@ -235,6 +235,6 @@ def _are_rows(rows: np.ndarray, count: int, limit: int) -> bool:
 
 def ids_read(cycle: Cycle) -> set[str]:
     """Spaces whose vertices some dropout reads, or who brings scores together."""
-    ops = [op for program in cycle.programs.values() for op in program]
+    ops = list(cycle.operators())
     dropped = {op.writes[0] for op in ops if op.attributes.get("dropout") or op.kind == "dropout"}
     return {cycle.values[name].space for name in dropped | {op.reads[0] for op in ops if op.kind == "scores"}}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from gnnplan.planner.report.output import print_wrote
 from gnnplan.planner.report_file import write_report
 
 
@@ -18,8 +19,7 @@ def report(arguments: argparse.Namespace) -> None:
         write_report(arguments.source, output, on_step=status.update)
     if arguments.json:
         print(json.dumps({"report": str(output), "bytes": output.stat().st_size}))
-    else:
-        Console().print(f"wrote {output}", highlight=False, markup=False, soft_wrap=True)
+    print_wrote(arguments, output)
 
 
 def _beside(source: Path) -> Path:

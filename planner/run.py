@@ -81,10 +81,10 @@ def run_plan(
         RunFailedError: a worker failed; the message names it and the cause.
         StoppedError: SIGTERM or SIGINT ended it; the message says which epoch is kept.
     """
-    plan = _loaded(plan_path, module)
+    plan = load_plan(plan_path, module)
     _check_devices(plan)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
-    given = _given(plan, plan_path, graph)
+    given = graph_and_partition(plan, plan_path, graph)
     arguments = [str(folder / PLAN_FILE), str(folder), f"--timeout-s={timeout_s}", f"--evaluations={num_evaluations}"]
     arguments += (checkpoints or CheckpointOptions()).arguments()
     with holding(folder):
@@ -126,13 +126,6 @@ def _kept_words(folder: Path, plan: Plan, before: Mapping[Path, int], *, goes_on
     return f"; {epoch}" + (": the same command with --resume goes on from there" if goes_on else "")
 
 
-def _loaded(plan_path: Path, module: Any) -> Plan:
-    plan = load_plan(plan_path)
-    if module is not None:
-        plan.job.model.holding(module)
-    return plan
-
-
 def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None, module: Any = None) -> dict[str, Path]:
     """Writes what the plan's hosts need to run it, wherever they are; returns each one's script, by its name.
 
@@ -143,15 +136,19 @@ def prepare_run(plan_path: Path, folder: Path, *, graph: Graph | None = None, mo
     Raises:
         UserError: the plan does not belong to this graph.
     """
-    plan = _loaded(plan_path, module)
-    given = _given(plan, plan_path, graph)
+    plan = load_plan(plan_path, module)
+    given = graph_and_partition(plan, plan_path, graph)
     with holding(folder):
         _fill(folder, plan, *given)
         return write_start_scripts(plan, folder)
 
 
-def _given(plan: Plan, plan_path: Path, graph: Graph | None) -> tuple[Graph | None, Partition]:
-    """The graph and the arrays that a plan was made with; no graph of mini-batches, for their workers load it."""
+def graph_and_partition(plan: Plan, plan_path: Path, graph: Graph | None) -> tuple[Graph | None, Partition]:
+    """The graph and the arrays that a plan was made with; no graph of mini-batches, for their workers load it.
+
+    Args:
+        graph: where it is loaded already.
+    """
     partition = load_partition(plan, plan_path)
     if plan.mini_batch is not None:
         return None, partition

@@ -24,10 +24,13 @@ from gnnplan.profiles.errors import UserError
 EDITED = "it was edited, or made by another version; make the plan again"
 
 
-def load_plan(path: str | Path) -> Plan:
+def load_plan(path: str | Path, module: Any = None) -> Plan:
     """A plan whose program is of its job's model, and whose prediction is of its program.
 
     What only the graph can tell is checked where the plan runs (`gnnplan.planner.run.cycle_of`).
+
+    Args:
+        module: the `torch.nn.Module` of a plan whose model is one in memory, which no file has.
 
     Raises:
         UserError: with the first field that is not what the rest of the plan makes.
@@ -35,6 +38,8 @@ def load_plan(path: str | Path) -> Plan:
     plan = Plan.load(path)
     for fault in _faults(plan):
         raise UserError(f"{path}: {fault}: {EDITED}")
+    if module is not None:
+        plan.job.model.holding(module)
     return plan
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from gnnplan.planner import api
 from gnnplan.planner.graph_spec import StatisticsGraph
 from gnnplan.planner.job import Job
+from gnnplan.planner.report.output import print_result, print_wrote
 from gnnplan.planner.report.progress import bar, steps
 from gnnplan.planner.report.statistics import statistics_table
 from gnnplan.planner.report.sweep import sweep_tables
@@ -32,8 +31,10 @@ def statistics(arguments: argparse.Namespace) -> None:
     with steps(_notes, "loading the graph") as on_step:
         made = api.statistics(job, parts=arguments.parts, partitioner=arguments.partitioner, on_step=on_step)
     made.save(arguments.output)
-    _show(arguments, {"statistics": str(arguments.output), **made.model_dump(mode="json")}, statistics_table(made))
-    _wrote(arguments, arguments.output)
+    print_result(
+        arguments, {"statistics": str(arguments.output), **made.model_dump(mode="json")}, statistics_table(made)
+    )
+    print_wrote(arguments, arguments.output)
 
 
 def whatif(arguments: argparse.Namespace) -> None:
@@ -47,23 +48,11 @@ def whatif(arguments: argparse.Namespace) -> None:
         result = api.whatif(job, sweep, num_checks=arguments.check, on_point=on_point)
     result.save(paths[0])
     write_sweep_picture(paths[1], result)
-    _show(arguments, result.model_dump(mode="json"), sweep_tables(result))
-    _wrote(arguments, *paths)
+    print_result(arguments, result.model_dump(mode="json"), sweep_tables(result))
+    print_wrote(arguments, *paths)
     if not any(point.fits for point in result.points):
         least = result.least[0]
         raise NoPlanFitsError(
             f"no machine of the sweep fits: {least.model} on {least.nearest} lacks "
             f"{least.missing_bytes:,} bytes a device"
         )
-
-
-def _show(arguments: argparse.Namespace, facts: dict[str, Any], table: RenderableType) -> None:
-    if arguments.json:
-        print(json.dumps(facts))
-    else:
-        Console().print(table, highlight=False)
-
-
-def _wrote(arguments: argparse.Namespace, *paths: Path) -> None:
-    if not arguments.json:
-        Console().print(f"wrote {', '.join(map(str, paths))}", highlight=False, markup=False, soft_wrap=True)

@@ -116,7 +116,7 @@ class _Chosen:
 
 def _concrete(cycle: Cycle) -> Cycle:
     """The cycle, all of whose operators say what they compute."""
-    for op in (op for program in cycle.programs.values() for op in program):
+    for op in cycle.operators():
         if KINDS[op.kind].is_abstract:
             raise UserError(
                 f"{op.key} is a {op.kind}, of which nobody says in which order it is computed; "

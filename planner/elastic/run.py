@@ -76,9 +76,7 @@ def run_elastic(
 
     Raises as `run_plan` does; `LostWorkersError` where no restart is left, nobody is, or no plan is for them.
     """
-    plan = load_plan(plan_path)
-    if module is not None:
-        plan.job.model.holding(module)
+    plan = load_plan(plan_path, module)
     if graph is None and plan.mini_batch is None:
         graph = load_graph(plan.job.graph)
     watch, kept = Watch(on_event), checkpoints or CheckpointOptions()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,16 @@ import numpy as np
 from gnnplan.planner.checkpoints import FOLDER, MANIFEST_FILE, checkpoints_in
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.inference.forward import Forward, ForwardPrediction, forward_of, predict_forward
-from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.plan import Plan
-from gnnplan.planner.plan_files import load_partition, save_plan
+from gnnplan.planner.plan_files import save_plan
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.run import cycle_of, write_shards
+from gnnplan.planner.run import cycle_of, graph_and_partition, write_shards
 from gnnplan.planner.run_files import MODEL_FILE, PLAN_FILE
 from gnnplan.planner.sound_plan import load_plan
 from gnnplan.profiles.contract import check_writable, replacing
 from gnnplan.profiles.errors import RunFailedError, UserError
 from gnnplan.profiles.folder import holding, make_inside
-from gnnplan.profiles.launch import Event, hosts_here, launch
+from gnnplan.profiles.launch import Event, HostGroup, hosts_here, launch
 
 ROWS = "rows_{}.npy"
 
@@ -68,9 +68,7 @@ def infer_plan(
         UserError: the weights are none of this plan's model, or the plan does not belong to this graph.
         RunFailedError: a worker failed.
     """
-    plan, weights = load_plan(plan_path), weights_in(weights)
-    if module is not None:
-        plan.job.model.holding(module)
+    plan, weights = load_plan(plan_path, module), weights_in(weights)
     if plan.mini_batch is not None or plan.partial is not None:
         raise UserError(f"{plan_path}: plans of mini-batches and of partial reduce have no inference yet")
     check_writable(output)
@@ -78,9 +76,38 @@ def infer_plan(
     on_prediction(predicted)
     _check_room(plan, predicted)
     hosts = hosts_here(plan.placement.workers_by_host, plan.placement.threads_by_host)
-    partition, graph = load_partition(plan, plan_path), graph or load_graph(plan.job.graph)
-    plan.check_graph(graph)
-    folder = output.parent / f"{output.stem}.infer"
+    graph, partition = graph_and_partition(plan, plan_path, graph)
+    assert graph is not None, "plans of mini-batches were refused"
+    with _scratch(output.parent / f"{output.stem}.infer") as folder:
+        write_shards(plan, graph, partition, make_inside(folder, "shards"))
+        save_plan(plan, partition, folder / PLAN_FILE)
+        arguments = [str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}", f"--of={of}"]
+        seconds = _run_forward(hosts, folder, arguments, on_event)
+        shape = _put_together(forward_of(cycle_of(plan, graph, partition), of), graph.num_nodes, folder, output)
+    return Inferred(output, shape, seconds, predicted)
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder that is held, and removed in the end; where workers failed it stays, for it has what they said."""
+    is_kept = True  # else that of another one who runs in it would go
+    try:
+        with holding(folder):
+            is_kept = False
+            try:
+                yield folder
+            except RunFailedError:
+                is_kept = True
+                raise
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_forward(
+    hosts: Sequence[HostGroup], folder: Path, arguments: Sequence[str], on_event: Callable[[Event], None] | None
+) -> float:
+    """Seconds of the forward half, as its slowest worker tells them; it leaves every worker's rows in the folder."""
     told: list[float] = []
 
     def hear(event: Event) -> None:
@@ -88,23 +115,9 @@ def infer_plan(
         if on_event:
             on_event(event)
 
-    is_ours = False
-    try:
-        with holding(folder):
-            is_ours = True
-            write_shards(plan, graph, partition, make_inside(folder, "shards"))
-            save_plan(plan, partition, folder / PLAN_FILE)
-            arguments = [str(folder / PLAN_FILE), str(weights.resolve()), str(folder), f"--timeout-s={timeout_s}"]
-            launch("gnnplan.runtime.inference", [*arguments, f"--of={of}"], hosts=hosts, folder=folder, on_event=hear)
-            shape = _put_together(forward_of(cycle_of(plan, graph, partition), of), graph.num_nodes, folder, output)
-    except RunFailedError:
-        raise  # the folder has what the workers said
-    except BaseException:
-        if is_ours:  # else another one runs in it
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
-    return Inferred(output, shape, max(told, default=0.0), predicted)
+    with_plan = [str(folder / PLAN_FILE), *arguments]
+    launch("gnnplan.runtime.inference", with_plan, hosts=hosts, folder=folder, on_event=hear)
+    return max(told, default=0.0)
 
 
 def weights_in(path: Path) -> Path:

@@ -26,35 +26,42 @@ class Cut:
         rows: int64, in the order of the part's rows.
         columns: int64, distinct, in the order of the part's columns; entries of other columns are left out.
         nnz: how many entries are left.
+        factor: of every entry.
     """
 
     source: sp.csr_matrix
     rows: np.ndarray
     columns: np.ndarray
     nnz: int
+    factor: float = 1.0
 
     @classmethod
-    def of(cls, source: sp.csr_matrix, rows: np.ndarray, columns: np.ndarray) -> Cut:
+    def of(cls, source: sp.csr_matrix, rows: np.ndarray, columns: np.ndarray, factor: float = 1.0) -> Cut:
         """The part, with its entries counted."""
         kept = np.zeros(source.shape[1], np.bool_)
         kept[columns] = True
-        return cls(source, rows, columns, int(_loops.count(source.indptr, source.indices, rows, kept)))
+        return cls(source, rows, columns, int(_loops.count(source.indptr, source.indices, rows, kept)), factor)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the part."""
         return len(self.rows), len(self.columns)
 
-    def over(self, start: int, stop: int) -> Cut:
-        """The part over a run of its columns."""
-        return Cut.of(self.source, self.rows, self.columns[start:stop])
+    def of_rows(self, rows: np.ndarray) -> Cut:
+        """Some rows of the part."""
+        return Cut.of(self.source, self.rows[rows], self.columns, self.factor)
+
+    def over(self, columns: slice | np.ndarray, factor: float = 1.0) -> Cut:
+        """The part over some of its columns, a run or bool [columns], with its entries times a factor."""
+        return Cut.of(self.source, self.rows, self.columns[columns], self.factor * factor)
 
     def cut_out(self) -> sp.csr_matrix:
         """CSR; repeated entries stay repeated."""
         new_id = np.full(self.source.shape[1], -1, np.int64)
         new_id[self.columns] = np.arange(len(self.columns))
         rows = self.source[self.rows]
-        return select_columns(rows, new_id[rows.indices] >= 0, new_id, len(self.columns))
+        made = select_columns(rows, new_id[rows.indices] >= 0, new_id, len(self.columns))
+        return made if self.factor == 1 else made * self.factor
 
     def column_counts(self) -> np.ndarray:
         """int64 [columns]: entries of every column."""
@@ -69,9 +76,16 @@ def cut_out(part: Part) -> sp.csr_matrix:
     return part.cut_out() if isinstance(part, Cut) else part
 
 
-def over_columns(part: Part, start: int, stop: int) -> Part:
-    """The part over a run of its columns."""
-    return part.over(start, stop) if isinstance(part, Cut) else part[:, start:stop]
+def of_rows(part: Part, rows: np.ndarray) -> Part:
+    """Some rows of the part."""
+    return part.of_rows(rows) if isinstance(part, Cut) else part[rows]
+
+
+def over_columns(part: Part, columns: slice | np.ndarray, factor: float = 1.0) -> Part:
+    """The part over some of its columns, a run or bool [columns], with its entries times a factor."""
+    if isinstance(part, Cut):
+        return part.over(columns, factor)
+    return part[:, columns] if factor == 1 else part[:, columns] * factor
 
 
 def column_counts(part: Part) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -65,6 +65,14 @@ class Cycle:
     def workers(self) -> range:
         """Ranks."""
         return range(self.num_workers)
+
+    def operators(self) -> Iterator[Operator]:
+        """Of all programs, one program after another."""
+        return (op for program in self.programs.values() for op in program)
+
+    def operators_of_epochs(self) -> Iterator[Operator]:
+        """Of the programs that epochs play, one after another in `order`."""
+        return (op for name in self.order for op in self.programs[name])
 
     def with_programs(self, rewrite: Callable[[Program], Program]) -> Cycle:
         """The cycle with each of its programs rewritten."""

@@ -187,8 +187,8 @@ def _nested(counts: np.ndarray) -> tuple[tuple[int, ...], ...]:
 
 
 def _values_used(cycle: Cycle) -> set[str]:
-    named = {name for program in cycle.programs.values() for op in program for name in (*op.reads, *op.writes)}
-    like = {name for program in cycle.programs.values() for op in program for name in op.attributes.get("like", ())}
+    named = {name for op in cycle.operators() for name in (*op.reads, *op.writes)}
+    like = {name for op in cycle.operators() for name in op.attributes.get("like", ())}
     return named | like
 
 

@@ -71,9 +71,7 @@ def region_bytes(cycle: Cycle, worker: int) -> int:
 
 
 def _host_of(cycle: Cycle) -> tuple[int, ...]:
-    return next(
-        op.attributes["host_of"] for program in cycle.programs.values() for op in program if op.kind == "host_barrier"
-    )
+    return next(op.attributes["host_of"] for op in cycle.operators() if op.kind == "host_barrier")
 
 
 def _aligned(num_bytes: int) -> int:

@@ -68,10 +68,9 @@ def share_equal_arrays(cycle: Cycle, contents: Contents | None = None) -> Cycle:
 def _used(cycle: Cycle) -> set[str]:
     """Names of blocks and indexes that operators have among their attributes."""
     found: set[str] = set()
-    for program in cycle.programs.values():
-        for op in program:
-            for value in op.attributes.values():
-                found.update([value] if isinstance(value, str) else _words(value))
+    for op in cycle.operators():
+        for value in op.attributes.values():
+            found.update([value] if isinstance(value, str) else _words(value))
     return found
 
 
@@ -103,5 +102,5 @@ def _are_equal(each: tuple, other: tuple) -> bool:
 def _parts(array: Any) -> tuple[np.ndarray, ...]:
     """Arrays that are equal where two are; what is still to be cut out of the same matrix is so by where it is cut."""
     if isinstance(array, Cut):
-        return np.array([id(array.source)]), array.rows, array.columns
+        return np.array([id(array.source)]), np.array([array.factor]), array.rows, array.columns
     return (array.indptr, array.indices, array.data) if sp.issparse(array) else (array,)

@@ -159,7 +159,7 @@ class _Split:
         bounds = [(int(each[0]), int(each[-1]) + 1) if len(each) else (0, 0) for each in rows]
         key = (id(matrices), tuple(bounds))
         if key not in self._cuts:
-            cut = tuple(over_columns(matrix, *bound) for matrix, bound in zip(matrices, bounds, strict=True))
+            cut = tuple(over_columns(matrix, slice(*bound)) for matrix, bound in zip(matrices, bounds, strict=True))
             self._cuts[key] = (matrices, cut)  # both are kept, so that no other matrices are taken for these
         return self._cuts[key][1]
 

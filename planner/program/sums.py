@@ -9,7 +9,7 @@ from gnnplan.planner.program.kinds import KINDS
 def widest_sums(cycle: Cycle, worker: int) -> dict[tuple[str, bool], int]:
     """Most columns of the dense float32 rows that a block multiplies, by its content and whether it is transposed."""
     found: dict[tuple[str, bool], int] = {}
-    for op in (op for program in cycle.programs.values() for op in program):
+    for op in cycle.operators():
         x = cycle.values[op.reads[0]] if op.reads else None
         if KINDS[op.kind].holds == "matrix" and x and (x.layout, x.dtype) == ("dense", "float32"):
             name = op.attributes["block"]

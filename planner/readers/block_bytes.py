@@ -86,7 +86,7 @@ def blocks_bytes(
     made = sum(made_blocks(cycle, worker, programs, widths, beside_shard=beside_shard).values())
     if not beside_shard:
         return made
-    read = {name for program in cycle.programs.values() for op in program for name in named_blocks(cycle, op)}
+    read = {name for op in cycle.operators() for name in named_blocks(cycle, op)}
     return made + sum(matrix_bytes(cycle, name, worker, False, 0) for name in read)
 
 

@@ -13,7 +13,7 @@ def outliving_bytes(cycle: Cycle, worker: int, *, on_cuda: bool = False) -> int:
     none of a GPU's. An operator with `waiting` makes batches, of which so many more may be there. A step with `mean`
     holds the mean of the parameters. Operators of one key in several programs are one operator.
     """
-    operators = {op.key: op for name in cycle.order for op in cycle.programs[name]}
+    operators = {op.key: op for op in cycle.operators_of_epochs()}
     return sum(_of_operator(cycle, op, worker, on_cuda) for op in operators.values())
 
 

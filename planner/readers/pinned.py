@@ -43,7 +43,7 @@ def most_on_their_way(cycle: Cycle, worker: int) -> int:
 
     One operator's copies are waited for before the next one's begin, so all use the same memory.
     """
-    operators = (op for program in cycle.programs.values() for op in program if moves_outside(cycle, op))
+    operators = (op for op in cycle.operators() if moves_outside(cycle, op))
     return max((_on_their_way(cycle, op, worker) for op in operators), default=0)
 
 

@@ -49,7 +49,7 @@ def on_columns(cycle: Cycle, share: float) -> Cycle:
     Columns are rounded; at least one is left. Parameters and what is not dense stay as they are, and so does what no
     such operator reads or writes.
     """
-    sums = (op for program in cycle.programs.values() for op in program if "block" in op.attributes)
+    sums = (op for op in cycle.operators() if "block" in op.attributes)
     names = {name for op in sums for name in (*op.reads, *op.writes)}
 
     def sliced(value: Value) -> Value:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gnnplan.planner.metrics import METRICS
+from gnnplan.planner.report.output import print_plain
 from gnnplan.planner.report.units import seconds
 
 LINE_EVERY_S = 5.0
@@ -38,7 +39,7 @@ class Lines:
         now_s = time.monotonic()
         if now_s - self.said_s >= LINE_EVERY_S:
             self.said_s = now_s
-            self.console.print(words, highlight=False, markup=False, soft_wrap=True)
+            print_plain(words, self.console)
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def epochs_bar(console: Console, predicted_s: float | None = None) -> Iterator[C
             if event["event"] == "epoch":
                 update(event["epoch"] + 1, event["epochs"], epoch_words(event, predicted_s))
             elif words := event_words(event):
-                console.print(words, highlight=False, markup=False, soft_wrap=True)  # errors have brackets
+                print_plain(words, console)
 
         yield on_event
 

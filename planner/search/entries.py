@@ -54,18 +54,17 @@ def sum_of(block: str) -> str:
 
 def _sums_of(cycle: Cycle) -> dict[str, str]:
     """By value that sums over edges write, which sum it is."""
-    operators = (op for program in cycle.programs.values() for op in program if op.kind == "aggregate")
+    operators = (op for op in cycle.operators() if op.kind == "aggregate")
     return {op.writes[0]: sum_of(op.attributes.get("block", "")) for op in operators}
 
 
 def hops_of(cycle: Cycle) -> dict[str, int]:
     """By sparse value, how many aggregations lie between the features and it."""
     hops: dict[str, int] = {}
-    for program in cycle.programs.values():
-        for op in program:
-            made = [name for name in op.writes if cycle.values[name].layout == "csr"]
-            for name in made:
-                hops[name] = max((_hops_after(op, number, hops) for number in range(len(op.reads))), default=0)
+    for op in cycle.operators():
+        made = [name for name in op.writes if cycle.values[name].layout == "csr"]
+        for name in made:
+            hops[name] = max((_hops_after(op, number, hops) for number in range(len(op.reads))), default=0)
     return hops
 
 

@@ -79,7 +79,7 @@ def has_pinned(candidate: Candidate) -> bool:
 
 def is_played(cycle: Cycle) -> bool:
     """Whether there are kernels for all that epochs do: sparse rows are summed over edges in the setup alone."""
-    ops = (op for name in cycle.order for op in cycle.programs[name] if op.kind == "aggregate")
+    ops = (op for op in cycle.operators_of_epochs() if op.kind == "aggregate")
     return not any(cycle.values[op.reads[0]].layout == "csr" for op in ops)
 
 

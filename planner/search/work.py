@@ -128,7 +128,7 @@ def _pairs(candidate: Candidate) -> Iterator[tuple[float, float]]:
 
 def _least_trained(cycle: Cycle) -> float:
     """The share of the graph in which one vertex is trained (0: none is)."""
-    losses = (op for name in cycle.order for op in cycle.programs[name] if op.kind == "loss")
+    losses = (op for op in cycle.operators_of_epochs() if op.kind == "loss")
     counts = [rows_of_loss(cycle, op)[0] for op in losses]
     return 1 / max(counts) if any(counts) else 0.0
 

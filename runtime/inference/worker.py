@@ -54,7 +54,7 @@ def _executor(
     check_shard(whole, shard, rank)
     forward = forward_of(whole, of)
     cycle, recorder = forward.cycle, Recorder(device)
-    read = {name for program in cycle.programs.values() for op in program for name in op.reads}
+    read = {name for op in cycle.operators() for name in op.reads}
     inputs = {n: on_device(v, place_of(cycle, n, device)) for n, v in shard.inputs.items() if n in read}
     matrices = {name: each.to(device) for name, each in weights_of(weights, whole).items() if name in read}
     projection = attach(project(cycle, rank), shard.arrays)

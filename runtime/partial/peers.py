@@ -69,7 +69,7 @@ class PartialWorkers(Workers):
 def slots_of(projection: Projection) -> list[Slot]:
     """The late exchanges of a worker's programs, those of one key once."""
     cycle, found = projection.cycle, dict[str, Slot]()
-    for op in (op for name in cycle.order for op in cycle.programs[name] if op.attributes.get("late")):
+    for op in (op for op in cycle.operators_of_epochs() if op.attributes.get("late")):
         sent, received = projection.counts(op.attributes["route"], back=bool(op.attributes.get("back")))
         width, most = cycle.values[op.reads[0]].width, op.attributes["max_staleness"]
         found[op.key] = Slot(op.key, received, sent, width, most)

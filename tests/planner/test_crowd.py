@@ -66,7 +66,7 @@ def test_what_moves_is_the_sums_of_the_matrix(kind):
     count, layouts = 0, set()
     for candidate in descent.evaluator.looked_at():
         cycle = candidate.cycle
-        for op in (op for program in cycle.programs.values() for op in program if is_exchange(op)):
+        for op in filter(is_exchange, cycle.operators()):
             collective = COLLECTIVES[op.kind]
             matrix, (sent, received) = collective.num_bytes(cycle, op), collective.moved(cycle, op)
             assert sent == pytest.approx(matrix.sum(1), abs=8 * cycle.num_workers)

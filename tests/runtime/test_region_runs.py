@@ -66,7 +66,7 @@ def test_it_runs_as_simulated(profile, tmp_path):
     assert measured.reuse_sent_bytes == predicted.reuse_sent_bytes == (0, 0)
     # No row leaves for its readers, who find it in the region; the gradients come back.
     cycle = plan.cycle.cycle()
-    travelling = [op for name in cycle.order for op in cycle.programs[name] if op.kind == "exchange"]
+    travelling = [op for op in cycle.operators_of_epochs() if op.kind == "exchange"]
     assert travelling
     assert all(op.attributes.get("back") for op in travelling)
     gradients = sum(cycle.num_bytes(op.reads[0], 0) for op in travelling)

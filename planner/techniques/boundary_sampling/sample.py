@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from gnnplan.planner.program.constant import constant_values
-from gnnplan.planner.program.cuts import cut_out
+from gnnplan.planner.program.cuts import over_columns
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Index, Operator, Route, Space
@@ -109,8 +109,8 @@ class _Drawn:
         if self._tag(name) not in cycle.blocks:
             assert arrays
             masks = self._kept[block.column]
-            whole = map(cut_out, arrays.matrices[name])
-            matrices = [each[:, mask] * self._factor for each, mask in zip(whole, masks, strict=True)]
+            whole = zip(arrays.matrices[name], masks, strict=True)
+            matrices = [over_columns(each, mask, self._factor) for each, mask in whole]
             edges = tuple(each.nnz for each in matrices)
             self._emitter.add_block(block.part(self._tag(name), edges, column=self._tag(block.column)), matrices)
         return self._tag(name)

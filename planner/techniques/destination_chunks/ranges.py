@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gnnplan.planner.program.arrays import Arrays
-from gnnplan.planner.program.cuts import Cut, Part
+from gnnplan.planner.program.cuts import Part, of_rows
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Index, Route, Space
@@ -79,8 +79,7 @@ class Ranges:
     def _cut(self, matrix: Part, rows: np.ndarray) -> Part:
         key = (id(matrix), rows.tobytes())
         if key not in self.cuts:
-            cut = Cut.of(matrix.source, matrix.rows[rows], matrix.columns) if isinstance(matrix, Cut) else matrix[rows]
-            self.cuts[key] = matrix, cut  # both are kept, so that no other matrix is taken for this one
+            self.cuts[key] = matrix, of_rows(matrix, rows)  # both are kept: no other matrix is taken for this one
         return self.cuts[key][1]
 
     def route(self, name: str, chunk: int) -> str:

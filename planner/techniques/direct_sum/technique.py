@@ -65,8 +65,7 @@ class DirectSum(Technique[Direct]):
 
 def sums_bytes(cycle: Cycle) -> set[int]:
     """Of every sum over all workers in an epoch, in either way."""
-    ops = (op for name in cycle.order for op in cycle.programs[name])
-    return {summed_bytes(cycle, op) for op in ops if op.kind in (_RING, DIRECT_SUM.name)}
+    return {summed_bytes(cycle, op) for op in cycle.operators_of_epochs() if op.kind in (_RING, DIRECT_SUM.name)}
 
 
 def _direct(cycle: Cycle, decision: Direct, situation: Situation) -> Cycle:

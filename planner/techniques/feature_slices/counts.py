@@ -18,7 +18,7 @@ from gnnplan.planner.techniques.feature_slices.slices import Bounds, contiguous
 
 def with_counts(cycle: Cycle, counts: Counts) -> Cycle | None:
     """The program of a small graph that was shared out by columns, with the counts of another (None: it has groups)."""
-    if any("groups" in op.attributes for program in cycle.programs.values() for op in program):
+    if any("groups" in op.attributes for op in cycle.operators()):
         return None
     size, sent = len(counts.even_own), tuple(own * counts.num_workers for own in counts.even_own)
     split = dict(zip(MASKS, counts.split, strict=True))
@@ -41,7 +41,7 @@ def with_counts(cycle: Cycle, counts: Counts) -> Cycle | None:
 def _heads(cycle: Cycle) -> dict[str, int]:
     """By value the heads that its columns are of: those of the operator that made it, or of what that one read."""
     found: dict[str, int] = {}
-    for op in (op for program in cycle.programs.values() for op in program):
+    for op in cycle.operators():
         heads = op.attributes.get("heads") or max((found.get(name, 1) for name in op.reads), default=1)
         found.update(dict.fromkeys(op.writes, heads))
     return found

@@ -50,7 +50,7 @@ def _shared(cycle: Cycle, name: str, program: Program) -> Iterable[Operator]:
 
 
 def _packs(cycle: Cycle) -> Iterable[Operator]:
-    return (op for program in cycle.programs.values() for op in program if op.kind == "take")
+    return (op for op in cycle.operators() if op.kind == "take")
 
 
 class _Rewriter:

@@ -20,7 +20,7 @@ def refresh_every(cycle: Cycle, interval: int) -> Cycle:
     """
     if interval == 1:
         return cycle
-    kept = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if brings(op, KEEPING)}
+    kept = {op.writes[0] for op in cycle.operators_of_epochs() if brings(op, KEEPING)}
     values = {name: replace(value, role="cell") if name in kept else value for name, value in cycle.values.items()}
     fresh = {name: f"{name}/fresh" for name in kept}
     values |= {fresh[name]: replace(values[name], name=fresh[name], role="temporary") for name in kept}

@@ -16,7 +16,7 @@ def use_late(cycle: Cycle) -> Cycle:
     its own it runs beside the rest of the epoch. It comes after the derivation, so that rows and gradients are treated
     alike (PipeGCN, Wan et al. 2022, algorithm 1).
     """
-    late = {op.writes[0] for name in cycle.order for op in cycle.programs[name] if _brings_rows(cycle, op)}
+    late = {op.writes[0] for op in cycle.operators_of_epochs() if _brings_rows(cycle, op)}
     fresh = {name: f"{name}/fresh" for name in late}
     values = dict(cycle.values)
     for name in late:

@@ -22,7 +22,7 @@ def keep_outside(cycle: Cycle, tier: Tier) -> Cycle:
 
 
 def _in_parts(cycle: Cycle) -> set[str]:
-    operators = [op for program in cycle.programs.values() for op in program]
+    operators = list(cycle.operators())
     touched = {name for op in operators for name in _whole(op)}
     made = {op.writes[0] for op in operators if KINDS[op.kind].by_part and op.kind != "take"}
     read = {name for op in operators for name in op.reads}

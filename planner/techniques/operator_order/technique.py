@@ -68,8 +68,7 @@ _OTHER: Mapping[OpOrder, OpOrder] = {"multiply_first": "aggregate_first", "aggre
 
 def _widths(forward: Cycle) -> dict[str, tuple[int, int]]:
     """By the key of every filter the widths of its input and its result."""
-    values, programs = forward.values, (forward.programs[name] for name in forward.order)
-    filters = [op for program in programs for op in program if op.kind == "filter"]
+    values, filters = forward.values, (op for op in forward.operators_of_epochs() if op.kind == "filter")
     return {op.key: (values[op.reads[0]].width, values[op.writes[0]].width) for op in filters}
 
 

@@ -124,7 +124,7 @@ def _decision(found: Found) -> Pruned:
 
 def _levels(cycle: Cycle) -> list[int]:
     """Levels whose rows epochs sum over edges; of what was summed before training nothing need be left out."""
-    ops = (op for name in cycle.order for op in cycle.programs[name])
-    blocks = {name for op in ops for name in (op.attributes.get("block"), *op.attributes.get("blocks", ())) if name}
+    named = ((op.attributes.get("block"), *op.attributes.get("blocks", ())) for op in cycle.operators_of_epochs())
+    blocks = {name for names in named for name in names if name}
     levels = {cycle.spaces[cycle.blocks[name].row].level for name in blocks}
     return sorted(level - 1 for level in levels if level is not None)

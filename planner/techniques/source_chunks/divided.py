@@ -125,7 +125,7 @@ class Divided:
         """The matrices of all sums, each once."""
         cycle = self.emitter.cycle
         assert cycle.arrays
-        ops = (op for name in cycle.order for op in cycle.programs[name] if op.kind in ("aggregate", "weigh"))
+        ops = (op for op in cycle.operators_of_epochs() if op.kind in ("aggregate", "weigh"))
         found = {id(matrix): matrix for op in ops for matrix in cycle.arrays.matrices[op.attributes["block"]]}
         return list(found.values())
 

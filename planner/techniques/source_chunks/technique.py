@@ -99,7 +99,7 @@ def _valid(fields: Mapping[str, Any]) -> Chunks | None:
 
 
 def _attends(forward: Cycle) -> bool:
-    return any(op.kind == "weigh" for program in forward.programs.values() for op in program)
+    return any(op.kind == "weigh" for op in forward.operators())
 
 
 def _move(cycle: Cycle, decision: Chunks, situation: Situation) -> Cycle:

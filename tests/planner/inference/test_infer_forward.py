@@ -38,7 +38,7 @@ def test_rows_are_the_modules(kind, num_workers, pins, tmp_path):
         want = module.eval()(torch.from_numpy(dense_features(graph)), edges).double()
     forward = forward_of(plan.cycle)
     torch.testing.assert_close(rows_of(forward, plan, graph), want, rtol=1e-4, atol=1e-6)
-    kinds = {op.kind for program in forward.cycle.programs.values() for op in program}
+    kinds = {op.kind for op in forward.cycle.operators()}
     assert kinds.isdisjoint({"loss", "step", "hits", "dropout", "all_reduce", "activate_grad"})
 
 

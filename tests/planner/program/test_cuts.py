@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnplan.planner.program.arrays import Arrays
-from gnnplan.planner.program.cuts import Cut, column_counts, cut_out, has_entries, over_columns
+from gnnplan.planner.program.cuts import Cut, column_counts, cut_out, has_entries, of_rows, over_columns
 
 
 @st.composite
@@ -39,9 +39,32 @@ def test_a_run_of_columns(part, data):
     start = data.draw(st.integers(0, len(columns)))
     stop = data.draw(st.integers(start, len(columns)))
     cut = Cut.of(matrix, rows, columns)
-    run = over_columns(cut, start, stop)
-    assert np.array_equal(cut_out(run).toarray(), over_columns(cut.cut_out(), start, stop).toarray())
-    assert run.nnz == cut_out(run).nnz
+    _check_like_its_matrix(cut, slice(start, stop), 1.0)
+
+
+@given(parts(), st.data())
+def test_some_columns_times_a_factor(part, data):
+    """As of what is cut out; of a part of a part, too."""
+    cut = Cut.of(*part)
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(cut.columns), max_size=len(cut.columns))), bool)
+    _check_like_its_matrix(cut, mask, 2.5)
+    _check_like_its_matrix(cut.over(slice(None), 3.0), mask, 0.5)
+
+
+@given(parts(), st.data())
+def test_some_rows(part, data):
+    """As of what is cut out."""
+    cut = Cut.of(*part).over(slice(None), 2.0)
+    rows = np.array(data.draw(st.lists(st.sampled_from(range(len(cut.rows)))) if len(cut.rows) else st.just([])), int)
+    some = of_rows(cut, rows)
+    assert np.array_equal(cut_out(some).toarray(), of_rows(cut.cut_out(), rows).toarray())
+    assert some.nnz == cut_out(some).nnz
+
+
+def _check_like_its_matrix(cut, columns, factor):
+    over = over_columns(cut, columns, factor)
+    assert np.array_equal(cut_out(over).toarray(), over_columns(cut.cut_out(), columns, factor).toarray())
+    assert over.nnz == cut_out(over).nnz
 
 
 @given(parts())

@@ -53,7 +53,7 @@ def test_values_of_two_programs_are_told_apart_where_their_shapes_differ():
         made[program] = emitter.emit("scale", read, key="twice", factor=2)
         emitter.end(program)
     assert made == {"train": "twice", "evaluate": "twice~2", "again": "twice~2", "infer": "twice"}
-    assert {op.key for program in emitter.cycle.programs.values() for op in program} == {"twice"}
+    assert {op.key for op in emitter.cycle.operators()} == {"twice"}
     assert [emitter.cycle.values[name].width for name in ("twice", "twice~2")] == [5, 9]
 
 

@@ -25,13 +25,16 @@ DIFFERENT = [
     (sp.csr_matrix(np.eye(4, 5, dtype=np.float32)),),
     (Cut.of(MATRIX, np.arange(2), np.arange(3)),),
     (Cut.of(MATRIX, np.arange(2), np.arange(1, 4)),),
+    (Cut.of(MATRIX, np.arange(2), np.arange(1, 4), 2.0),),
 ]
 
 
 def copied(each):
     """The same in other memory; what is cut out of a matrix is of the same one."""
     return tuple(
-        Cut.of(array.source, array.rows.copy(), array.columns.copy()) if isinstance(array, Cut) else array.copy()
+        Cut.of(array.source, array.rows.copy(), array.columns.copy(), array.factor)
+        if isinstance(array, Cut)
+        else array.copy()
         for array in each
     )
 

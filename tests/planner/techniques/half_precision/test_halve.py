@@ -72,7 +72,7 @@ def test_rows_are_halves_and_parameters_are_not(model):
     exchanged = {name for op in train if op.kind == "exchange" for name in (*op.reads, *op.writes)}
     assert exchanged
     assert exchanged <= small
-    summed = [op for program in cycle.programs.values() for op in program if op.kind == "aggregate"]
+    summed = [op for op in cycle.operators() if op.kind == "aggregate"]
     assert all({*op.reads, *op.writes} <= small for op in summed)
 
 
@@ -83,7 +83,7 @@ def test_every_operator_reads_the_precision_that_it_takes():
         for beside in BESIDE:
             _, _, cycle = both(model, beside)
             small = halves(cycle)
-            for op in (op for program in cycle.programs.values() for op in program):
+            for op in cycle.operators():
                 read = [name in small for name in op.reads]
                 if op.kind == "widen":
                     assert read == [True]

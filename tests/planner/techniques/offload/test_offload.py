@@ -36,7 +36,7 @@ def test_what_lies_on_disk_is_touched_in_parts(name, layout):
     on_disk = {each for each, value in cycle.values.items() if value.tier == "disk"}
     assert "x" in on_disk
     assert not on_disk & cycle.results
-    for op in (op for program in cycle.programs.values() for op in program):
+    for op in cycle.operators():
         in_part = set[str]()
         if KINDS[op.kind].by_part:
             in_part = {op.reads[0]} if op.kind == "take" else {op.writes[0], *op.reads[1:]}
@@ -47,7 +47,7 @@ def test_what_lies_on_disk_is_touched_in_parts(name, layout):
 def test_what_lies_in_one_storage_lies_in_one_place(name):
     """Whatever is written in place is where its storage is."""
     cycle = chunked(Case(MODELS[name], 1, ORDERS["aggregated"]), "rows", 4, "offload")
-    for op in (op for program in cycle.programs.values() for op in program if KINDS[op.kind].by_part and op.has_base):
+    for op in (op for op in cycle.operators() if KINDS[op.kind].by_part and op.has_base):
         assert cycle.values[op.reads[-1]].tier == cycle.values[op.writes[0]].tier
         assert op.inplace == len(op.reads) - 1 or cycle.values[op.writes[0]].tier == "device"
 

@@ -45,7 +45,7 @@ def test_a_plan_says_so(plan):
 def test_blocks_count_while_they_are_read(plan):
     """They are in none of what stays, and the largest is in what an epoch makes and drops."""
     cycle = plan.plan.cycle.cycle()
-    ops = [op for name in cycle.order for op in cycle.programs[name] if "block" in op.attributes]
+    ops = [op for op in cycle.operators_of_epochs() if "block" in op.attributes]
     for worker, memory in enumerate(plan.memory):
         largest = max(sum(staged_bytes(cycle, op, worker)) for op in ops)
         assert 0 < largest <= memory.epoch_bytes
