@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from benchmarks import _chunks_models
-from benchmarks._common import DATASETS
+from benchmarks._common import DATASETS, fingerprint_of
 from benchmarks._emulated import loaded
 from gnnplan.planner.composition.compose import compose
 from gnnplan.planner.contracts.technique import Choice, Situation
@@ -57,6 +57,16 @@ class Setting:
         """In tables."""
         order = "sums first" if self.aggregate_first else "products first"
         return f"{self.model} on {self.graph_name}, {order}, rate {self.rate}"
+
+    @property
+    def is_of_attention(self) -> bool:
+        """Whether the model has masses, which may fade."""
+        return "gat" in self.model
+
+    def fingerprint(self) -> str:
+        """Of what its figures are of: the decision's defaults too, but for those that the model has no use for."""
+        unused = set() if self.is_of_attention else {"mass_fade"}
+        return fingerprint_of([asdict(self), technique("source_chunks").Decision().model_dump(exclude=unused)])
 
     @property
     def graph(self) -> GraphSpec:

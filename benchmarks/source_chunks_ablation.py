@@ -11,16 +11,15 @@ The paper's GCN is a mean of the neighbours beside the row itself, which is our 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks._chunks_training import Setting, trained
-from benchmarks._common import fingerprint_of, why_absent
+from benchmarks._common import why_absent
 from benchmarks._results import Parts
-from gnnplan.planner.techniques.registry import technique
 
 _FILE = "source_chunks_ablation"
 _ROWS = (
@@ -32,7 +31,7 @@ _ROWS = (
     ("flickr7k", "wide_gat_3", 0.005),
 )
 _FORGETS = (("fade", 1e-6), ("mass_fade", 1e-6))
-_KEPT = ("mass_fade", 0.5)
+_KEPT_OF_ATTENTION = (("mass_fade", 0.5),)  # next to nothing is kept by default
 _PUBLISHED = (("follow_mean", False), ("mass_fade", 1.0))
 PAPER = {
     "sage": {"kept_over_nothing": (0.96, 0.18, 0.85), "kept_over_exact": (-0.27, 0.03, 1.05)},
@@ -46,20 +45,27 @@ def settings_of(quick: bool) -> Iterator[Setting]:
     steps, num_chunks = (20, 4) if quick else (150, 10)
     variants = (
         ("exact", (("num_chunks", 1),)),
-        ("kept", (("num_chunks", num_chunks), _KEPT)),
+        ("kept", (("num_chunks", num_chunks),)),
         ("kept, as published", (("num_chunks", num_chunks), *_PUBLISHED)),
         ("nothing kept", (("num_chunks", num_chunks), *_FORGETS)),
     )
     rows = (("small", "sage_3", 0.01),) if quick else _ROWS
-    return (Setting(graph, model, steps, rate, True, variants) for graph, model, rate in rows)
+    found = (Setting(graph, model, steps, rate, True, variants) for graph, model, rate in rows)
+    return (_with_masses_kept(each) if each.is_of_attention else each for each in found)
+
+
+def _with_masses_kept(of: Setting) -> Setting:
+    kept = (
+        ("kept", (*fields, *_KEPT_OF_ATTENTION)) if name == "kept" else (name, fields) for name, fields in of.variants
+    )
+    return replace(of, variants=tuple(kept))
 
 
 def main(quick: bool) -> dict:
     """Runs the rows that are not kept; the quick form keeps nothing."""
     settings = {each.name: each for each in settings_of(quick)}
     absent = {name: reason for name, of in settings.items() if (reason := why_absent(name, of.graph))}
-    usual = technique("source_chunks").Decision().model_dump()
-    prints = {name: fingerprint_of([asdict(of), usual]) for name, of in settings.items() if name not in absent}
+    prints = {name: of.fingerprint() for name, of in settings.items() if name not in absent}
     parts = Parts(_FILE, {"rows": prints}, summary, is_kept=not quick)
     for name in prints:
         parts.add("rows", name, partial(_row, settings[name]))

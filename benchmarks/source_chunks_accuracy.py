@@ -9,15 +9,12 @@ validation. A row is kept when it has ended, and is not run again under the same
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks._chunks_training import Setting, trained
-from benchmarks._common import fingerprint_of, why_absent
+from benchmarks._common import why_absent
 from benchmarks._results import about, keep, kept_parts, record_of
-from gnnplan.planner.techniques.registry import technique
 
 _FILE = "source_chunks_accuracy"
 _PUBLISHED = "as published"
@@ -63,10 +60,7 @@ def settings_of(quick: bool) -> list[Setting]:
 def main(quick: bool) -> dict:
     """Runs the rows that are not kept; the quick form keeps nothing."""
     rows = {each.name: each for each in settings_of(quick) if not why_absent(each.name, each.graph)}
-    prints = {
-        name: fingerprint_of([asdict(row), technique("source_chunks").Decision().model_dump()])
-        for name, row in rows.items()
-    }
+    prints = {name: row.fingerprint() for name, row in rows.items()}
     results = {} if quick else kept_parts(_FILE, "rows", "row", prints)
     for name, row in rows.items():
         if name not in results:
