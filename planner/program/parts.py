@@ -43,6 +43,11 @@ class Space:
     level: int | None = None
 
     @property
+    def is_of_parameters(self) -> bool:
+        """Whether its rows are a parameter's, so as many on any graph."""
+        return self.name == parameter_space(self.sizes[0])
+
+    @property
     def is_of_vertices(self) -> bool:
         """Whether its rows are vertices, which a layout may share out."""
         return self.level is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gnnplan.planner.program.cycle import Cycle
-from gnnplan.planner.program.parts import Space, Value, parameter_space
+from gnnplan.planner.program.parts import Space, Value
 
 
 def on_share(cycle: Cycle, share: float) -> Cycle:
@@ -18,7 +18,7 @@ def on_share(cycle: Cycle, share: float) -> Cycle:
 
 def on_parts(cycle: Cycle, of_rows: float, of_edges: float) -> Cycle:
     """As `on_share`, with a share of the vertices and of what features they have, and another one of the edges."""
-    fixed = {name for name, space in cycle.spaces.items() if name == parameter_space(space.sizes[0])}
+    fixed = {name for name, space in cycle.spaces.items() if space.is_of_parameters}
     levels = {name for name, space in cycle.spaces.items() if space.is_of_vertices}
     of_blocks = {block.edges for block in cycle.blocks.values()}
 

@@ -77,10 +77,13 @@ def has_pinned(candidate: Candidate) -> bool:
     return candidate.setting.num_workers == 1 or asked <= {choice.technique for choice in candidate.choices}
 
 
+_OF_DENSE_ROWS = frozenset({"aggregate", "weigh", "dot"})
+
+
 def is_played(cycle: Cycle) -> bool:
     """Whether there are kernels for all that epochs do: sparse rows are summed over edges in the setup alone."""
-    ops = (op for op in cycle.operators_of_epochs() if op.kind == "aggregate")
-    return not any(cycle.values[op.reads[0]].layout == "csr" for op in ops)
+    ops = (op for op in cycle.operators_of_epochs() if op.kind in _OF_DENSE_ROWS)
+    return not any(cycle.values[name].layout == "csr" for op in ops for name in op.reads)
 
 
 def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:

@@ -14,18 +14,25 @@ from gnnplan.planner.job_pins import OpOrder
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.emitter import Emitter
 from gnnplan.planner.program.parts import Operator
+from gnnplan.planner.techniques.operator_order.attention import RowsFirst, one_headed
 
 
 def expand_filters(cycle: Cycle, order_of: Mapping[str, OpOrder]) -> Cycle:
-    """The cycle with every `filter` in the order that `order_of` gives for its key, else multiplied first."""
+    """The cycle with every `filter` and attention in the order of its key, else multiplied first.
+
+    Args:
+        order_of: by the key of a filter, or of what sums an attention of one head.
+    """
     emitter = Emitter(cycle)
     for name, program in cycle.programs.items():
+        attentions = one_headed(cycle, program).items()
+        rows_first = RowsFirst(emitter, (of for key, of in attentions if order_of.get(key) == "aggregate_first"))
         emitter.begin()
         for op in program:
-            if op.kind != "filter":
-                emitter.append(op)
-            else:
+            if op.kind == "filter":
                 _EXPANDED[order_of.get(op.key, "multiply_first"), "matrices" in op.attributes](emitter, op)
+            elif not rows_first.takes(op):
+                emitter.append(op)
         emitter.end(name)
     return emitter.cycle
 

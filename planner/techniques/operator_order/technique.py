@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -12,13 +13,14 @@ from gnnplan.planner.contracts.technique import Choice, Hook, Situation, Stage, 
 from gnnplan.planner.job_pins import OpOrder
 from gnnplan.planner.program.constant import constant_values
 from gnnplan.planner.program.cycle import Cycle
+from gnnplan.planner.techniques.operator_order.attention import one_headed
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.profiles.contract import Contract
 from gnnplan.profiles.errors import UserError
 
 
 class Orders(Contract):
-    """The order of every filter by its key; where nothing is said, rows are multiplied first."""
+    """The order of filters and attentions of one head by key; where nothing is said, rows are multiplied first."""
 
     of: dict[str, OpOrder] = Field(default_factory=dict)
 
@@ -43,18 +45,15 @@ class OperatorOrder(Technique[Orders]):
         return ", ".join(_SHORT[order] for order in decision.of.values())
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice]:
-        widths, pin = _widths(setting.forward), setting.job.pin
-        constant = _of_constants(setting.forward)
-        _check_pins(setting, bool(widths), bool(constant))
-        first = {key: _narrower(*each) for key, each in widths.items()}
-        first |= dict.fromkeys(constant, "aggregate_first")  # of features that never change, so once may be enough
-        if pin.op_order:
-            first = dict.fromkeys(widths, pin.op_order)
+        orders, pin = list(ordered(setting.forward)), setting.job.pin
+        constant = [each.key for each in orders if each.is_of_constants and each.is_filter]
+        _check_pins(setting, bool(orders), bool(constant))
+        first = {each.key: pin.op_order or each.guess for each in orders}
         if pin.precompute:
             first |= dict.fromkeys(constant, "aggregate_first")
         yield Choice(self.name, Orders(of=first))
         if pin.op_order is None and not pin.precompute:
-            yield Choice(self.name, Orders(of=dict.fromkeys(widths, "multiply_first")))
+            yield Choice(self.name, Orders(of={each.key: "multiply_first" for each in orders}))
         chosen = so_far.choice(self.name) if so_far else None
         if chosen and isinstance(chosen.decision, Orders) and pin.op_order is None:
             for key, order in chosen.decision.of.items():
@@ -66,24 +65,39 @@ _SHORT: Mapping[OpOrder, str] = {"multiply_first": "A(XW)", "aggregate_first": "
 _OTHER: Mapping[OpOrder, OpOrder] = {"multiply_first": "aggregate_first", "aggregate_first": "multiply_first"}
 
 
-def _widths(forward: Cycle) -> dict[str, tuple[int, int]]:
-    """By the key of every filter the widths of its input and its result."""
-    values, filters = forward.values, (op for op in forward.operators_of_epochs() if op.kind == "filter")
-    return {op.key: (values[op.reads[0]].width, values[op.writes[0]].width) for op in filters}
+@dataclass(frozen=True)
+class Ordered:
+    """What of a model has an order.
+
+    Args:
+        widths: of its input and its result.
+        is_of_constants: its rows are the same in every epoch.
+        is_filter: else it is an attention of one head.
+    """
+
+    key: str
+    widths: tuple[int, int]
+    is_of_constants: bool
+    is_filter: bool
+
+    @property
+    def guess(self) -> OpOrder:
+        """The one to begin with: features never change, so they may be aggregated once, or sent once."""
+        in_width, out_width = self.widths
+        return "aggregate_first" if self.is_of_constants or in_width < out_width else "multiply_first"
 
 
-def _narrower(in_width: int, out_width: int) -> OpOrder:
-    return "aggregate_first" if in_width < out_width else "multiply_first"
-
-
-def _of_constants(forward: Cycle) -> list[str]:
-    """Keys of filters whose rows are the same in every epoch."""
-    found: dict[str, None] = {}
-    for name in forward.order:
+def ordered(forward: Cycle) -> Iterator[Ordered]:
+    """All that has an order, of one logical worker's programs."""
+    for name in dict.fromkeys(forward.order):
         program = forward.programs[name]
         constant = constant_values(forward, program)
-        found |= {op.key: None for op in program if op.kind == "filter" and op.reads[0] in constant}
-    return list(found)
+        products = {key: of.product for key, of in one_headed(forward, program).items()}
+        filters = {op.key: op for op in program if op.kind == "filter"}
+        for key, op in {**filters, **products}.items():
+            read, written = op.reads[0], op.writes[0]
+            widths = forward.values[read].width, forward.values[written].width
+            yield Ordered(key, widths, read in constant, key in filters)
 
 
 def _check_pins(setting: Setting, has_filters: bool, has_constants: bool) -> None:

@@ -52,6 +52,7 @@ MODELS = {
     "gin": ModelSpec(kind="gin", num_layers=2, hidden_channels=6),
     "tagcn": ModelSpec(kind="tagcn", num_layers=2, hidden_channels=6, num_hops=2),
     "gat": ModelSpec(kind="gat", num_layers=2, hidden_channels=6, heads=2, dropout=0.3),
+    "one head": ModelSpec(kind="gat", num_layers=2, hidden_channels=6, heads=1, dropout=0.3),
 }
 FIRST, LAST = "aggregate_first", "multiply_first"
 ORDERS = {"multiplied": (), "aggregated": (FIRST, FIRST, FIRST), "mixed": (FIRST, LAST, FIRST)}
@@ -108,7 +109,7 @@ class Case:
     """A training, and which passes its program goes through.
 
     Args:
-        orders: of every layer's filter, `aggregate_first` or (also where it says nothing) `multiply_first`.
+        orders: of every layer, where it has any, `aggregate_first` or (also where it says nothing) `multiply_first`.
         labels: [levels, W, N] codes (None: all rows are sent).
         passes: of `PASSES`; `derive` is always one.
         interval: epochs from refresh to refresh of kept rows.
@@ -153,7 +154,8 @@ class Case:
             graph.is_multilabel,
         )
         cycle = forward_cycle(self.model, task, seed=self.training.seed)
-        return expand_filters(cycle, {f"l{layer}/filter": order for layer, order in enumerate(self.orders)})
+        of = {f"l{layer}/{what}": order for layer, order in enumerate(self.orders) for what in ("filter", "weigh")}
+        return expand_filters(cycle, of)
 
     def shared(self) -> Cycle:
         """The forward program, shared out under its labels."""

@@ -241,9 +241,13 @@ class Oracle:
         return z
 
     def _gat(self, h: Tensor, layer: int, level: int) -> Tensor:
-        """p = XW^T travels, and so do scores of targets; scores of sources are made of the p that came."""
+        """p = XW^T travels, and so do scores of targets; scores of sources are made of the p that came.
+
+        Where one head sums rows first, X travels in its place.
+        """
         heads, is_last = self.model.heads, layer == self.model.num_layers - 1
-        p = h @ self._parameter(layer, "lin.weight").T
+        matrix = self._parameter(layer, "lin.weight").T
+        p, sums_first = h @ matrix, heads == 1 and self.world.orders.get(layer) == "aggregate_first"
 
         def by_head(values: Tensor) -> Tensor:
             return values.unflatten(2, (heads, -1))
@@ -251,8 +255,10 @@ class Oracle:
         def scored(values: Tensor, side: str) -> Tensor:
             return (by_head(values) * self._parameter(layer, f"att_{side}")).sum(3)
 
-        seen = self._seen(p, level, "p")
-        source, target = scored(seen, "src"), self._seen(scored(p, "dst"), level, "scores of targets")
+        seen = self._seen(h, level, "rows") @ matrix if sums_first else self._seen(p, level, "p")
+        source, target = scored(seen, "src"), scored(p, "dst")
+        is_remade = sums_first and level == 0 and not self._draws_inputs and self._has_what_it_makes(level)
+        target = target if is_remade else self._seen(target, level, "scores of targets")
         count = self._edges(level)[..., None]  # [W, targets, sources, 1]: a repeated edge counts as often
         score = functional.leaky_relu(source[:, None] + target[:, :, None], 0.2)
         top = score.masked_fill(count == 0, -torch.inf).amax(2, keepdim=True).detach()

@@ -111,7 +111,7 @@ def test_a_pinned_layout_is_used(pin):
 @pytest.mark.parametrize(
     ("model", "pin"),
     [
-        ({"kind": "gat"}, {"op_order": "aggregate_first"}),
+        ({"kind": "gat", "heads": 2}, {"op_order": "aggregate_first"}),
         ({"kind": "gat"}, {"precompute": True}),
         ({"input_dropout": 0.1}, {"precompute": True}),
         ({}, {"op_order": "multiply_first", "precompute": True}),

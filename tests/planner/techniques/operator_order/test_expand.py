@@ -2,6 +2,8 @@
 
 import pytest
 
+from gnnplan.planner.program.emitter import Emitter
+from gnnplan.planner.techniques.operator_order.attention import one_headed
 from tests.planner.program.cases import EXACT, MODELS, ORDERS, Case, exact
 
 LINEAR = ["gcn", "sage", "gin", "tagcn"]
@@ -34,6 +36,34 @@ def test_an_aggregation_is_as_wide_as_its_order_says(name):
         assert widths(cycle, "aggregate") == [width for width in want for _ in range(hops)]
         products = len(widths(cycle, "multiply")) - (model.num_layers if name == "gin" else 0)
         assert products == weights * model.num_layers
+
+
+def test_one_head_sums_what_its_order_says():
+    """Inputs or products; so do its scores, whose vectors are multiplied in place of the rows."""
+    for order, want in (("aggregated", [5, 6]), ("multiplied", [6, 3])):
+        cycle = Case(MODELS["one head"], 1, ORDERS[order]).forward()
+        summed = [cycle.values[op.reads[1]].width for op in cycle.programs["train"] if op.kind == "weigh"]
+        assert summed == want
+        assert widths(cycle, "dot") == [width for width in want for _ in ("source", "target")]
+        rows = [op for op in cycle.programs["train"] if op.kind == "multiply" and op.key.endswith("/multiply")]
+        assert len(rows) == len(want)
+
+
+def test_several_heads_multiply_first():
+    """Each would sum all columns of its inputs."""
+    one, other = (Case(MODELS["gat"], 1, ORDERS[order]).forward() for order in ("aggregated", "multiplied"))
+    assert one.programs == other.programs
+
+
+def test_products_that_others_read_stay():
+    """Here a residual does."""
+    cycle = Case(MODELS["one head"], 1).forward()
+    assert set(one_headed(cycle, cycle.programs["train"])) == {"l0/weigh", "l1/weigh"}
+    emitter = Emitter(cycle)
+    emitter.begin(cycle.programs["train"])
+    emitter.emit("add", "l0/multiply", "l0/weigh", key="l0/residual", factors=(1, 1))
+    emitter.end("train")
+    assert set(one_headed(emitter.cycle, emitter.cycle.programs["train"])) == {"l1/weigh"}
 
 
 def test_keys_are_numbered_where_there_are_several():

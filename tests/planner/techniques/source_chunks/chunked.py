@@ -25,6 +25,7 @@ MODELS = {
     "gcn": ModelSpec(kind="gcn", num_layers=3, hidden_channels=6, dropout=0.3),
     "sage": ModelSpec(kind="sage", num_layers=3, hidden_channels=6, dropout=0.3, input_dropout=0.2),
     "gat": ModelSpec(kind="gat", num_layers=2, hidden_channels=6, heads=2, dropout=0.3),
+    "one head": ModelSpec(kind="gat", num_layers=2, hidden_channels=6, heads=1, dropout=0.3),
 }
 ORDERS = {"multiplied": {}, "aggregated": dict.fromkeys(range(3), "aggregate_first")}
 
@@ -53,7 +54,7 @@ class Chunked:
         return Case(MODELS[self.model], self.num_workers, orders, training=training, sparse=is_sparse)
 
     def choices(self) -> list[Choice]:
-        orders = {f"l{layer}/filter": order for layer, order in self.orders.items()}
+        orders = {f"l{layer}/{what}": order for layer, order in self.orders.items() for what in ("filter", "weigh")}
         return [
             chosen("halo_exchange", {"part": self.case.part.astype(np.int32)}),
             chosen("operator_order", of=orders),

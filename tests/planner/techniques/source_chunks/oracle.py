@@ -144,10 +144,13 @@ class ChunkOracle:
         return state + self.loops @ z
 
     def _gat(self, h: Tensor, layer: int) -> Tensor:
-        """Equations 8 and 9, in masses and sums of weighted rows."""
+        """Equations 8 and 9, in masses and sums of weighted rows: products, or inputs where one head sums these."""
         heads, is_last = self.model.heads, layer == self.model.num_layers - 1
-        p = (h @ self._parameter(layer, "lin.weight").T).unflatten(1, (heads, -1))
+        weight = self._parameter(layer, "lin.weight").T
+        p = (h @ weight).unflatten(1, (heads, -1))
         source, target = ((p * self._parameter(layer, f"att_{side}")).sum(2) for side in ("src", "dst"))
+        sums_first = heads == 1 and self.orders.get(layer) == "aggregate_first"
+        p = h[:, None] if sums_first else p
         mass = functional.leaky_relu(source[None] + target[:, None], 0.2).exp()  # [targets, sources, heads]
         own = self.num_loops[:, :, None] * mass
         if self.training:
@@ -167,6 +170,7 @@ class ChunkOracle:
             all_edges = self.count[:, :, None] * mass
             total, rows = all_edges.sum(1), torch.einsum("tsh,shc->thc", all_edges, p)
         z = (rows + torch.einsum("tsh,shc->thc", own, p)) / (total + own.sum(1))[..., None]
+        z = z @ weight if sums_first else z
         return z.mean(1) if is_last else z.flatten(1)
 
 
