@@ -65,8 +65,9 @@ class _Split:
         self._emitter.append(op)
 
     def _is_by_row(self, op: Operator) -> bool:
-        of_vertices = [name for name in op.reads if self._emitter.cycle.values[name].role != "parameter"]
-        return KINDS[op.kind].by_row and len(of_vertices) == 1 and op.reads[0] in self._parts
+        cycle = self._emitter.cycle
+        rows = [name for name in op.reads if not cycle.spaces[cycle.values[name].space].is_of_parameters]
+        return KINDS[op.kind].by_row and len(rows) == 1 and op.reads[0] in self._parts
 
     def _gathers_parts(self, op: Operator) -> bool:
         kind = KINDS[op.kind]

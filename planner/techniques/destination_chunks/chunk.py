@@ -145,10 +145,13 @@ class _Chunks:
                 if KINDS[op.kind].need(i) is Need.EDGE and self._is_on_edges(name)
             ]
             return not op.attributes.get("back") and self._made.issuperset(edges)
-        rows = [name for name in op.reads if self._cycle.values[name].role != "parameter"]
+        rows = [name for name in op.reads if not self._is_of_parameters(name)]
         is_by_row = KINDS[op.kind].by_row and len({self._cycle.values[name].space for name in rows}) == 1
         follows = bool(self._made.intersection(rows)) or all(self._cycle.values[n].role == "input" for n in rows)
         return (is_by_row or op.kind in _MOVING) and follows
+
+    def _is_of_parameters(self, name: str) -> bool:
+        return self._cycle.spaces[self._cycle.values[name].space].is_of_parameters
 
     def _is_on_edges(self, name: str) -> bool:
         return self._cycle.values[name].space.startswith("edges:")
@@ -188,12 +191,11 @@ class _Chunks:
         """A chunk's rows of a value."""
         if name in self._made:
             return _piece(name, chunk)
-        value = self._cycle.values[name]
-        if value.role == "parameter":
+        if self._is_of_parameters(name):
             return name
         part = f"{_piece(name, chunk)}/rows"
         if not any(op.writes == (part,) for op in self._emitter.operators):
-            index = self._ranges.space(value.space, chunk)
+            index = self._ranges.space(self._cycle.values[name].space, chunk)
             self._emitter.emit("take", name, key=part, index=index)
         return part
 
