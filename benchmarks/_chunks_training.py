@@ -24,7 +24,6 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.project import project
 from gnnplan.planner.search.decide import forward_of
-from gnnplan.planner.techniques.operator_order.technique import ordered
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.execution.executor import ProgramExecutor
@@ -66,10 +65,8 @@ class Setting:
 
     def fingerprint(self) -> str:
         """Of what its figures are of: the decision's defaults too, but for those that the model has no use for."""
-        usual = technique("source_chunks").Decision()
-        if self.is_of_attention:  # it had no order at first
-            return fingerprint_of([asdict(self), usual.model_dump(), "in its order"])
-        return fingerprint_of([asdict(self), usual.model_dump(exclude={"mass_fade"})])
+        unused = set() if self.is_of_attention else {"mass_fade"}
+        return fingerprint_of([asdict(self), technique("source_chunks").Decision().model_dump(exclude=unused)])
 
     @property
     def graph(self) -> GraphSpec:
@@ -100,7 +97,8 @@ def trained(row: Setting) -> list[dict]:
 
 def _composed(row: Setting, graph: Graph, forward: Cycle, fields: dict) -> Cycle:
     part = {"part": np.zeros(graph.num_nodes, np.int32)}
-    of = {each.key: "aggregate_first" for each in ordered(forward) if row.aggregate_first}
+    filters = [op.key for op in forward.programs["train"] if op.kind == "filter"]
+    of = dict.fromkeys(filters, "aggregate_first") if row.aggregate_first else {}
     choices = [
         Choice("halo_exchange", technique("halo_exchange").Decision(), part),
         Choice("operator_order", technique("operator_order").Decision(of=of), {}),
