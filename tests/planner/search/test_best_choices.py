@@ -141,6 +141,26 @@ def test_sparse_features_are_chosen_for_wide_and_mostly_zero_ones():
     assert not any(each.choice("sparse_features") for each in found("wide").looked_at)
 
 
+ONE_HEAD = ModelSpec(kind="gat", num_layers=2, hidden_channels=64, heads=1)
+
+
+def test_one_head_sums_no_sparse_rows():
+    """There is no kernel for it, so plans that sum inputs first hold them dense."""
+    for each in found(sparse_graph(), model=ONE_HEAD, num_workers=2).looked_at:
+        first = {key for key, order in each.choice("operator_order").decision.of.items() if order == "aggregate_first"}
+        assert not (each.choice("sparse_features") and "l0/weigh" in first)
+
+
+def test_one_head_is_tried_in_both_orders():
+    """The one that is pinned, or both of every layer."""
+    looked_at = found(model=ONE_HEAD, num_workers=2).looked_at
+    tried = {item for each in looked_at for item in each.choice("operator_order").decision.of.items()}
+    orders = ("aggregate_first", "multiply_first")
+    assert tried == {(f"l{layer}/weigh", order) for layer in range(2) for order in orders}
+    for each in found(model=ONE_HEAD, num_workers=2, op_order="aggregate_first").looked_at:
+        assert set(each.choice("operator_order").decision.of.values()) == {"aggregate_first"}
+
+
 @pytest.mark.long
 def test_no_plan_fits_names_the_missing_bytes():
     """With so much more memory a plan fits, with one byte less none does."""
