@@ -2,9 +2,9 @@
 
 One process plays the programs of one worker on the kernels that plans run on. More workers have the same numbers
 (`tests/planner/techniques/source_chunks/`), so these are also those of 1 to 8 parts. All variants of a row take as many
-steps, evaluate as often, and begin with the same weights. Layers but those of attention sum before they multiply, so that
-no state holds products of older weights; one row multiplies first, to show what that costs. A figure is the test accuracy at the best
-validation. A row is kept when it has ended, and is not run again under the same settings.
+steps, evaluate as often, and begin with the same weights. Layers but those of attention sum before they multiply, so
+that no state holds products of older weights; one row multiplies first, to show what that costs. A figure is the test
+accuracy at the best validation. A row is kept when it has ended, and is not run again under the same settings.
 """
 
 from __future__ import annotations
