@@ -108,8 +108,8 @@ class _Rewriter:
 
     def _fits(self, op: Operator, takes: _Takes) -> bool:
         rows = [op.reads[place] for place in _places(op, takes)]
-        if any(self.cycle.spaces[self.values[name].space].is_of_parameters for name in rows):
-            return False
+        if all(self.cycle.spaces[self.values[name].space].is_of_parameters for name in rows):
+            return False  # what parameters alone make is small, and every row after it would be less exact
         if any(name not in self._halves and not _is_plain(self.values[name]) for name in rows):
             return False
         if op.attributes.get("late") or any(self.values[name].tier != "device" for name in op.writes):

@@ -74,6 +74,13 @@ def test_rows_are_halves_and_parameters_are_not(model):
     assert exchanged <= small
     summed = [op for op in cycle.operators() if op.kind == "aggregate"]
     assert all({*op.reads, *op.writes} <= small for op in summed)
+    products = [op for op in cycle.operators() if op.kind == "multiply" and is_of_rows(cycle, op.reads[0])]
+    assert products
+    assert all(set(op.reads) <= small for op in products)
+
+
+def is_of_rows(cycle, name):
+    return not cycle.spaces[cycle.values[name].space].is_of_parameters
 
 
 @pytest.mark.long
