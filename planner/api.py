@@ -134,7 +134,7 @@ def plan(
         UserError: what is given cannot be read, or the job cannot run there at all.
         NoPlanFitsError: no plan fits the memory.
     """
-    its_job = job_of(job, graph, model, epochs)
+    its_job = _job_to_plan(job, graph, model, epochs)
     path = Path(path) if path else output_folder(its_job, job) / PLAN_FILE
     return write_plan(its_job, _where(its_job, cluster), _graph_of(its_job, graph), path, on_step)
 
@@ -175,6 +175,13 @@ def pilot(
     where, its_graph, is_here = cluster_of(cluster), graph_of(graph, its_job), cluster is None
     options: dict[str, Any] = {"epochs": epochs, "batches": batches, "on_step": on_step, "on_event": on_event}
     return plan_to_accuracy(its_job, where, its_graph, path, accuracy, is_here=is_here, **options)
+
+
+def _job_to_plan(job: GivenJob | None, graph: GivenGraph | None, model: Any, epochs: int | None) -> Job:
+    its_job = job_of(job, graph, model, epochs)
+    if its_job.mini_batch is not None and graph is not None:
+        raise UserError(f"{its_job.name}: workers of mini-batches load the graph; name its file in the job, not graph=")
+    return its_job
 
 
 def _where(job: Job, cluster: GivenCluster) -> Cluster | None:
@@ -398,7 +405,7 @@ def train(
 
     Raises as `plan` and `run` do.
     """
-    its_job = job_of(job, graph, model, epochs)
+    its_job = _job_to_plan(job, graph, model, epochs)
     folder = Path(folder) if folder else output_folder(its_job, job)
     check_writable(folder / PLAN_FILE)
     return train_job(

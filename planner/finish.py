@@ -18,7 +18,8 @@ from gnnplan.profiles.limits import MAX_VERTICES, MAX_WIDTH
 from gnnplan.profiles.memory import check_fits
 
 MASK_KEYS = ("train_mask", "val_mask", "test_mask")
-EDGE_VALUES = ("edge_weight", "edge_attr", EDGE_TYPE)
+EDGE_WEIGHT = "edge_weight"
+EDGE_VALUES = (EDGE_WEIGHT, "edge_attr", EDGE_TYPE)
 _MOST_TYPES = 2**24  # as many as float32 tells apart, in which layers of one's own are handed numbers of edges
 _FEATURE_STREAM, _LABEL_STREAM, _SPLIT_STREAM = range(3)
 
@@ -129,16 +130,22 @@ def _with_inverse(parts: Parts) -> Parts:
 
 
 def _edge_values(parts: Parts, options: GraphOptions) -> dict[str, np.ndarray]:
-    """Finite numbers, as many as there are edges, and types from 0. Others are left out: most models ask for none."""
-    found = {}
+    """Finite numbers, as many as there are edges, and types from 0. Others are left out: most models ask for none.
+
+    A model with weights of edges mostly does without them where it is given none, so these have to be sound.
+    """
+    found: dict[str, np.ndarray] = {}
+    if options.make_undirected:  # merged edges have none
+        return found
+    num_edges = parts.edge_index.shape[1]
     for name, values in parts.edge_values.items():
-        is_of_edges = values.ndim in (1, 2) and len(values) == parts.edge_index.shape[1] and values.dtype.kind in "biuf"
-        if not is_of_edges or options.make_undirected:  # merged edges have none
-            continue
-        if name == EDGE_TYPE and _are_types(values):
+        is_of_edges = values.ndim in (1, 2) and len(values) == num_edges and values.dtype.kind in "biuf"
+        if is_of_edges and name == EDGE_TYPE and _are_types(values):
             found[name] = np.ascontiguousarray(values, np.int64)
-        elif name != EDGE_TYPE and np.isfinite(values).all():
+        elif is_of_edges and name != EDGE_TYPE and np.isfinite(values).all():
             found[name] = np.ascontiguousarray(values, np.float32)
+        elif name == EDGE_WEIGHT:
+            raise UserError(f"{parts.where}: {name} must be a finite number for each of the {num_edges:,} edges")
     return found
 
 
@@ -209,7 +216,7 @@ def _labels(parts: Parts, options: GraphOptions) -> tuple[np.ndarray, int]:
         raise UserError(f"{where}: y must be numbers [{n}] or [{n}, C], found {y.dtype} {list(y.shape)}")
     if y.ndim == 1 and options.label_kind == "targets":
         y = y[:, None]
-    if y.ndim == 2 and options.label_kind == "auto" and not np.isin(y, (0, 1)).all():
+    if y.ndim == 2 and options.label_kind == "auto" and not np.isin(y[~np.isnan(y).any(1)], (0, 1)).all():
         raise UserError(
             f"{where}: multi-label y must hold only 0 and 1; set label_kind = 'targets' to regress on numbers"
         )

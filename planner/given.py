@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.graph import Graph
-from gnnplan.planner.graph_spec import MemoryGraph
+from gnnplan.planner.graph_spec import GraphOptions, MemoryGraph
 from gnnplan.planner.here import cluster_of_profile, read_cluster, this_machine
 from gnnplan.planner.job import Job
 from gnnplan.planner.link.split import link_graph
@@ -46,8 +46,8 @@ def job_of(
     if isinstance(given, str | Path):
         return _with_module(Job.load(given), model)
     raw = {"schema_version": Job.VERSION, **(given or {})}
-    if graph is not None:
-        raw.setdefault("graph", {"source": "memory"})
+    if graph is not None and isinstance(raw.setdefault("graph", {}), Mapping):
+        raw["graph"] = {"source": "memory", **raw["graph"]}
     if model is not None:
         raw.setdefault("model", {"kind": "module"})
     if epochs is not None:
@@ -75,8 +75,8 @@ def graph_of(given: GivenGraph | None, job: Job) -> Graph:
         return given.validate()
     from gnnplan.planner.loaders.pyg import graph_of_data
 
-    options = job.graph if isinstance(job.graph, MemoryGraph) else MemoryGraph(link=job.graph.link)
-    return graph_of_data(given, options).validate()
+    options = {name: getattr(job.graph, name) for name in GraphOptions.model_fields}
+    return graph_of_data(given, MemoryGraph(**options)).validate()
 
 
 def cluster_of(given: GivenCluster, *, on_progress: Callable[[int, int], None] | None = None) -> Cluster:

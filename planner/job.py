@@ -128,6 +128,9 @@ def _beside_batches_or_groups(job: Job) -> Iterator[str]:
     """What of a job has neither mini-batches nor workers that go on without others, where it asks for one of them."""
     if job.graph.link and job.pin.prune == "rapa":
         yield "a link prediction needs every pair that it trains on; leave pin.prune out"
+    metric, link = job.training.metric, job.graph.link
+    if link and metric.startswith("hits@") and int(metric.partition("@")[2]) > link.num_ranked:
+        yield f"among {link.num_ranked} pairs {metric} is 100% of any model; raise graph.link.num_ranked, or take fewer"
     if not (job.mini_batch or job.pin.partial_reduce):
         return
     if job.model.kind == "module":

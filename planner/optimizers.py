@@ -108,9 +108,13 @@ def _fault(name: str, value: Argument, like: Argument) -> str:
         numbers = value if isinstance(value, tuple) else ()
         if name == "betas":
             return "" if is_one and len(numbers) == 2 and all(0 <= each < 1 for each in numbers) else "two in [0, 1)"
-        return "" if is_one and all(each >= 0 for each in numbers) else "a list of epochs"
+        return "" if is_one and all(each >= 0 and each == int(each) for each in numbers) else "a list of epochs"
     if isinstance(value, bool | tuple) or not 0 <= value <= 1e9:
         return "a number, 0 or more"
+    if name == "step_size" and value != int(value):
+        return "a whole number of epochs"
+    if name == "factor" and value >= 1:
+        return "less than 1"
     return "more than 0" if name in _POSITIVE and not value else ""
 
 

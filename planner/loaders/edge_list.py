@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from gnnplan.planner.finish import Parts, finish
@@ -11,15 +13,15 @@ from gnnplan.planner.loaders.read import read_npy, read_table
 
 
 def load_edge_list(spec: EdgeListGraph) -> Graph:
-    """Loads `source target` lines (blank-separated, `#` comments, `.gz` too) in the order of the file.
+    """Loads `source target` lines (blank-separated, of `.csv` by commas, `#` comments, `.gz` too) in the file's order.
 
     Raises:
         UserError: a line that is not two whole numbers (with its number), ids out of range, or
             features and labels that do not fit.
     """
-    edges = read_table(spec.path, np.int64, num_columns=2)
+    name, ending = os.path.splitext(spec.path.name.removesuffix(".gz"))
+    edges = read_table(spec.path, np.int64, num_columns=2, delimiter="," if ending == ".csv" else None)
     num_nodes = spec.num_nodes or max(0, int(edges.max())) + 1
     x = None if spec.features is None else read_npy(spec.features)
     y = None if spec.labels is None else read_npy(spec.labels)
-    name = spec.path.name.removesuffix(".gz").rsplit(".", 1)[0]
     return finish(Parts(str(spec.path), name, num_nodes, edges.T, x, y), spec)

@@ -7,6 +7,7 @@ import inspect
 import io
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,14 @@ def graph_of_data(data: Any, options: GraphOptions) -> Graph:
     """
     name = type(data).__name__
     if hasattr(data, "node_types") and hasattr(data, "edge_types"):
-        return finish(parts_of_hetero(data, name, _array, one_hot=options.one_hot_features), options)
-    if not hasattr(data, "edge_index"):
+        parts = parts_of_hetero(data, name, _array, one_hot=options.one_hot_features)
+    elif not hasattr(data, "edge_index"):
         raise UserError(f"graph: a PyG Data with one edge_index is needed, found {name}")
-    return finish(_parts(data.to_dict(), name, name), options)
+    else:
+        parts = _parts(data.to_dict(), name, name)
+    if options.normalize_features and isinstance(parts.x, np.ndarray):
+        parts = replace(parts, x=parts.x.copy())  # the user's own tensor stays as it is
+    return finish(parts, options)
 
 
 def _read_pt(path: Path) -> Mapping[str, Any]:

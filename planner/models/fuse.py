@@ -70,7 +70,8 @@ def _filters(program: Program) -> Program:
         gone.update(each.key for each in chain)
         aggregation = chain[0].attributes["block"].partition("@")[0]
         attributes = {"hops": (len(chain),), "matrix": aggregation}
-        key = f"{op.key.rpartition('/')[0]}/filter"
+        layer, _, what = op.key.rpartition("/")
+        key = f"{layer}/filter{what.removeprefix('multiply')}"  # a layer that is called again has numbers behind it
         new_names[op.writes[0]] = key  # the product that the filter is expanded to has the old name
         reads = (new_names.get(chain[-1].reads[0], chain[-1].reads[0]), op.reads[1])
         found.append(Operator(key, "filter", reads, (key,), attributes))

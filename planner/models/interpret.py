@@ -15,11 +15,11 @@ from torch_geometric import nn as pyg
 from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.models import known_layers
-from gnnplan.planner.models.known_layers import LAYERS, WEIGHTED, NotSupportedError
+from gnnplan.planner.models.known_layers import LAYERS, WEIGHTED, NeverSupportedError, NotSupportedError
 from gnnplan.planner.models.known_modules import EDGES, FUNCTIONS, JOINS, MODULES, NAMED, OnEdges, Rows, Step, is_step
 from gnnplan.planner.models.own_layers import write_layer
 from gnnplan.planner.models.relational_layers import RELATIONAL, rgcn
-from gnnplan.planner.models.trace import WHOLE_GRAPH, line_of, traced
+from gnnplan.planner.models.trace import IN_PLACE, WHOLE_GRAPH, first_line, line_of, traced
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.profiles.errors import UserError
 
@@ -27,6 +27,10 @@ ON_EDGES = (
     "outside of a layer features of edges have only functions of their rows, without dropout or batch norm; compute it "
     "before training, or within the layer that reads it"
 )
+_SAME, _SAME_MODULES = ("dropout", "contiguous"), (nn.Dropout, nn.Identity)
+"""What may return the very tensor that it is given; all else makes another one, though of the same numbers."""
+_ONCE_IS_ENOUGH = ("relu", "relu_", "relu6", "hardtanh", nn.ReLU, nn.ReLU6, nn.Hardtanh)
+"""What changes nothing the second time."""
 Made = Rows | OnEdges | tuple[Rows, OnEdges]
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
@@ -68,6 +72,7 @@ class _Calls:
 
     def __init__(self, w: Writer, module: nn.Module, path: str) -> None:
         self.w, self.module, self.path = w, module, path
+        self._inputs: Sequence[Any] = ()
 
     def run(self, inputs: Sequence[Any], also: Mapping[str, Any] = MappingProxyType({})) -> Rows:
         """Writes all calls; the result of the last one.
@@ -76,6 +81,7 @@ class _Calls:
             also: arguments by name.
         """
         given, known = list(inputs), dict[fx.Node, Any]()
+        self._inputs = inputs
         for node in traced(self.module, len(inputs), also.keys()).nodes:
             if node.op == "placeholder":
                 known[node] = given.pop(0) if given else self._given(str(node.target), also)
@@ -87,13 +93,26 @@ class _Calls:
                     _rebind(known, node)
         raise AssertionError("a graph without an output")
 
+    def _changes_features(self, node: fx.Node, args: Sequence[Any]) -> bool:
+        """Whether a call changes the graph's features in place, so that torch would change them anew in each epoch."""
+        is_given = bool(args) and any(args[0] is each for each in self._inputs) and isinstance(args[0], Rows)
+        if not is_given or self.w.emitter.cycle.values[args[0].name].role != "input" or not self._is_in_place(node):
+            return False
+        is_module = node.op == "call_module"
+        what = type(self.module.get_submodule(str(node.target))) if is_module else self._name_of(node)
+        return what not in _ONCE_IS_ENOUGH
+
+    @staticmethod
+    def _name_of(node: fx.Node) -> Any:
+        return node.target if node.op == "call_method" else NAMED.get(node.target)
+
     def _is_in_place(self, node: fx.Node) -> bool:
         """Whether a call changes the value that it is given first."""
         if node.op == "call_module":
             return bool(getattr(self.module.get_submodule(str(node.target)), "inplace", False))
-        name = node.target if node.op == "call_method" else NAMED.get(node.target)
+        name = self._name_of(node)
         if name not in FUNCTIONS:
-            return node.target in (operator.iadd, operator.imul)
+            return node.target in IN_PLACE
         given = inspect.signature(FUNCTIONS[str(name)]).bind(self.w, *node.args, **node.kwargs).arguments
         return str(name).endswith("_") or given.get("inplace") is True
 
@@ -116,8 +135,13 @@ class _Calls:
         self.w.key = f"{prefix}{node.name}"
         try:
             return self._write(node, list(args), dict(kwargs))
+        except UserError:
+            raise
         except NotSupportedError as error:
-            raise UserError(f"{line_of(node, self.module)}: {self._words(node)}: {error}") from None
+            why = str(error)
+        except Exception as error:  # of arguments that no operator takes, or of the user's own function of numbers
+            why = f"it cannot be read with what it is given ({first_line(error)})"
+        raise UserError(f"{line_of(node, self.module)}: {self._words(node)}: {why}")
 
     def _words(self, node: fx.Node) -> str:
         if node.op == "call_module":
@@ -130,6 +154,8 @@ class _Calls:
     def _write(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if node.op == "get_attr":
             return self._attribute(str(node.target))
+        if self._changes_features(node, args):
+            raise NotSupportedError("it would change the graph's features themselves; write x = x + y, not x += y")
         if node.op == "call_module":
             return self._layer(self.module.get_submodule(str(node.target)), self._full(str(node.target)), args, kwargs)
         if node.target is fx._symbolic_trace._assert_is_none:
@@ -180,7 +206,8 @@ class _Calls:
         if target in JOINS:
             return Rows(JOINS[target](self.w, *args, **kwargs))
         if name in FUNCTIONS:
-            return Rows(FUNCTIONS[str(name)](self.w, args[0].name, *args[1:], **kwargs))
+            made = FUNCTIONS[str(name)](self.w, args[0].name, *args[1:], **kwargs)
+            return args[0] if name in _SAME and made == args[0].name else Rows(made)
         raise NotSupportedError(_ALL_ROWS)
 
     def _log_softmax(self, node: fx.Node, args: list[Any], kwargs: dict[str, Any]) -> Rows:
@@ -209,7 +236,8 @@ class _Calls:
             raise NotSupportedError(_ALL_ROWS)
         if given:
             raise NotSupportedError("it must be given rows alone")
-        return Rows(MODULES[type(layer)](self.w, layer, path, rows.name))
+        made = MODULES[type(layer)](self.w, layer, path, rows.name)
+        return rows if isinstance(layer, _SAME_MODULES) and made == rows.name else Rows(made)
 
     def _join(self, layer: Any, values: Sequence[Rows]) -> str:
         names = [each.name for each in values]
@@ -225,6 +253,8 @@ class _Calls:
         try:
             if isinstance(rows, Rows) and (written := self._by_equations(layer, path, rows, given)):
                 return Rows(written)
+        except NeverSupportedError:
+            raise
         except NotSupportedError as unknown:
             del self.w.emitter.operators[before:]
             self.w.num_dropped = num_dropped
@@ -261,7 +291,7 @@ def _rebind(known: dict[fx.Node, Any], node: fx.Node) -> None:
     """What was changed in place is from here on the new value, under all of its names."""
     before = known[node.args[0]] if node.args and isinstance(node.args[0], fx.Node) else None
     for each, value in known.items():
-        if isinstance(before, Rows) and isinstance(value, Rows) and value.name == before.name:
+        if isinstance(before, Rows) and value is before:
             known[each] = known[node]
 
 

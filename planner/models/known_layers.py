@@ -10,6 +10,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnplan.planner.adjacency import Aggregation
+from gnnplan.planner.models.vocabulary import NeverSupportedError as NeverSupportedError
 from gnnplan.planner.models.vocabulary import NotSupportedError as NotSupportedError
 from gnnplan.planner.models.vocabulary import Writer
 
@@ -96,6 +97,8 @@ def _tag(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
 
 
 def _sgc(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
+    if layer.cached and w.emitter.cycle.values[x].role != "input":
+        raise NeverSupportedError("cached = True keeps the rows of the first call; it is known of the features alone")
     aggregation = _normalized(layer)
     z = w.filter(x, {layer.K: f"{path}.lin.weight"}, aggregation)
     return w.bias(z, bias_of(layer, path, "lin.bias"))

@@ -103,6 +103,8 @@ def _hardtanh(w: Writer, x: str, min_val: float = -1.0, max_val: float = 1.0, in
 
 
 def _dropout(w: Writer, x: str, p: float = 0.5, training: bool = True, inplace: bool = False) -> str:
+    if training and p and not w.training:
+        raise NotSupportedError("it drops in evaluation too; give it training = self.training")
     return w.dropout(x, p if training else 0.0)
 
 
@@ -135,15 +137,24 @@ def _checked(w: Writer, x: str, y: str) -> None:
         raise NotSupportedError(f"rows of widths {w.width(x)} and {w.width(y)} do not meet element by element")
 
 
-def _add(w: Writer, x: Any, y: Any, sign: float = 1) -> str:
+def _add(w: Writer, x: Any, y: Any, *, alpha: float = 1) -> str:
     if isinstance(x, Rows) and isinstance(y, Rows):
         _checked(w, x.name, y.name)
-        return w.add(x.name, y.name, (1, sign))
-    if isinstance(x, Rows) and y == 0:
+        return w.add(x.name, y.name, (1, number(alpha)))
+    if isinstance(x, Rows) and _is_zero(y):
         return x.name
-    if isinstance(y, Rows) and x == 0:
-        return w.scale(y.name, sign)
+    if isinstance(y, Rows) and _is_zero(x):
+        return w.scale(y.name, number(alpha))
     raise NotSupportedError("rows plus a number have no operator; add a bias in a Linear")
+
+
+def _is_zero(value: Any) -> bool:
+    """As `sum` begins."""
+    return isinstance(value, int | float) and value == 0
+
+
+def _subtract(w: Writer, x: Any, y: Any, *, alpha: float = 1) -> str:
+    return _add(w, x, y, alpha=-number(alpha))
 
 
 def _multiply(w: Writer, x: Any, y: Any) -> str:
@@ -163,6 +174,10 @@ def _divide(w: Writer, x: Any, y: Any) -> str:
 def _cat(w: Writer, tensors: Sequence[Any], dim: int = 0) -> str:
     if dim not in (1, -1):
         raise NotSupportedError(f"dim = {dim} puts rows below rows; only dim = 1 joins columns")
+    if not all(isinstance(each, Rows) for each in tensors):
+        raise NotSupportedError(
+            "only rows of vertices are put side by side; join what stays the same into the features"
+        )
     return w.concat([each.name for each in tensors])
 
 
@@ -175,12 +190,13 @@ class Rows:
 
 Step = Callable[[Writer, str], str]
 """Writes what is made of a value row by row."""
-_NOT_ON_EDGES = (nn.Dropout, nn.BatchNorm1d, pyg.BatchNorm)
+OF_MODES = (nn.Dropout, nn.BatchNorm1d, pyg.BatchNorm)
+"""Modules that do something else in training than in evaluation."""
 
 
 def is_step(module: nn.Module) -> bool:
     """Whether a module works on rows of edges as on rows of vertices. Dropout and norms over columns know vertices."""
-    return type(module) in MODULES and not isinstance(module, _NOT_ON_EDGES)
+    return type(module) in MODULES and not isinstance(module, OF_MODES)
 
 
 class Edges:
@@ -248,13 +264,15 @@ JOINS: dict[Any, Callable[..., str]] = {
     operator.iadd: _add,
     torch.add: _add,
     "add": _add,
-    operator.sub: lambda w, x, y: _add(w, x, y, -1),
-    torch.sub: lambda w, x, y: _add(w, x, y, -1),
+    operator.sub: _subtract,
+    operator.isub: _subtract,
+    torch.sub: _subtract,
     operator.mul: _multiply,
     operator.imul: _multiply,
     torch.mul: _multiply,
     "mul": _multiply,
     operator.truediv: _divide,
+    operator.itruediv: _divide,
     operator.neg: lambda w, x: w.scale(x.name, -1.0),
     torch.cat: _cat,
 }

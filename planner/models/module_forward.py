@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 from torch import nn
+from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.losses import OF_CLASSES, usual_loss
 from gnnplan.planner.models.forward import FEATURES, Task, add_end, add_features, add_targets
 from gnnplan.planner.models.fuse import fuse
 from gnnplan.planner.models.interpret import write_module
+from gnnplan.planner.models.known_modules import OF_MODES
 from gnnplan.planner.models.trace import line_of_class
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.planner.program.arrays import Arrays
@@ -53,6 +55,7 @@ def module_cycle(
         w.is_softmax_last = (task.loss or usual_loss(task.is_multilabel)) == OF_CLASSES and task.pairs is None
         emitter.begin()
         with _in_mode(module, training=training):
+            _check_modes(module, training=training)
             logits = write_module(w, module, FEATURES, task.edge_values)
         _check_logits(module, w, logits, task)
         if training:
@@ -102,6 +105,16 @@ def _in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
     finally:
         for each, mode in before:
             each.training = mode
+
+
+def _check_modes(module: nn.Module, *, training: bool) -> None:
+    """Parts that keep a mode of their own, by a `train` that the user has written, have no operators."""
+    for path, each in module.named_modules():
+        if each.training != training and isinstance(each, (*OF_MODES, MessagePassing)):
+            kept, other = ("training", "is evaluated") if each.training else ("evaluation", "trains")
+            raise UserError(
+                f"{line_of_class(module)}: {path} stays in {kept} while the model {other}; leave it as it is"
+            )
 
 
 def _check_logits(module: nn.Module, w: Writer, logits: str, task: Task) -> None:

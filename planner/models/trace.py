@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import operator
+import random
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partialmethod
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 import torch.fx
 import torch_geometric
@@ -25,8 +29,28 @@ _LIBRARIES = tuple(f"{Path(each).parent}/" for each in (torch.__file__, torch_ge
 _LINE = "line"  # of a node's `meta`
 
 
+IN_PLACE = (operator.iadd, operator.isub, operator.imul, operator.itruediv)
+"""Operators of Python that change a tensor, by which fx's own proxies would make another."""
+
+
+class _Proxy(torch.fx.Proxy):
+    """A value that is known to be changed in place."""
+
+    def _changed(self, by: Callable[..., Any], other: Any) -> torch.fx.Proxy:
+        return self.tracer.create_proxy("call_function", by, (self, other), {})
+
+    __iadd__ = partialmethod(_changed, operator.iadd)
+    __isub__ = partialmethod(_changed, operator.isub)
+    __imul__ = partialmethod(_changed, operator.imul)
+    __itruediv__ = partialmethod(_changed, operator.itruediv)
+
+
 class Tracer(torch.fx.Tracer):
     """Leaves layers, norms and joins whole, and knows where in the user's code each call stands."""
+
+    def proxy(self, node: torch.fx.Node) -> torch.fx.Proxy:
+        """A value of a call."""
+        return _Proxy(node, self)
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         """Whether a module is one call."""
@@ -54,7 +78,7 @@ def traced(module: torch.nn.Module, num_inputs: int, also: Collection[str] = ())
         also: names of others that are given.
 
     Raises:
-        UserError: what it does next depends on numbers, or it takes another argument.
+        UserError: what it does next depends on numbers, it draws some itself, or it takes another argument.
     """
     inputs = list(inspect.signature(module.forward).parameters.values())
     name = type(module).__name__
@@ -67,16 +91,28 @@ def traced(module: torch.nn.Module, num_inputs: int, also: Collection[str] = ())
                 f"{line_of_class(module)}: forward of {name} also takes {extra.name!r}, and is given "
                 f"{_WORDS[num_inputs]}{_but(extra.name)}; give it a default, or leave it out"
             )
-    tracer = Tracer()
+    tracer, before = Tracer(), _generators()
     try:
-        return tracer.trace(module, {extra.name: extra.default for extra in others})
+        found = tracer.trace(module, {extra.name: extra.default for extra in others})
     except Exception as error:
         _refuse_edges(tracer, module)
         where = _where(traceback.extract_tb(error.__traceback__)) or line_of_class(module)
         raise UserError(
-            f"{where}: {name} cannot be traced: {_first_line(error)}; forward must make the same calls whatever the "
+            f"{where}: {name} cannot be traced: {first_line(error)}; forward must make the same calls whatever the "
             f"numbers are"
         ) from error
+    if _generators() != before:
+        raise UserError(
+            f"{line_of_class(module)}: forward of {name} draws random numbers itself, which would be drawn once for "
+            f"all epochs; what is drawn anew is dropout's"
+        )
+    return found
+
+
+def _generators() -> tuple[Any, ...]:
+    """The states of what a forward may draw from."""
+    _, keys, *others = np.random.get_state()  # noqa: NPY002 - by people's code
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), np.asarray(keys).tobytes(), *others
 
 
 def _but(name: str) -> str:
@@ -123,5 +159,6 @@ def _where(frames: traceback.StackSummary) -> str:
     return f"{theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
 
 
-def _first_line(error: Any) -> str:
+def first_line(error: Any) -> str:
+    """What an error says, in one line."""
     return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")

@@ -20,6 +20,10 @@ class NotSupportedError(Exception):
     """An option of a layer that has no operators, in words after the layer's name."""
 
 
+class NeverSupportedError(NotSupportedError):
+    """One that the layer's own code, which is read where no operators are known, would not have either."""
+
+
 RUNNING = ".running"
 """What the name of a norm's running statistics ends with, behind the module's path."""
 
@@ -63,6 +67,8 @@ class Writer:
 
     def parameter(self, name: str) -> str:
         """A parameter of the module."""
+        if name not in self.names:
+            raise NotSupportedError(f"{name} is made by something else in each call, and is no parameter")
         first = self.names[name]
         return self.emitter.add_parameter(first, *self.shapes[first])
 
@@ -139,6 +145,8 @@ class Writer:
         """Elements dropped in training, others in every epoch; each call has a stream of its own."""
         if not self.training or not probability:
             return x
+        if probability == 1:
+            return self.scale(x, 0.0)
         stream = self.num_dropped
         self.num_dropped += 1
         return self.emit("dropout", x, probability=float(probability), layer=stream)

@@ -101,6 +101,14 @@ def test_types_of_edges_are_whole_numbers_from_0(types):
     assert finish(parts(edge_values=good), GraphOptions(make_undirected=True)).edge_values == {}
 
 
+@pytest.mark.parametrize("weights", [np.array([1.0, np.nan, 2.0]), np.ones(2), np.array(["a", "b", "c"])], ids=str)
+def test_weights_of_edges_are_sound_or_refused(weights):
+    """A model would mostly be trained without them, and say nothing."""
+    with pytest.raises(UserError, match="edge_weight must be a finite number for each of the 3 edges"):
+        finish(parts(edge_values={"edge_weight": weights}), GraphOptions())
+    assert finish(parts(edge_values={"edge_weight": weights}), GraphOptions(make_undirected=True)).edge_values == {}
+
+
 def test_make_undirected_mirrors_and_merges():
     edges = np.array([[0, 1, 1, 3], [1, 0, 2, 3]])
     graph = finish(parts(edge_index=edges), GraphOptions(make_undirected=True))

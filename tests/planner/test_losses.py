@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gnnplan.planner import api
 from gnnplan.planner.finish import Parts, finish
 from gnnplan.planner.graph_spec import SbmGraph
+from gnnplan.planner.job import Job
 from gnnplan.planner.losses import loss_of
 from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import UserError
@@ -145,3 +146,25 @@ def test_arguments_keep_their_types():
     assert again == spec
     assert {type(each) for each in again.schedule_arguments.values()} == {float}
     assert again.optimizer_arguments == {"betas": (0.0, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "given", "words"),
+    [
+        ("step", {"step_size": 0.5}, "a whole number of epochs"),
+        ("step", {"step_size": 2.5}, "a whole number of epochs"),
+        ("multistep", {"milestones": [2.5]}, "a list of epochs"),
+        ("plateau", {"factor": 1.0}, "less than 1"),
+    ],
+)
+def test_arguments_that_torch_takes_otherwise_are_refused(schedule, given, words):
+    """As torch refuses them, or counts other epochs by them."""
+    with pytest.raises(ValidationError, match=words):
+        TrainingSpec(schedule=schedule, schedule_arguments=given)
+
+
+def test_a_rank_that_every_edge_has_is_no_metric():
+    """Among 50 pairs each edge has one of the first 51 ranks."""
+    job = {"graph": {"source": "sbm", "link": {"num_ranked": 50}}, "training": {"metric": "hits@100"}}
+    with pytest.raises(UserError, match="among 50 pairs hits@100 is 100% of any model"):
+        Job.parse({"schema_version": 1, **job}, where="job")

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 import gnnplan
 from gnnplan.planner import api, train
 from gnnplan.planner.cluster import Cluster, resolve
-from gnnplan.planner.given import output_folder
+from gnnplan.planner.given import graph_of, job_of, output_folder
 from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.sweep.contract import Sweep
@@ -214,3 +214,23 @@ def test_the_default_link_is_no_better_than_the_slots(device, bytes_per_s):
     assert placement.device_link.bytes_per_s == pytest.approx(bytes_per_s, rel=0.01)
     named = resolve(Cluster.model_validate({"hosts": hosts, "device_link": {"bytes_per_s": 9e9}}))
     assert (named.is_default_link, named.device_link.bytes_per_s) == (False, 9e9)
+
+
+def test_options_of_the_jobs_graph_hold_for_one_in_memory(folder):
+    """Whatever the source that it names, or none."""
+    data, asked = data_in_memory(), {"make_undirected": True, "normalize_features": True, "train_fraction": 0.5}
+    before = data.x.clone()
+    for graph in ({"source": "npz", "path": "of_old.npz", **asked}, asked):
+        job = job_of({**JOB, "graph": graph}, data)
+        found = graph_of(data, job)
+        assert set(map(tuple, found.edge_index.T)) == set(map(tuple, found.edge_index[::-1].T))
+        assert found.x.sum(1) == pytest.approx(np.ones(60))
+        assert found.train_mask.sum() == 30
+    assert torch.equal(data.x, before)
+
+
+def test_mini_batches_take_no_graph_in_memory(folder):
+    """Their workers load it."""
+    job = {**JOB, "mini_batch": {"fan_outs": [4, 4]}}
+    with pytest.raises(UserError, match="workers of mini-batches load the graph"):
+        gnnplan.train(job, graph=data_in_memory())

@@ -36,6 +36,18 @@ def test_comments_blank_lines_tabs_and_gzip(tmp_path, suffix):
     assert load_graph(spec_of(path, num_nodes=7)).num_nodes == 7
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_commas_of_csv(tmp_path, suffix):
+    """By the file's name, as a job in short takes it."""
+    path = tmp_path / f"web{suffix}"
+    path.write_bytes(gzip.compress(b"0,1\n2, 0\n") if suffix.endswith("gz") else b"0,1\n2, 0\n")
+    graph = load_graph(spec_of(path))
+    assert (graph.edge_index.T.tolist(), graph.name) == ([[0, 1], [2, 0]], "web")
+    path = tmp_path / "b.csv"
+    path.write_text("0,1\n2;0\n")
+    refused(spec_of(path), "line 2")
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1, max_size=50))
 def test_what_was_written_is_read(tmp_path_factory, pairs):

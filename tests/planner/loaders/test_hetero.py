@@ -90,3 +90,13 @@ def test_nothing_is_refused():
     """A graph without edges."""
     with pytest.raises(UserError, match="no edges"):
         graph_of_data(HeteroData(), OPTIONS)
+
+
+def test_label_sets_of_one_kind():
+    """Vertices of other kinds have none, which is no label of another number."""
+    data = bought()
+    kind = next(kind for kind in data.node_types if "y" in data[kind])
+    data[kind].y = torch.eye(3, dtype=torch.int64)[torch.arange(data[kind].num_nodes) % 3]
+    graph = graph_of_data(data, OPTIONS)
+    assert graph.is_multilabel
+    assert np.isfinite(graph.y).all(1).sum() == data[kind].num_nodes

@@ -69,6 +69,21 @@ class Restarted(nn.Module):
         return self.head(x)
 
 
+class Again(nn.Module):
+    """One layer that is called twice, with other numbers, and first with the same rows twice."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first, self.conv = pyg.SAGEConv(num_features, WIDTH), FromStart(WIDTH)
+        self.head = nn.Linear(WIDTH, num_classes)
+
+    def forward(self, x, edge_index):
+        x = start = F.relu(self.first(x, edge_index))
+        for scale in (1.0, 0.5):
+            x = self.conv(x, start, edge_index, scale)
+        return self.head(x)
+
+
 def _two(conv: Callable, **options):
     return lambda f, c: Plain([conv(f, WIDTH, **options), conv(WIDTH, c, **options)], torch.tanh)
 
@@ -84,6 +99,7 @@ LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
     "own, greatest": _two(EdgeConv),
     "own, loops and a number": _two(Steep),
     "own, from the start": Restarted,
+    "own, called again": Again,
     "gatv2": _two(pyg.GATv2Conv),
     "gatv2, heads": lambda f, c: Plain([pyg.GATv2Conv(f, 3, heads=2), pyg.GATv2Conv(6, c, heads=2, concat=False)]),
     "transformer": _two(pyg.TransformerConv, beta=True),

@@ -164,6 +164,58 @@ class Overwritten(nn.Module):
         return self.head(second + also)
 
 
+class Summed(nn.Module):
+    """Sums, differences, products and quotients in place, of what has another name too; and torch's own sum."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.first, self.second = pyg.GCNConv(num_features, WIDTH), pyg.GCNConv(WIDTH, WIDTH)
+        self.lin, self.head = nn.Linear(num_features, WIDTH), nn.Linear(2 * WIDTH, num_classes)
+
+    def forward(self, x, edge_index):
+        h = self.first(x, edge_index)
+        first = h
+        h += self.lin(x)
+        h *= 0.5
+        second = self.second(torch.tanh(h), edge_index)
+        h -= second
+        h /= 2
+        return self.head(torch.cat([torch.add(h.relu(), second, alpha=0.3), first - second], dim=1))
+
+
+class Accumulated(nn.Module):
+    """Sums in place of what begins with the numbers of another tensor, and is another one all the same."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.lin, self.head = nn.Linear(num_features, WIDTH), nn.Linear(2 * WIDTH, num_classes)
+        self.convs = nn.ModuleList([pyg.GCNConv(WIDTH, WIDTH) for _ in range(2)])
+
+    def forward(self, x, edge_index):
+        h = first = torch.tanh(self.lin(x))
+        total, scaled = 0, 1.0 * h
+        for conv in self.convs:
+            total += h
+            scaled += conv(h, edge_index)
+            h = torch.tanh(conv(h, edge_index)) + first
+        return self.head(torch.cat([total + h, scaled - first], dim=1))
+
+
+class Twice(nn.Module):
+    """A network of sums, called again."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.lin, self.head = nn.Linear(num_features, WIDTH), nn.Linear(WIDTH, num_classes)
+        self.conv = pyg.GINConv(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()))
+
+    def forward(self, x, edge_index):
+        x = self.lin(x)
+        for _ in range(2):
+            x = self.conv(x, edge_index)
+        return self.head(x)
+
+
 class Shared(nn.Module):
     """One layer and one norm, each under two names."""
 
@@ -208,6 +260,9 @@ MODULES: dict[str, Callable[[int, int], nn.Module]] = {
     "tag without hops": _two(pyg.TAGConv, K=0),
     "in place, a module": lambda f, c: Overwritten(f, c, nn.ReLU(inplace=True)),
     "in place, a function": Overwritten,
+    "in place, arithmetic": Summed,
+    "in place, the same numbers": Accumulated,
+    "gin, twice": Twice,
     "shared layers": Shared,
     "gcn without self loops": _two(pyg.GCNConv, add_self_loops=False, bias=False),
     "gcn without weights of edges": _two(pyg.GCNConv, normalize=False),
@@ -215,7 +270,7 @@ MODULES: dict[str, Callable[[int, int], nn.Module]] = {
     "gat with skips": _gat(add_self_loops=False, residual=True),
     "gin": lambda f, c: Plain([pyg.GINConv(_mlp(f, WIDTH)), pyg.GINConv(_mlp(WIDTH, c), eps=0.3)], F.elu),
     "tag": _two(pyg.TAGConv, K=2),
-    "sgc": lambda f, c: Plain([pyg.SGConv(f, c, K=2)]),
+    "sgc": lambda f, c: Plain([pyg.SGConv(f, c, K=2, cached=True)]),
     "appnp": Predict,
     "gcnii": Deep,
     "gcnii, two weights": lambda f, c: Deep(f, c, shared=False),

@@ -3,9 +3,11 @@
 from functools import cache
 
 import pytest
+from torch import nn
+from torch_geometric.nn import GCNConv
 
 from tests.planner.models.own_modules import MODULES
-from tests.planner.models.trained_modules import by_program, by_pyg, made, workers_and_techniques
+from tests.planner.models.trained_modules import by_program, by_pyg, forward_of, made, workers_and_techniques
 from tests.planner.program.cases import small_graph
 
 EPOCHS = 5
@@ -25,3 +27,22 @@ def test_trains_as_pyg_does(name, num_workers, technique):
     want = by_autograd(name)
     assert got.off(want) <= EXACT
     assert got.hits == want.hits
+
+
+class AllDropped(nn.Module):
+    """Dropout of all there is."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.conv, self.drop = GCNConv(num_features, num_classes), nn.Dropout(1.0)
+
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.drop(x) + x
+
+
+def test_all_that_is_dropped_is_zero():
+    """As torch has it; there is no factor that would make up for it."""
+    cycle = forward_of(made(AllDropped), small_graph())
+    assert [op.attributes["factor"] for op in cycle.programs["train"] if op.kind == "scale"] == [0.0]
+    assert not [op for op in cycle.operators() if op.kind == "dropout"]

@@ -1,8 +1,11 @@
 """What cannot be shared out is refused with the line of the module and why; nothing is guessed."""
 
+import random
 import re
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -72,7 +75,77 @@ class Reversed(Base):
         return self.head(self.conv(x, edge_index.flip(0)))  # here
 
 
+class Dropping(Base):
+    def forward(self, x, edge_index):
+        x = nn.functional.dropout(self.conv(x, edge_index), 0.5)  # here
+        return self.head(x)
+
+
+class OfFeatures(Base):
+    def forward(self, x, edge_index):
+        x += x  # here
+        return self.head(self.conv(x, edge_index))
+
+
+class Activated(Base):
+    def forward(self, x, edge_index):
+        x = nn.functional.leaky_relu(x, 0.3, True)  # here
+        return self.head(self.conv(x, edge_index))
+
+
+class Placed(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.register_buffer("place", torch.ones(20, WIDTH))
+
+    def forward(self, x, edge_index):
+        return self.head(torch.cat([self.conv(x, edge_index), self.place], dim=1))  # here
+
+
+class Shifted(Placed):
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index) + self.place)  # here
+
+
+class Function(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.conv = pyg.GINConv(lambda x: x)
+
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index))  # here
+
+
+class Reparametrized(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.first = nn.Linear(num_features, num_features)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its successor makes another class of the layer
+            nn.utils.weight_norm(self.first)
+
+    def forward(self, x, edge_index):
+        return self.head(self.conv(self.first(x), edge_index))  # here
+
+
+class Kept(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.first, self.conv = nn.Linear(num_features, WIDTH), pyg.SGConv(WIDTH, WIDTH, K=2, cached=True)
+
+    def forward(self, x, edge_index):
+        return self.head(self.conv(self.first(x), edge_index))  # here
+
+
 LINES = {
+    Dropping: r"dropout: it drops in evaluation too; give it training = self.training",
+    OfFeatures: r"iadd: it would change the graph's features themselves",
+    Activated: r"leaky_relu: it would change the graph's features themselves",
+    Placed: r"cat: only rows of vertices are put side by side",
+    Shifted: r"add: rows plus a number have no operator",
+    Function: r"conv \(GINConv\): ",
+    Reparametrized: r"first \(Linear\): first\.weight is made by something else in each call",
+    Kept: r"conv \(SGConv\): cached = True keeps the rows of the first call",
     Pooling: r"(dim|mean): it is no known function of rows by themselves; what mixes rows \(pooling",
     Attention: r"t: it is no known function of rows by themselves",
     Degrees: r"getitem: it computes from the whole edge_index",
@@ -109,6 +182,53 @@ def test_options_are_named(words):
     """Of a known layer those that have no operators, and cannot be shared out by rows either."""
     with pytest.raises(UserError, match=rf"own_modules.py:\d+: convs\.0 \(\w+\): {re.escape(words)} is not supported"):
         forward_of(made(lambda f, c: Plain([OPTIONS[words](f, c)])), small_graph())
+
+
+class Drawing(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(x * float(torch.rand(1)))
+
+
+class Chance(Base):
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        return self.head(-x if random.random() > 0.5 else x)
+
+
+class Noise(Base):
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index) * float(np.random.rand()))  # noqa: NPY002 - as people write it
+
+
+@pytest.mark.parametrize("kind", [Drawing, Chance, Noise])
+def test_a_forward_that_draws_is_refused(kind):
+    """What it would draw anew in each epoch would be drawn once."""
+    with pytest.raises(UserError, match=rf"{Path(__file__).name}:\d+: forward of {kind.__name__} draws random numbers"):
+        forward_of(made(kind), small_graph())
+
+
+class Frozen(Base):
+    def __init__(self, num_features, num_classes, training):
+        super().__init__(num_features, num_classes)
+        self.norm, self.kept = nn.BatchNorm1d(WIDTH), training
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.norm.train(self.kept)
+        return self
+
+    def forward(self, x, edge_index):
+        return self.head(self.norm(self.conv(x, edge_index)))
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"), [(False, "evaluation while the model trains"), (True, "training while the model is evaluated")]
+)
+def test_a_norm_in_a_mode_of_its_own_is_refused(kept, words):
+    """Its statistics would be others than torch's."""
+    with pytest.raises(UserError, match=f"norm stays in {words}"):
+        forward_of(made(lambda f, c: Frozen(f, c, kept)), small_graph())
 
 
 class GraphMode(Base):
