@@ -68,6 +68,17 @@ class Crowd:
         """A sum over all workers of `num_bytes` each."""
         return Estimate(ring_s(self.num_workers, num_bytes, self._links()), 0.0, True)
 
+    def to_everyone(self, num_bytes: float) -> Estimate:
+        """Everyone sends `num_bytes` to everyone else."""
+        size = self.num_workers
+        seconds = within_s(size, (size - 1) * num_bytes, self.device_link)
+        for host in self.hosts:
+            here = sum(host.workers)
+            if here < size:
+                crossing = here * (size - here) * num_bytes
+                seconds = max(seconds, host.link.latency_s + crossing / host.link.bytes_per_s)
+        return Estimate(seconds, 0.0, True)
+
     def _links(self) -> Sequence[Link]:
         is_one_host = any(sum(host.workers) == self.num_workers for host in self.hosts)
         return [self.device_link] if is_one_host else [host.link for host in self.hosts]

@@ -43,9 +43,13 @@ def needed_beside(chosen: Sequence[AnyTechnique]) -> tuple[AnyTechnique, ...]:
 def fidelity_of(choice: Choice, beside: Sequence[Choice] = ()) -> Fidelity:
     """What a choice costs in exactness, beside others that may take several epochs for a pass over the graph."""
     cost = technique(choice.technique).fidelity(choice.decision)
-    others = (each for each in beside if each.technique != choice.technique)
-    passes = prod(technique(each.technique).epochs_a_pass(each.decision) for each in others)
+    passes = epochs_a_pass(each for each in beside if each.technique != choice.technique)
     return replace(cost, epochs=cost.epochs * passes) if cost.limit else cost
+
+
+def epochs_a_pass(choices: Iterable[Choice]) -> int:
+    """Epochs that choices take for a pass over the graph."""
+    return prod(technique(each.technique).epochs_a_pass(each.decision) for each in choices)
 
 
 def _twice(choices: Sequence[Choice]) -> Iterable[str]:

@@ -28,11 +28,13 @@ class Candidate:
 
     Args:
         cycle: with arrays.
+        epochs_a_pass: epochs in which every row of the graph is sent, where several are a pass over it.
     """
 
     setting: Setting
     choices: tuple[Choice, ...]
     cycle: Cycle
+    epochs_a_pass: int = 1
 
     def without_arrays(self) -> Candidate:
         """What readers say of it, and its choices, without what was cut for it."""

@@ -50,7 +50,7 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _exchanges(cycle: Cycle, *, constant: bool | None) -> Iterator[Operator]:
-    """Exchanges of halo rows, a row's key once."""
+    """Exchanges of halo rows, those that bring the same value once."""
     seen: set[str] = set()
     for name, program in cycle.programs.items():
         if name == EVALUATE:
@@ -60,8 +60,8 @@ def _exchanges(cycle: Cycle, *, constant: bool | None) -> Iterator[Operator]:
         for op in program:
             is_halo = op.kind == "exchange" and "level" in op.attributes and not op.attributes.get("back")
             is_asked = constant is None or (is_setup or op.reads[0] in same) == constant
-            if is_halo and is_asked and op.key not in seen and not brings(op, (Label.SHARED,)):
-                seen.add(op.key)
+            if is_halo and is_asked and op.writes[0] not in seen and not brings(op, (Label.SHARED,)):
+                seen.add(op.writes[0])
                 yield op
 
 

@@ -6,7 +6,7 @@ some exchanges need.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from gnnplan.planner.program.cycle import SETUP, Cycle, Program
@@ -27,7 +27,8 @@ def hoist_constants(cycle: Cycle, chosen: Callable[[Operator], bool] = lambda op
     trained = {name: program for name, program in cycle.programs.items() if name in cycle.order}
     for name, program in trained.items():
         hoisted = _hoisted(cycle, program, made, chosen)
-        setup += [op for number, op in enumerate(program) if number in hoisted and not made.issuperset(op.writes)]
+        fresh = (op for number, op in enumerate(program) if number in hoisted and not made.issuperset(op.writes))
+        setup += _under_own_keys(fresh, setup)
         made.update(written for number in hoisted for written in program[number].writes)
         programs[name] = tuple(op for number, op in enumerate(program) if number not in hoisted)
     for name, program in cycle.programs.items():
@@ -39,6 +40,15 @@ def hoist_constants(cycle: Cycle, chosen: Callable[[Operator], bool] = lambda op
     if setup:
         programs[SETUP] = tuple(setup)
     return without_dead(_with_cells(replace(cycle, programs=programs), made))
+
+
+def _under_own_keys(ops: Iterable[Operator], beside: Iterable[Operator]) -> list[Operator]:
+    """Programs have keys of their own; where two of them meet, who comes later is called by what it writes."""
+    keys, found = {op.key for op in beside}, []
+    for op in ops:
+        found.append(replace(op, key=op.writes[0]) if op.key in keys else op)
+        keys.add(found[-1].key)
+    return found
 
 
 def constant_values(cycle: Cycle, program: Program) -> set[str]:

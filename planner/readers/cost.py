@@ -14,6 +14,7 @@ import numpy as np
 from gnnplan.planner.beside import shares_beside
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import ZERO, OperatorCosts, total
+from gnnplan.planner.crowd import Crowd
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle
@@ -37,6 +38,7 @@ class Collective:
         seconds: of the whole.
         processor: processor seconds of every worker.
         moved: of an exchange float64 [W], [W]: bytes that every worker sends and receives, whoever the others are.
+        of_crowd: of what is no exchange and takes `num_bytes` of every worker, seconds among many workers.
         by_host: the workers of each host meet by themselves; the attribute `host_of` says who has which host.
     """
 
@@ -44,6 +46,7 @@ class Collective:
     seconds: Callable[[Network, Any], Estimate]
     processor: Callable[[Network, Any], list[Estimate]]
     moved: Callable[[Cycle, Operator], tuple[np.ndarray, np.ndarray]] | None = None
+    of_crowd: Callable[[Crowd, float], Estimate] | None = None
     by_host: bool = False
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gnnplan.planner.costs import FLOAT_BYTES, ZERO, OperatorCosts, total
+from gnnplan.planner.crowd import Crowd
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.cost import (
@@ -61,7 +62,7 @@ def _scatter_add(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -
 def _put(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estimate:
     if cycle.values[op.writes[0]].tier == "pinned":
         return _copied(cycle, op, op.reads[0], worker, cost, "d2h")
-    return with_base(cycle, op, worker, cost, cost.copy(cycle.num_elements(op.reads[0], worker)))
+    return with_base(cycle, op, worker, cost, cost.copy(in_float32(cycle, op.reads[0], worker)))
 
 
 def _copied(cycle: Cycle, op: Operator, name: str, worker: int, cost: OperatorCosts, way: str) -> Estimate:
@@ -142,6 +143,7 @@ register_collective(
         summed_bytes,
         lambda network, num_bytes: network.all_reduce(num_bytes),
         lambda network, num_bytes: network.all_reduce_processor(num_bytes),
+        of_crowd=Crowd.all_reduce,
     ),
 )
 register_collective(

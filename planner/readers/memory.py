@@ -77,7 +77,7 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         return held.peak_bytes if on_cuda else held.held_bytes
 
     programs = [program for name, program in cycle.programs.items() if name != EVALUATE]
-    later_bytes = 0
+    later_bytes, wide_bytes = 0, _wide_bytes(cycle, worker)
     if lies_on_disk(cycle):
         graph_bytes, input_bytes = _largest_made_bytes(cycle, worker, programs), 0
     else:
@@ -92,13 +92,19 @@ def estimate_memory(cycle: Cycle, worker: int, profile: MachineProfile) -> Memor
         input_bytes=input_bytes,
         parameter_bytes=sum(cycle.num_bytes(name, worker) for name in (*cycle.parameters, *_starting(cycle))),
         epoch_bytes=bytes_of(training_bytes(cycle, worker, on_cuda=on_cuda)),
-        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker),
+        setup_bytes=bytes_of(setup_bytes(cycle, worker, on_cuda=on_cuda)) + _host_bytes(cycle, worker) + wide_bytes,
         outliving_bytes=outliving_bytes(cycle, worker, on_cuda=on_cuda),
         before_bytes=_before_bytes(cycle, programs, worker),
         region_bytes=region_bytes(cycle, worker),
         pinned_bytes=pinned_bytes(cycle, worker) if is_staged(cycle) else 0,
         later_bytes=later_bytes,
     )
+
+
+def _wide_bytes(cycle: Cycle, worker: int) -> int:
+    """Inputs in float32, as they are read, beside the halves that are made of them."""
+    halves = (name for name, value in cycle.values.items() if value.role == "input" and value.dtype == "bfloat16")
+    return sum(cycle.num_bytes(name, worker) // ITEM_BYTES["bfloat16"] * ITEM_BYTES["float32"] for name in halves)
 
 
 def _before_bytes(cycle: Cycle, programs: list[Program], worker: int) -> int:

@@ -182,5 +182,5 @@ class _Lowering:
     def _estimated_of(self, crowd: Crowd, collective: Collective, op: Operator) -> Estimate:
         if collective.moved:
             return crowd.exchange(*collective.moved(self.cycle, op))
-        assert op.kind == "all_reduce", op.kind
-        return crowd.all_reduce(collective.num_bytes(self.cycle, op))
+        assert collective.of_crowd, op.kind
+        return collective.of_crowd(crowd, collective.num_bytes(self.cycle, op))

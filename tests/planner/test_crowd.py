@@ -35,6 +35,8 @@ def test_even_exchanges_and_sums_are_the_networks(hosts, per_host):
     assert crowd.num_workers == size
     assert crowd.exchange(sums, sums).seconds == pytest.approx(network.all_to_all(matrix).seconds)
     assert crowd.all_reduce(1e8).seconds == pytest.approx(network.all_reduce(1e8).seconds)
+    direct = network.all_to_all(network.to_everyone(1e5))
+    assert crowd.to_everyone(1e5).seconds == pytest.approx(direct.seconds)
 
 
 def test_only_the_busiest_of_a_host_sends_most():

@@ -81,7 +81,7 @@ class Context:
 
         assert self.module is not None, "a program with layers of somebody's own is played with their module"
         layer = self.module.get_submodule(op.attributes["module"])
-        key = ("layer", op.attributes["module"], op.attributes["block"], op.attributes["training"])
+        key = ("layer", *(op.attributes[each] for each in ("module", "block", "training", "arguments", "num_values")))
         make = lambda: OwnLayer(deepcopy(layer).to(self.dtype), self._csr(op.attributes["block"]), op.attributes)  # noqa: E731
         return self._once(key, make)
 

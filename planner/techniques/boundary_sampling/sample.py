@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 import numpy as np
@@ -61,17 +61,20 @@ class _Drawn:
 
     def _name(self, cycle: Cycle, op: Operator, constant: set[str]) -> None:
         if not (cycle.results | constant).intersection(op.writes):
-            self._names |= {name: f"{name}/{self._word}" for name in op.writes}
+            made = (name for name in op.writes if cycle.values[name].role != "cell")  # which all draws go on with
+            self._names |= {name: f"{name}/{self._word}" for name in made}
 
     def _of_draw(self, op: Operator, *, is_drawn: bool) -> Operator:
         attributes = dict(op.attributes)
         for kind in ("index", "route") if is_drawn else ():
             if kind in attributes:
                 attributes[kind] = self._tag(attributes[kind])
+        values = self._emitter.cycle.values
+        spaces = {values[self._names.get(name, name)].space for name in op.reads}
         if "block" in attributes:
-            attributes["block"] = self._block(attributes["block"])
+            attributes["block"] = self._block(attributes["block"], spaces)
         if "blocks" in attributes:
-            attributes["blocks"] = tuple(map(self._block, attributes["blocks"]))
+            attributes["blocks"] = tuple(self._block(name, spaces) for name in attributes["blocks"])
         key = f"{op.key}/{self._word}" if set(op.writes) & self._names.keys() else op.key
         return replace(renamed_operator(op, self._names), key=key, attributes=attributes)
 
@@ -100,13 +103,17 @@ class _Drawn:
         self._emitter.add_route(Route(self._tag(route.name), self._tag(route.source), self._tag(route.target), counts))
         self._kept[route.target] = tuple(drawn)
 
-    def _block(self, name: str) -> str:
-        """A block over rows that were drawn; others as they are."""
+    def _block(self, name: str, spaces: Container[str]) -> str:
+        """A block over rows that were drawn, where those are read; others as they are.
+
+        Args:
+            spaces: of what is read.
+        """
         cycle, arrays = self._emitter.cycle, self._emitter.cycle.arrays
-        block = cycle.blocks[name]
-        if self._tag(block.column) not in cycle.spaces:
+        block, drawn = cycle.blocks[name], cycle.blocks.get(self._tag(name))
+        if self._tag(block.column) not in spaces and (drawn is None or drawn.edges not in spaces):
             return name
-        if self._tag(name) not in cycle.blocks:
+        if drawn is None:
             assert arrays
             masks = self._kept[block.column]
             whole = zip(arrays.matrices[name], masks, strict=True)

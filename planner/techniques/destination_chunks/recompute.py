@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Literal
 
 from gnnplan.planner.program.aliases import views
+from gnnplan.planner.program.cells import AGAIN, overwritten
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.kinds import KINDS
 from gnnplan.planner.program.parts import Operator, Value
 
 Recompute = Literal["nothing", "attention", "sums"]
-_AGAIN = "/again"
 _KINDS: dict[Recompute, frozenset[str]] = {
     "nothing": frozenset(),
     "attention": frozenset({"take", "score", "softmax"}),
@@ -67,17 +67,17 @@ class _Recomputed:
         found = [each for read in op.reads for each in self._made_again(read)]
         for written in op.writes:
             self._done.add(written)
-            self._values[written + _AGAIN] = replace(self._values[written], name=written + _AGAIN)
-        writes = tuple(written + _AGAIN for written in op.writes)
-        return [*found, replace(op, key=op.key + _AGAIN, reads=self._again(op.reads), writes=writes)]
+            self._values[written + AGAIN] = replace(self._values[written], name=written + AGAIN)
+        writes = tuple(written + AGAIN for written in op.writes)
+        return [*found, replace(op, key=op.key + AGAIN, reads=self._again(op.reads), writes=writes)]
 
     def _again(self, names: Collection[str]) -> tuple[str, ...]:
-        return tuple(name + _AGAIN if name in self._maker else name for name in names)
+        return tuple(name + AGAIN if name in self._maker else name for name in names)
 
 
 def _staying(cycle: Cycle, forward: Program, backward: Program) -> set[str]:
-    """What the backward half reads, or is a part of what it reads; inputs and cells."""
+    """What the backward half reads, or is a part of what it reads; inputs and cells that are not written over."""
     owner = {name: op.reads[0] for op in (*forward, *backward) if views(cycle, op) for name in op.writes}
     read = {name for op in backward for name in op.reads}
     lasting = {name for name, value in cycle.values.items() if value.role != "temporary"}
-    return lasting | read | {owner[name] for name in read if name in owner}
+    return (lasting | read | {owner[name] for name in read if name in owner}) - overwritten((*forward, *backward))

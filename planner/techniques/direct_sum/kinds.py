@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gnnplan.planner.crowd import Crowd
 from gnnplan.planner.network import Network
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.kinds.kind import Kind, Need, like, register
@@ -41,5 +42,6 @@ register_collective(
         summed_bytes,
         lambda network, num_bytes: network.all_to_all(network.to_everyone(num_bytes)),
         lambda network, num_bytes: network.all_to_all_processor(network.to_everyone(num_bytes)),
+        of_crowd=Crowd.to_everyone,
     ),
 )

@@ -39,6 +39,7 @@ TAKES: Mapping[str, _Takes] = {
     "scale": _Takes(),
     "take": _Takes(),
     "place": _Takes(None),
+    "put": _Takes(),
     "scatter_add": _Takes(),
 }
 
@@ -49,7 +50,8 @@ def halve(cycle: Cycle) -> Cycle:
     Sums are made in float32 and rounded when they are written. Parameters, their gradients, the optimizer's state and
     the loss stay float32. What cannot take halves reads a float32 copy.
     """
-    staying = {name for name, value in cycle.values.items() if _may_stay_half(cycle, value)}
+    taken = {op.reads[at] for op in cycle.operators() if op.kind in TAKES for at in _places(op, TAKES[op.kind])}
+    staying = {name for name in taken if _may_stay_half(cycle, cycle.values[name])}
     wide: set[str] = set()
     while True:
         rewriter = _Rewriter(cycle, staying - wide, wide)

@@ -54,8 +54,11 @@ class JointCache(Technique[Kept]):
 
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterator[Choice | None]:
         yield None
-        interval = setting.refresh_interval
-        if so_far and interval > 1:
+        if so_far is None:
+            return
+        pinned, most = setting.job.pin.refresh_interval, setting.refresh_interval
+        interval = pinned or most // so_far.epochs_a_pass  # rows are kept for passes, and their age counts epochs
+        if interval > 1:
             for kept in kept_rows(so_far, constant=False):
                 yield Choice(self.name, Kept(interval=interval), {"kept": setting.memo.one_of(kept)})
             if setting.placement.sharing_hosts:

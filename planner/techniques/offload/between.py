@@ -10,7 +10,7 @@ import numpy as np
 from gnnplan.planner.program.aliases import views
 from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.emitter import Emitter
-from gnnplan.planner.program.parts import Index, Operator, Tier, Value, parameter_space
+from gnnplan.planner.program.parts import Index, Operator, Tier, Value
 
 _OUT, _BACK = "/outside", "/from outside"
 
@@ -46,7 +46,7 @@ def _made(cycle: Cycle, op: Operator) -> Iterator[str]:
         return
     for name in op.writes:
         value = cycle.values[name]
-        if may_be_put_aside(value) and not _is_parameters(cycle, value):
+        if may_be_put_aside(value) and not cycle.spaces[value.space].is_of_parameters:
             yield name
 
 
@@ -54,11 +54,6 @@ def may_be_put_aside(value: Value) -> bool:
     """Whether a value is made and dropped within a program, and lies in memory as plain float32 rows."""
     is_rows = value.role == "temporary" and value.layout == "dense" and value.dtype == "float32"
     return is_rows and value.tier == "device"
-
-
-def _is_parameters(cycle: Cycle, value: Value) -> bool:
-    """Whether its rows are as many as a parameter's, and none of the graph."""
-    return value.space == parameter_space(cycle.spaces[value.space].sizes[0])
 
 
 def _loss(program: Program) -> int:

@@ -82,9 +82,10 @@ class Ordered:
 
     @property
     def guess(self) -> OpOrder:
-        """The one to begin with: features never change, so they may be aggregated once, or sent once."""
+        """The one to begin with: features never change, so a filter may aggregate them once."""
         in_width, out_width = self.widths
-        return "aggregate_first" if self.is_of_constants or in_width < out_width else "multiply_first"
+        is_once = self.is_of_constants and self.is_filter
+        return "aggregate_first" if is_once or in_width < out_width else "multiply_first"
 
 
 def ordered(forward: Cycle) -> Iterator[Ordered]:

@@ -24,3 +24,9 @@ def test_programs_in_which_rows_travel_come_first(model, decision, interval, fre
     kept = beside("joint_cache", model, interval=interval)
     cycle = Chunked(model, decision, 3, beside=(kept,)).cycle()
     assert (num_fresh(cycle), len(cycle.order)) == (fresh, whole)
+
+
+def test_what_rounding_left_starts_at_zero():
+    """Each chunk's rows have an error of their own, which no other chunk's have to come before."""
+    cycle = Chunked("gcn", Chunks(num_chunks=3), 3, beside=(beside("compression", "gcn"),)).cycle()
+    assert (num_fresh(cycle), len(cycle.order)) == (3, 3)

@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch_geometric import nn as pyg
 
+from gnnplan.planner.composition.compose import compose
+from gnnplan.planner.contracts.technique import Situation
+from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.techniques.boundary_sampling.technique import Sampled, drawn
-from tests.planner.program.cases import travels
+from tests.planner.composition.chosen import OPTIMIZER
+from tests.planner.models.trained_modules import forward_of, made
+from tests.planner.program.cases import partition, small_graph, travels
 from tests.planner.techniques.halos import CASE, chosen, crossing, cycle_with, dense, off, train
 from tests.runtime.execution.test_program_executor import compare
 
@@ -58,3 +65,54 @@ def test_a_share_of_the_rows_travels():
 def test_runs_on_kernels():
     """As the sequential executor plays it."""
     compare(CASE, cycle_with(CASE, chosen("boundary_sampling", **DRAWS), chosen("overlap")))
+
+
+class Both(nn.Module):
+    """Sums of features, which all travel, beside sums of rows at the same level, of which a share does."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.first, self.lin = pyg.GCNConv(num_features, 6), nn.Linear(num_features, 6)
+        self.second, self.head = pyg.GCNConv(6, 6), nn.Linear(6, num_classes)
+
+    def forward(self, x, edge_index):
+        h = self.second(self.lin(x).relu(), edge_index)
+        return self.head(h + self.first(x, edge_index))
+
+
+class Normed(nn.Module):
+    """A norm with running statistics, which all draws go on with."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.conv, self.norm, self.head = pyg.GCNConv(num_features, 6), nn.BatchNorm1d(6), nn.Linear(6, num_classes)
+
+    def forward(self, x, edge_index):
+        return self.head(self.norm(self.conv(x, edge_index)))
+
+
+def test_statistics_that_run_on_are_of_all_draws():
+    """Every draw's program has the same cell."""
+    cycle = sampled(Normed)
+    cells = [{n for op in cycle.programs[name] for n in op.writes if n == "norm.running"} for name in cycle.order]
+    assert cells == [{"norm.running"}] * DRAWS["num_draws"]
+
+
+def sampled(module):
+    """A module's programs on three workers, with draws."""
+    forward = forward_of(made(module), small_graph())
+    filters = [op.key for op in forward.operators() if op.kind == "filter"]
+    choices = [
+        chosen("halo_exchange", {"part": partition(3).astype(np.int32)}),
+        chosen("operator_order", of=dict.fromkeys(filters, "aggregate_first")),
+        chosen("boundary_sampling", **DRAWS),
+    ]
+    return compose(forward, choices, Situation(ModelSpec(kind="module"), 3, (0, 0, 1)), OPTIMIZER)
+
+
+def test_rows_that_all_travel_are_summed_over_all_edges():
+    """Every sum has the edges of the rows that it reads."""
+    cycle = sampled(Both)
+    sums = [op for op in cycle.operators_of_epochs() if op.kind == "aggregate" and not op.attributes.get("back")]
+    assert any("/draw" in op.attributes["block"] for op in sums)
+    assert {cycle.blocks[op.attributes["block"]].column == cycle.values[op.reads[0]].space for op in sums} == {True}

@@ -118,6 +118,23 @@ def test_what_the_setup_makes_is_kept_in_halves():
         assert all(value.dtype == "bfloat16" for value in cells if value.name in made)
 
 
+def test_targets_are_not_rounded():
+    """Numbers that are learnt are what the loss reads, and no rows of a layer."""
+    _, plain, _ = both("gcn", "operator_order")
+    targets = replace(plain.values["y"], dtype="float32", width=3)
+    cycle = halve(replace(plain, values={**plain.values, "y": targets}))
+    assert cycle.values["y"].dtype == "float32"
+    assert "x" in halves(cycle)
+
+
+def test_ranges_of_rows_are_put_together_in_halves():
+    """Neither the whole nor a range of it stands in float32 for that alone."""
+    _, _, cycle = both("gcn", "destination_chunks")
+    put = [op for op in cycle.operators() if op.kind == "put"]
+    assert put
+    assert all({*op.reads, *op.writes} <= halves(cycle) for op in put)
+
+
 def test_a_program_without_rows_stays_as_it_is():
     """Nothing is rounded that nobody gains by."""
     _, plain, _ = both("gcn", "operator_order")

@@ -1,9 +1,12 @@
 """Rows and returned gradients of the epoch before, against dense autograd that keeps them."""
 
+import numpy as np
 import pytest
 import torch
 
-from gnnplan.planner.program.cells import starting_cells
+from gnnplan.planner.program.cells import starting_cells, written_over
+from tests.planner.composition.chosen import composed
+from tests.planner.program.cases import worst
 from tests.planner.techniques.halos import CASE, MODEL, chosen, crossing, cycle_with, dense, off, train
 from tests.runtime.execution.test_program_executor import compare
 
@@ -33,6 +36,23 @@ def test_equals_dense_autograd_one_step_late(beside):
     """Losses and parameters; and they are not those of rows that come at once."""
     assert off(cycle_with(CASE, chosen("late_halos"), *beside), *train(OneLate())) < 1e-9
     assert off(cycle_with(CASE), *train(OneLate())) > 1e-3
+
+
+@pytest.mark.parametrize("what", ["nothing", "sums"])
+def test_sums_that_are_made_again_are_of_the_rows_that_were_there(what):
+    """The backward half makes a chunk's sums again, and meanwhile the rows of this epoch have come."""
+    orders = chosen("operator_order", of={f"l{layer}/filter": "aggregate_first" for layer in range(3)})
+    cycles = [
+        ordered(CASE, orders, chosen("late_halos"), *beside)
+        for beside in ((), (chosen("destination_chunks", num_chunks=2, recompute=what),))
+    ]
+    plain, chunked = (CASE.play(cycle) for cycle in cycles)
+    assert max(map(worst, chunked.losses, plain.losses)) < 1e-9
+    assert written_over(cycles[1]) == []
+
+
+def ordered(case, *choices):
+    return composed(case, [chosen("halo_exchange", {"part": case.part.astype(np.int32)}), *choices])
 
 
 def test_exchanges_run_beside_the_rest_of_the_epoch():

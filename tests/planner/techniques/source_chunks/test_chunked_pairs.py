@@ -5,6 +5,8 @@ import pytest
 
 from gnnplan.planner.composition.refusals import fidelity_of, refusals
 from gnnplan.planner.fidelity import ANY, Fidelity
+from gnnplan.planner.program.document import CycleDocument
+from gnnplan.planner.program.sharing import Contents, share_equal_arrays
 from gnnplan.planner.techniques.source_chunks.decision import Chunks
 from tests.planner.composition.chosen import composed
 from tests.planner.program.cases import NUM_NODES
@@ -103,3 +105,14 @@ def test_kept_rows_of_several_divisions_are_older():
     split = Chunks(num_chunks=3, seed=1, num_shuffles=2)
     choices = Chunked("gcn", split, NUM_WORKERS, beside=(beside("joint_cache", "gcn", interval=2),)).choices()
     assert fidelity_of(choices[-1], choices) == Fidelity("stale", 12)
+
+
+def test_features_of_every_chunk_are_sent_once():
+    """Attention that sums them first gathers another part of them in each step; all parts are received in the setup."""
+    once = (chosen("first_aggregation"),)
+    chunked = Chunked("one head", SPLIT, NUM_WORKERS, orders=ORDERS["aggregated"], beside=once)
+    cycle = chunked.cycle()
+    exchanges = [op for op in cycle.programs["setup"] if op.kind == "exchange"]
+    assert len(exchanges) == len({op.key for op in exchanges}) == SPLIT.num_chunks
+    CycleDocument.of(share_equal_arrays(cycle, Contents()))
+    assert chunked.off(cycle) < CLOSE
