@@ -9,6 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from gnnplan.planner.beside import shares_beside
 from gnnplan.planner.calibration.fit import Sample
 from gnnplan.planner.lowering import lower_plan
 from gnnplan.planner.plan import Plan
@@ -79,10 +80,11 @@ def observe(plan: Plan, trace: Trace, corrected: Mapping[str, MachineProfile]) -
             seen.compute[profile.name].extend(samples)
         elif task.category == "communicate" and task.worker == 0:  # one sample for all its members
             seen.collectives.extend(samples)
+    shares = shares_beside(plan.placement)  # what a profile has is of hosts that all compute
     for worker, seconds in _overheads_s(schedule, trace, pace).items():
         # A GPU's launches run ahead of it: the gaps between its kernels are not what a launch takes.
         if profiles[worker].device_kind == "cpu":
-            seen.overheads_s[profiles[worker].name].append(seconds)
+            seen.overheads_s[profiles[worker].name].append(seconds / shares[plan.placement.workers[worker].profile])
     return seen
 
 

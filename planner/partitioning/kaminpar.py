@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gnnplan.planner.partitioning.undirected import Undirected
+from gnnplan.profiles.errors import UserError
 
 if TYPE_CHECKING:
     import kaminpar
 
-# Its file counts bytes in 32 bits; beyond, a sample of the pairs is cut.
-MAX_NEIGHBOURS = 1_000_000_000
+MAX_NEIGHBOURS = 1_000_000_000  # beyond, a sample of the pairs is cut
+_FILE_BYTES = 2**32  # its file counts them in 32 bits
 _IMBALANCE = 1.01  # above the share; what is over there is lacking elsewhere. 1.03 measured no fewer halo rows
 _MAX_SEED = 2**31 - 1
 # ParHIP's binary format, as KaMinPar reads it. A bit says what is absent or narrow: no edge weights; 32 bits for edge
@@ -33,7 +34,7 @@ class KaMinPar:
         self._weight = int(graph.weight.sum())
         with tempfile.TemporaryDirectory(prefix="gnnplan-") as folder:
             path = Path(folder) / "graph.bin"
-            _write(graph.sampled(MAX_NEIGHBOURS), path)
+            _write(graph.sampled(most_neighbours(graph.num_nodes)), path)
             self._graph = _thread().submit(_load, path).result()
 
     def parts(self, shares: np.ndarray, seed: int) -> np.ndarray:
@@ -44,6 +45,14 @@ class KaMinPar:
         """
         most = np.ceil(_IMBALANCE * shares * self._weight).astype(np.int64)
         return _thread().submit(_cut, self._graph, most.tolist(), seed % _MAX_SEED).result()
+
+
+def most_neighbours(num_nodes: int) -> int:
+    """So many, and some more, have their places in a file of 32 bits behind those of all vertices."""
+    room = (_FILE_BYTES - _HEADER_BYTES) // _INT_BYTES - num_nodes - 1
+    if room <= 0:
+        raise UserError(f"KaMinPar cuts no graph of {num_nodes:,} vertices; pin another partitioner, such as ranges")
+    return max(1, min(MAX_NEIGHBOURS, int(0.99 * room)))  # a sample is only about as large as it should be
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from gnnplan.planner.batch_spec import MiniBatchSpec
 from gnnplan.planner.fidelity import DECOUPLED
@@ -15,6 +14,7 @@ from gnnplan.planner.pilot.contract import Pilots
 from gnnplan.planner.pilot.variants import variants_of
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.folder import scratch
 from gnnplan.profiles.launch import Event, launch
 from gnnplan.profiles.profiler import num_usable_cores
 
@@ -42,13 +42,14 @@ def families_of(job: Job, batches: Sequence[MiniBatchSpec] = ()) -> tuple[Job, .
             f"{job.name}: mini-batches have neither input_dropout nor training.schedule, so there is nothing to "
             f"compare; leave both out of a pilot"
         )
+    if job.training.weather is not None:
+        raise UserError(f"{job.name}: mini-batches know no training.weather, so others would wait alone; leave it out")
     raw = job.model_dump(mode="json")
     plain = raw | {
         "objective": {},
         "search": {},
         "pin": {},
         "fidelity": "exact",
-        "training": raw["training"] | {"weather": None},
     }
     _, *decoupled = job.forms
     families = (
@@ -80,10 +81,9 @@ def run_pilots(
         UserError: a job's graph cannot be read.
         RunFailedError: a training failed; the message names the cause.
     """
-    with TemporaryDirectory(prefix="gnnplan-pilot-") as own:
-        folder = Path(own)
+    with scratch("gnnplan-pilot-") as folder:
         handed = [job.with_paths_from(Path.cwd()).save(folder / f"job_{i}.json") for i, job in enumerate(jobs)]
-        arguments = [own, f"--epochs={epochs}", f"--accuracy={accuracy}", *(f"--job={path}" for path in handed)]
+        arguments = [str(folder), f"--epochs={epochs}", f"--accuracy={accuracy}", *(f"--job={path}" for path in handed)]
         here = [HostGroup(1, threads=max(1, num_usable_cores()))]
         launch("gnnplan.runtime.pilot", arguments, hosts=here, folder=folder, on_event=on_event)
         made = Pilots.load(folder / CURVES_FILE)

@@ -28,10 +28,11 @@ from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.relations import AnyAggregation, any_matrix, combined
 from gnnplan.planner.search.certificate import searched_bound
 from gnnplan.planner.search.descent import Descent
-from gnnplan.planner.search.evaluate import IsOver, compose_candidate
+from gnnplan.planner.search.evaluate import IsOver, compose_candidate, has_pinned
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.least import rates_s as rates_of
 from gnnplan.planner.search.objective import Judge, Leasts, Scored, refuse
+from gnnplan.planner.search.pins import no_plan_under
 from gnnplan.planner.search.stop import Stop
 from gnnplan.planner.search.workers import Subsets, subsets
 from gnnplan.planner.techniques.registry import technique
@@ -205,6 +206,8 @@ class _Search:
         judge = Judge(self.job)
         if not best.candidate.fits:
             raise NoPlanFitsError(_nearest_miss(best.candidate))
+        if not has_pinned(best.candidate):
+            raise UserError(no_plan_under(self.job))
         refuse(best, self.job, judge.epochs, judge.statistic)
         chosen = _settled(best.candidate)
         bound = min((each.bound(of) for each, of, _ in leasts), key=lambda each: each.seconds)

@@ -10,7 +10,7 @@ from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
-from gnnplan.planner.search.evaluate import Evaluator, IsOver
+from gnnplan.planner.search.evaluate import Evaluator, IsOver, has_pinned
 from gnnplan.planner.search.pins import no_plan_under, options_of
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import UserError
@@ -30,8 +30,15 @@ def is_better(one: Candidate, other: Candidate | None, least_gain: float = 0.0) 
     return one.fits or int(one.missing_bytes.max()) < int(other.missing_bytes.max())
 
 
+def _goes_before(one: Candidate, other: Candidate | None) -> bool:
+    """Whether a candidate is taken of those of several descents: what has all that is pinned, then what is better."""
+    if other is None or has_pinned(one) == has_pinned(other):
+        return is_better(one, other)
+    return has_pinned(one)
+
+
 def _least_s(to_beat_s: float, best: Candidate | None) -> float:
-    return min(to_beat_s, best.epoch_s if best and best.fits else math.inf)
+    return min(to_beat_s, best.epoch_s if best and best.fits and has_pinned(best) else math.inf)
 
 
 class Descent:
@@ -58,7 +65,7 @@ class Descent:
         for layout in self._layouts:
             if first := self._first(layout, start):
                 of_layouts.append(found := self._improved(first, _least_s(to_beat_s, best)))
-                best = found if is_better(found, best) else best
+                best = found if _goes_before(found, best) else best
         if best is None:
             raise UserError(no_plan_under(self.setting.job))
         for each in of_layouts:
@@ -86,7 +93,7 @@ class Descent:
                 begin = self._each(begin, 2 * [other for other in plain if other is not each])
                 if begin.epoch_s < _NEAR * end.epoch_s:
                     found = self._improved(begin, _least_s(math.inf, best))
-                    best = found if is_better(found, best) else best
+                    best = found if _goes_before(found, best) else best
         return best
 
     def _improved(self, best: Candidate, to_beat_s: float) -> Candidate:

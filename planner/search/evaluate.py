@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gnnplan.planner.composition.compose import compose
-from gnnplan.planner.composition.refusals import refusals
+from gnnplan.planner.composition.refusals import epochs_a_pass, refusals
 from gnnplan.planner.composition.unable import unable
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.choice import Choice
@@ -103,4 +103,4 @@ def compose_candidate(setting: Setting, choices: Sequence[Choice]) -> Candidate:
     whole = setting.forward.arrays.matrices if setting.forward.arrays else {}
     of_sums = {sum_of(block): matrices[0] for block, matrices in whole.items()}
     cycle = with_entries(cycle, setting.graph, setting.matrix, memo, of_sums)
-    return Candidate(setting, tuple(choices), cycle)
+    return Candidate(setting, tuple(choices), cycle, epochs_a_pass(choices))

@@ -9,7 +9,7 @@ from gnnplan.planner.cluster import Placement
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
 from gnnplan.planner.network import Network
-from gnnplan.planner.program.cycle import Program
+from gnnplan.planner.program.cycle import Cycle, Program
 from gnnplan.planner.program.parts import Operator
 from gnnplan.planner.readers.bound import Bound
 from gnnplan.planner.readers.cost import sums_s
@@ -58,7 +58,7 @@ class Least:
             alone: by profile, candidates of one such worker that has all of the graph.
         """
         bare_s = rates_s(base.placement, alone, _left_out(base))
-        weights = (name for name, value in base.forward.values.items() if value.role == "parameter")
+        weights = trained_parameters(base.forward)
         shared = SharedWork(alone) if base.job.most.kind == "exact" else None
         return cls(base.placement, bare_s, sum(base.forward.num_bytes(name, 0) for name in weights), shared)
 
@@ -155,6 +155,16 @@ def rates_s(
     size = len(placement.workers)
     rate_of = {profile: _least_rate_s(each, size, frees) for profile, each in alone.items()}
     return tuple(rate_of[worker.profile] for worker in placement.workers)
+
+
+def trained_parameters(forward: Cycle) -> set[str]:
+    """Parameters that the loss is made of: others have no gradient that is summed."""
+    needed: set[str] = set()
+    for name in reversed(forward.order):
+        for op in reversed(forward.programs[name]):
+            if op.kind == "loss" or needed.intersection(op.writes):
+                needed.update(op.reads)
+    return {name for name in needed if forward.values[name].role == "parameter"}
 
 
 def _left_out(setting: Setting) -> Frees:

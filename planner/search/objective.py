@@ -17,6 +17,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.objective.spec import ObjectiveFigures, Statistic
 from gnnplan.planner.partial.decision import waiting_among
 from gnnplan.planner.readers.sustained import has_pauses
+from gnnplan.planner.search.evaluate import has_pinned
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.pins import options_of
 from gnnplan.planner.search.summary import summary
@@ -57,7 +58,9 @@ class Scored:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Less is better: what fits goes before what does not, then what keeps the limits, then the value."""
+        """Less is better: what has all pins, then what fits, then what keeps the limits, then the value."""
+        if not has_pinned(self.candidate):
+            return (3.0,)
         if not self.candidate.fits:
             return 2.0, float(self.candidate.missing_bytes.max())
         return (1.0, self.excess) if self.excess else (0.0, self.value, self.epoch_s)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from gnnplan.planner.beside import shares_beside
 from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.costs import OperatorCosts
@@ -26,6 +27,7 @@ class Machine:
         alike: how many each stands for.
         hosts: every kind of host: how many there are, and how many workers of each kind it has.
         price_per_hour: dollars, of all hosts.
+        shares: by profile, as `shares_beside` has them, of all workers (None: of those that stand for others).
         is_whole: every worker stands for itself, for collectives were measured among exactly these.
     """
 
@@ -33,6 +35,7 @@ class Machine:
     alike: tuple[int, ...]
     hosts: tuple[HostKind, ...]
     price_per_hour: float = 0.0
+    shares: Mapping[str, float] | None = None
     is_whole: bool = False
 
     @property
@@ -43,7 +46,8 @@ class Machine:
     @cached_property
     def costs(self) -> dict[str, OperatorCosts]:
         """Of every profile."""
-        return costs_of(self.placement)
+        found = costs_of(self.placement)
+        return {name: each.at(self.shares[name]) for name, each in found.items()} if self.shares else found
 
     def crowd(self, counts: Counts, busiest: tuple[float, ...]) -> Crowd | None:
         """Whom the workers stand for, with their shares of the graph (None: each for itself)."""
@@ -76,7 +80,8 @@ def _merged(placement: Placement, groups: Sequence[Sequence[WorkerPlace]], price
             of_host[worker.host_index][number] += 1
     kinds = dict.fromkeys(HostKind(links[host], tuple(workers)) for host, workers in of_host.items())
     chosen, alike = tuple(group[0] for group in groups), tuple(map(len, groups))
-    return Machine(placement.model_copy(update={"workers": chosen}), alike, tuple(kinds), price)
+    stand_in = placement.model_copy(update={"workers": chosen})
+    return Machine(stand_in, alike, tuple(kinds), price, shares_beside(placement))
 
 
 def _kind(worker: WorkerPlace) -> Kind:

@@ -97,11 +97,11 @@ class Priced:
 
     def busy_s(self, category: str = "") -> np.ndarray:
         """Float64 [R]: seconds of every worker's tasks, of one category or of all that are its own."""
-        busy = np.zeros(self.cycle.num_workers)
-        for schedule in self.schedules.values():
+        busy, count = np.zeros(self.cycle.num_workers), Counter(self.cycle.order)
+        for name, schedule in self.schedules.items():
             for task in schedule.tasks:
                 if task.category == category or (not category and task.category != "communicate"):
-                    busy[task.worker] += task.seconds / len(self.schedules)
+                    busy[task.worker] += task.seconds * count[name] / len(self.cycle.order)
         return busy
 
 

@@ -18,6 +18,7 @@ from gnnplan.planner.statistics.counts import WITH_LOOPS
 from gnnplan.planner.statistics.machine import Machine
 from gnnplan.planner.statistics.stand_in import Shape, Structures
 from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.limits import Rate
 
 _SLOTS = 10  # batches that may wait, as `dispatch` has them
@@ -68,8 +69,11 @@ def price_batches(
         cores: of a host, for each of its workers, that make batches.
     """
     assert job.mini_batch is not None
-    sizes = batch_sizes(statistics, job.mini_batch.batch_size, job.mini_batch.fan_outs)
-    count = math.ceil(statistics.num_nodes * statistics.train_fraction / sizes.rows[0] / machine.num_workers)
+    if any(profile.device_kind == "cpu" for profile in machine.placement.profiles.values()):
+        raise UserError(f"{job.name}: mini-batches of CPU workers have no price; gnnplan plan measures them there")
+    num_trained = max(1, round(statistics.num_nodes * statistics.train_fraction))
+    sizes = batch_sizes(statistics, min(job.mini_batch.batch_size, num_trained), job.mini_batch.fan_outs)
+    count = math.ceil(num_trained / sizes.rows[0] / machine.num_workers)
     each = [
         _on(job, machine, rank, statistics, structures, sizes, rates, max(1.0, cores), max(1, count))
         for rank in range(len(machine.placement.workers))
@@ -121,7 +125,8 @@ def _step(
 ) -> tuple[float, int, int]:
     """Seconds and bytes of one worker's training step, and bytes of its gradients, in the fastest order."""
     shape = replace(Shape.of(statistics), has_sparse_features=False)
-    full = job.model_copy(update={"mini_batch": None, "pin": job.pin.model_copy(update={"precompute": False})})
+    pin = job.pin.model_copy(update={"precompute": False, "sparse_features": None})
+    full = job.model_copy(update={"mini_batch": None, "pin": pin})
     place, found = machine.placement, []
     for structure in structures.of(full, shape, place, is_alone=True):
         cycle = batch_program(structure.cycle, sizes, with_loops=job.model.kind in WITH_LOOPS)

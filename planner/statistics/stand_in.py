@@ -114,7 +114,7 @@ def _setting(job: Job, shape: Shape, placement: Placement, size: int) -> Setting
     edge_index = np.stack([random.integers(0, n, n * _DEGREE), np.repeat(np.arange(n), _DEGREE)])
     x: np.ndarray | sp.csr_matrix = np.zeros((n, 1), np.float32)
     entries = None
-    if shape.has_sparse_features:
+    if shape.has_sparse_features or job.pin.sparse_features:
         x, entries = sp.csr_matrix((n, 1), dtype=np.float32), np.ones(n, np.int64)
     train, val, test = (np.arange(n) % 4 == number for number in range(3))
     graph = Graph(n, edge_index, x, np.zeros(n, np.int64), train, val, test, shape.num_classes, "stand-in")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link, MachineProfile
 
 _DEVICE_LATENCY_S = 20e-6
+_NO_NETWORK = Link(bytes_per_s=1e9, latency_s=0.0)  # of one host, where nothing passes it
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def machines_of(sweep: Sweep, *, with_cores: bool = False) -> Iterator[Asked]:
 
     Raises `UserError` where two cluster files have one name.
     """
-    seen = set()
+    seen: dict[str, Asked] = {}
     for each in sweep.machines:
         for device, hosts, per_host in product(each.devices, each.hosts, each.per_host):
             networks = each.network_bytes_per_s if hosts > 1 else each.network_bytes_per_s[:1]
@@ -77,15 +78,34 @@ def machines_of(sweep: Sweep, *, with_cores: bool = False) -> Iterator[Asked]:
             memories: tuple[int | None, ...] = each.memory_bytes or (None,)
             for network, link, memory, cores in product(networks, links, memories, cores_of):
                 asked = _asked(sweep, each, device, hosts, per_host, network, link, memory, cores)
-                if asked.name not in seen:
-                    seen.add(asked.name)
+                while (other := seen.get(asked.name)) and not _are_alike(asked, other):
+                    asked = replace(asked, name=_told_apart(asked, other))
+                if not other:
+                    seen[asked.name] = asked
                     yield asked
     for path in sweep.clusters:
         asked = _cluster(path)
         if asked.name in seen:
             raise UserError(f"{sweep.name}: two of its machines are called {asked.name}; name the cluster files apart")
-        seen.add(asked.name)
+        seen[asked.name] = asked
         yield asked
+
+
+def _are_alike(one: Asked, other: Asked) -> bool:
+    return (one.machine, one.watts) == (other.machine, other.watts)
+
+
+def _told_apart(asked: Asked, other: Asked) -> str:
+    """The name of a machine that another one has too, with what it has otherwise."""
+    own, its = asked.machine, other.machine
+    latency_s, its_latency_s = own.placement.workers[0].link.latency_s, its.placement.workers[0].link.latency_s
+    words = {
+        f"latency {latency_s * 1e6:g} us": latency_s != its_latency_s,
+        f"${own.price_per_hour:g} an hour": own.price_per_hour != its.price_per_hour,
+        f"{asked.watts or 0:g} W": asked.watts != other.watts,
+    }
+    found = [each for each, differs in words.items() if differs and each not in asked.name]
+    return f"{asked.name}, {found[0] if found else 'another'}"
 
 
 def _asked(
@@ -100,9 +120,9 @@ def _asked(
     cores: int | None,
 ) -> Asked:
     swept, profile = sweep.device.get(device, SweptDevice()), device_profile(sweep, device)
-    network = Link(bytes_per_s=network_bytes_per_s, latency_s=of.network_latency_s)
+    network = Link(bytes_per_s=network_bytes_per_s, latency_s=of.network_latency_s) if num_hosts > 1 else _NO_NETWORK
     device_link = default_device_link([profile])
-    if link_bytes_per_s:
+    if link_bytes_per_s and per_host > 1:
         device_link = Link(bytes_per_s=link_bytes_per_s, latency_s=_DEVICE_LATENCY_S)
     worker = WorkerPlace(
         host="host",

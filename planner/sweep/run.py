@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from gnnplan.planner.contracts.technique import LAYOUT
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.graph_spec import StatisticsGraph
 from gnnplan.planner.job import Job
@@ -15,6 +16,7 @@ from gnnplan.planner.sweep.check import checked
 from gnnplan.planner.sweep.contract import Sweep
 from gnnplan.planner.sweep.points import OnPoint, sweep_points
 from gnnplan.planner.sweep.result import SweepResult, least_of
+from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import UserError
 
 OnStep = Callable[[str], None]
@@ -52,12 +54,16 @@ def run_sweep(
         on_step: told in words what is done; on_point: how many points are done, of how many.
 
     Raises:
-        UserError: too many points, checks without a graph, or mini-batches on hosts whose cores are not known.
+        UserError: too many points, a pinned technique that chooses rows, checks without a graph, or mini-batches on
+            hosts whose cores are not known.
     """
     if num_checks and job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, by gnnplan plan; leave --check out")
     if num_checks and graph is None and isinstance(job.graph, StatisticsGraph):
         raise UserError(f"{job.name}: --check searches on a graph, and the job has only its statistics; leave it out")
+    for name, is_on in job.pin.asked.items():
+        if is_on and technique(name).arrays and LAYOUT not in technique(name).claims:
+            raise UserError(f"{job.name}: pin.techniques.{name}: statistics have no rows to choose of; leave it out")
     statistics, graph = statistics_of(job, graph, on_step)
     on_step("pricing")
     began_s = time.process_time()

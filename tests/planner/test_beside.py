@@ -4,6 +4,7 @@ import pytest
 
 from gnnplan.planner.beside import shares_beside
 from gnnplan.planner.readers.cost import costs_of
+from gnnplan.planner.statistics.machine import machine_of
 from gnnplan.profiles.machine import SharedMachine
 from tests.planner.link_model import MBIT, LinkModel
 
@@ -53,3 +54,19 @@ def test_everything_that_a_host_computes_takes_its_share(tmp_path):
     again = costs_of(placement, every)
     assert again[name].profile == every[name].profile
     assert again[name].share == 1
+
+
+def test_hosts_that_stand_for_others_are_as_many_as_they_are(tmp_path):
+    """What-if prices one of four that are alike, and all four compute."""
+    placement = placed(tmp_path, ["m"] * 4)
+    one = placement.workers[0].profile
+    alike = placement.model_copy(
+        update={
+            "workers": tuple(each.model_copy(update={"profile": one}) for each in placement.workers),
+            "profiles": {one: placement.profiles[one]},
+        }
+    )
+    machine = machine_of(alike)
+    assert len(machine.placement.workers) == 1
+    assert machine.costs[one].share == 1
+    assert machine_of(alike.of((0,))).costs[one].share == pytest.approx(2 / 3)

@@ -18,7 +18,7 @@ from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.planner.weather.model import SleepWeather
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
-from gnnplan.profiles.machine import CpuQuota, MachineProfile
+from gnnplan.profiles.machine import CpuQuota, MachineProfile, SharedMachine
 from tests.planner.calibration.runs import (
     COLLECTIVES,
     OVERHEAD_S,
@@ -127,6 +127,16 @@ def test_host_overhead_is_what_lies_between_tasks(overhead_s, folder):
     assert correction.factor == pytest.approx(overhead_s / OVERHEAD_S, rel=1e-3)
     assert correction.error_before == pytest.approx(abs(OVERHEAD_S / overhead_s - 1), rel=1e-2, abs=1e-3)
     assert correction.error_after < 1e-3
+
+
+def test_host_overhead_beside_hosts_that_rest(folder):
+    """What a profile has is of hosts that all compute: what went as predicted leaves it as it is."""
+    plan = plan_of(folder, "gcn")
+    ((_, profile),) = plan.placement.profiles.items()
+    shared = SharedMachine(name="m", num_hosts=4, alone_share=0.7)
+    plan = with_profile(plan, profile.model_copy(update={"shared_machine": shared, "session": "s"}))
+    found = calibrate([(plan, measured(plan, {}, overhead_s=0.7 * OVERHEAD_S))]).profiles["here"]
+    assert found.host_overhead_s == pytest.approx(OVERHEAD_S, rel=1e-3)
 
 
 def test_a_step_overhead_is_scaled_once(folder):

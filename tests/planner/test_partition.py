@@ -100,6 +100,14 @@ def test_past_the_limit_partitioners_work_on_a_sample_of_whole_pairs(clustered, 
     np.testing.assert_allclose(loads(clustered, part, 4), 0.25, rtol=0.08)
 
 
+@pytest.mark.parametrize("num_nodes", [1000, 73_000_000, 111_059_956, 1_000_000_000])
+def test_a_file_of_32_bits_has_room_for_all_offsets(num_nodes):
+    """Those of vertices lie before those of neighbours."""
+    most = kaminpar.most_neighbours(num_nodes)
+    assert 24 + 4 * (num_nodes + 1) + 4 * most * 1.005 < 2**32
+    assert most >= min(kaminpar.MAX_NEIGHBOURS, 10**7)
+
+
 def test_what_cannot_be_done_is_a_user_error():
     edges = np.array([[0, 1], [1, 0]])
     with pytest.raises(UserError, match="3 parts for 2 vertices"):

@@ -22,6 +22,7 @@ from gnnplan.planner.pilot.variants import told_of, variant_of
 from gnnplan.planner.plan import GraphFacts, Plan
 from gnnplan.planner.plan_files import load_partition
 from gnnplan.planner.search import mini_batch
+from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from tests.planner.search.measured import measured, split, worker
 
@@ -232,3 +233,6 @@ def test_what_has_no_pilot_is_refused(planned):
     job = JOB.model_copy(update={"mini_batch": None, "model": ModelSpec(kind="module", build="x.py:build")})
     with pytest.raises(UserError, match="so it has no pilot"):
         planned(1, job=job)
+    training = TrainingSpec.model_validate({"weather": {"kind": "sleep"}})
+    with pytest.raises(UserError, match=r"mini-batches know no training\.weather"):
+        planned(1, job=JOB.model_copy(update={"training": training}))

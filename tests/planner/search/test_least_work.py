@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch_geometric import nn as pyg
 
 from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.generate import generate_rmat, generate_sbm
@@ -15,10 +17,12 @@ from gnnplan.planner.job_pins import PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
 from gnnplan.planner.search.decide import setting_of
 from gnnplan.planner.search.descent import Descent
-from gnnplan.planner.search.least import Least
+from gnnplan.planner.search.least import Least, trained_parameters
 from gnnplan.planner.search.work import Sampled, Work, together_s
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import Link
+from tests.planner.models.trained_modules import forward_of, made
+from tests.planner.program.cases import small_graph
 from tests.planner.search.searched import found
 
 DEVICES = ["rtx-3090", "t4", "gtx-1650", "h100-sxm"]
@@ -145,3 +149,24 @@ def test_edges_that_a_pinned_technique_leaves_out_take_no_time():
     model = ModelSpec(hidden_channels=16)
     result = found(dense, "network", model=model, fidelity="approximate", on={"bytes_per_s": 1e13}, **pins)
     assert result.bound.seconds <= result.best.epoch_s
+
+
+class Unused(nn.Module):
+    """Parameters that only an evaluation reads."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.conv, self.more = pyg.GCNConv(num_features, num_classes), nn.Linear(num_classes, num_classes)
+
+    def forward(self, x, edge_index):
+        x = self.conv(x, edge_index)
+        self.more(x)
+        return x if self.training else self.more(x)
+
+
+def test_weights_without_a_gradient_are_not_summed():
+    """No plan sends them, so the bound does not count them."""
+    module = made(Unused)
+    forward = forward_of(module, small_graph())
+    assert {name for name, value in forward.values.items() if value.role == "parameter"} > trained_parameters(forward)
+    assert trained_parameters(forward) == {"conv.lin.weight", "conv.bias"}

@@ -172,7 +172,8 @@ def names(candidate):
 def like(epoch_s, expected_s, *techniques, fits=True):
     """What a judge asks a candidate for."""
     choices = tuple(SimpleNamespace(technique=name) for name in techniques)
-    place = SimpleNamespace(placement=SimpleNamespace(price_per_hour=0.0))
+    job = SimpleNamespace(pin=PinnedDecisions())
+    place = SimpleNamespace(placement=SimpleNamespace(price_per_hour=0.0), job=job, num_workers=1)
     return SimpleNamespace(
         epoch_s=epoch_s, expected_s=expected_s, choices=choices, fits=fits, setting=place, schedules={}
     )

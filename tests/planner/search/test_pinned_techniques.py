@@ -6,14 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec
+from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.generate import generate_rmat
 from gnnplan.planner.graph_spec import RmatGraph
 from gnnplan.planner.job_pins import PartialReducePin
 from gnnplan.planner.model_spec import ModelSpec
+from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import make_plan
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from gnnplan.profiles.machine import Link
 from tests.planner.search.searched import GRAPHS, found, job_of
 
 SLICES, ROWS = {"feature_slices": True}, {"halo_exchange": True}
@@ -49,6 +51,35 @@ def test_what_is_pinned_off_is_left_out_on_one_worker_too():
     assert "halo_exchange" in names(best)
     assert "first_aggregation" not in names(best)
     assert "first_aggregation" in names(found(num_workers=1).best)
+
+
+def test_what_is_pinned_and_cannot_be_is_refused():
+    """Rows that are kept for one epoch are rows that are sent: no plan has both pins."""
+    with pytest.raises(UserError, match=r"no plan keeps pin\.techniques"):
+        found(num_workers=3, fidelity="stale(1)", techniques={"joint_cache": True})
+
+
+def test_what_has_a_pin_is_taken_though_others_are_faster():
+    """Only the slow host has two workers that could share rows. No worker has room for the whole graph alone."""
+
+    def best(memory_bytes, **pin):
+        def device(name, count=1):
+            return (DeviceSpec(catalog=name, count=count, memory_bytes=memory_bytes),)
+
+        hosts = (
+            HostSpec(name="a", devices=device("gtx-1650", 2), link=Link(bytes_per_s=1e7), region_bytes=10**9),
+            HostSpec(name="b", devices=device("h100-sxm"), link=Link(bytes_per_s=1e11)),
+            HostSpec(name="c", devices=device("h100-sxm"), link=Link(bytes_per_s=1e11)),
+        )
+        placement = resolve(Cluster(hosts=hosts, device_link=Link(bytes_per_s=1e11)))
+        return decide(job_of(DEEP, **pin), placement, DENSE).best
+
+    room = int(0.8 * best(10**9).memory[0].peak_bytes)
+    plain, pinned = best(room), best(room, techniques={"host_region": True})
+    assert plain.setting.num_workers > 1
+    assert "host_region" not in names(plain)
+    assert "host_region" in names(pinned)
+    assert pinned.epoch_s > plain.epoch_s
 
 
 def test_an_unknown_technique_is_refused():

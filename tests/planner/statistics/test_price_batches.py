@@ -80,3 +80,10 @@ def test_devices_of_one_measured_host_sum_within_it(tmp_path):
     machine = machine_of(LinkModel((2,), (100 * MBIT,)).placement(tmp_path))
     assert machine.is_whole
     assert [host.workers for host in machine.hosts] == [(1, 1)]
+
+
+def test_no_batch_is_larger_than_what_is_trained():
+    """A loader makes one batch of all training vertices, and that is what is priced."""
+    few = GRAPH.model_copy(update={"train_fraction": 0.001})
+    assert priced(graph=few).sizes.rows[0] == 500
+    assert priced(graph=few).num_batches == 1

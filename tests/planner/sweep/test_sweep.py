@@ -18,6 +18,7 @@ from gnnplan.planner.sweep.contract import ModelAxes, Sweep
 from gnnplan.planner.sweep.machines import machines_of
 from gnnplan.planner.sweep.points import model_settings, sweep_points
 from gnnplan.planner.sweep.result import least_of
+from gnnplan.planner.sweep.run import run_sweep
 from gnnplan.profiles.catalog import catalog_profile
 from gnnplan.profiles.errors import UserError
 
@@ -215,6 +216,39 @@ def test_two_cluster_files_of_one_name_are_refused(tmp_path):
         paths.append(cluster.save(tmp_path / name / "c.json"))
     with pytest.raises(UserError, match="two of its machines are called c"):
         sweep_points(JOB, Sweep(clusters=tuple(paths)), STATISTICS)
+
+
+def test_machines_that_differ_in_one_figure_are_both_asked():
+    """Sections of one name are told apart by what differs; the same section twice is one machine."""
+    plain = {"devices": ("t4",), "per_host": (2,), "hosts": (2,), "host_price_per_hour": 0.2}
+    sections = (plain, {**plain, "network_latency_s": 5e-6}, {**plain, "host_price_per_hour": 0.1}, plain)
+    names = [asked.name for asked in machines_of(sweep_of(machines=sections))]
+    assert len(names) == len(set(names)) == 3
+    assert all(name.startswith(names[0]) for name in names)
+    assert "latency 5 us" in names[1]
+    assert "an hour" in names[2]
+    alone = [{**each, "hosts": (1,), "per_host": (1,)} for each in (plain, {**plain, "network_latency_s": 5e-6})]
+    assert len([*machines_of(sweep_of(machines=alone))]) == 1
+
+
+def test_direct_sums_can_be_pinned():
+    """Everyone sends to everyone, whoever they are."""
+    pinned = Job.model_validate({**JOB.model_dump(), "pin": {"techniques": {"direct_sum": True}}})
+    points = [each.point for each in sweep_points(pinned, sweep_of(), STATISTICS)]
+    assert all("direct_sum" in point.techniques for point in points if point.num_workers > 1)
+
+
+def test_rows_cannot_be_pinned():
+    """Statistics have none, and the price would be that of another plan."""
+    pinned = Job.model_validate({**JOB.model_dump(), "fidelity": "exact", "pin": {"techniques": {"replicas": True}}})
+    with pytest.raises(UserError, match="statistics have no rows to choose of"):
+        run_sweep(pinned, sweep_of())
+
+
+def test_dense_features_may_be_held_sparse():
+    """As a plan on the graph would hold them."""
+    pinned = Job.model_validate({**JOB.model_dump(), "pin": {"sparse_features": True}})
+    assert sweep_points(pinned, sweep_of(), STATISTICS)
 
 
 @pytest.mark.long
