@@ -95,6 +95,7 @@ def train(arguments: argparse.Namespace) -> None:
     job = with_objective(Job.load(arguments.job), arguments)
     folder = arguments.output or output_folder(job, arguments.job)
     check_writable(folder / PLAN_FILE)
+    how = _checkpoints(arguments)
     cluster = _where(job, arguments.cluster, arguments)
     with ExitStack() as planning, ExitStack() as training:
         on_step = planning.enter_context(steps(_notes, "loading the graph"))
@@ -113,7 +114,7 @@ def train(arguments: argparse.Namespace) -> None:
             on_step=on_step,
             on_plan=on_plan,
             on_event=lambda event: handlers[0](event),
-            **_checkpoints(arguments),
+            **how,
         )
     files = {name: str(path) for name, path in trained.files.items()}
     print_result(arguments, {"files": files, **_facts(trained.comparison)}, comparison_table(trained.comparison))
@@ -217,11 +218,10 @@ def run(arguments: argparse.Namespace) -> None:
         print_result(arguments, written, f"copy {folder} to every host, and there run its script:")
         print_wrote(arguments, *scripts.values())
         return
+    how = _checkpoints(arguments)
     predicted_s = Plan.load(arguments.plan).prediction.expected_epoch_s
     with epochs_bar(_notes, predicted_s) as on_event:
-        trace = api.run(
-            arguments.plan, folder, timeout_s=arguments.timeout, on_event=on_event, **_checkpoints(arguments)
-        )
+        trace = api.run(arguments.plan, folder, timeout_s=arguments.timeout, on_event=on_event, **how)
     facts = {
         "folder": str(folder),
         "epoch_s": trace.median_epoch_s,
@@ -241,6 +241,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _checkpoints(arguments: argparse.Namespace) -> dict[str, Any]:
     """As Python's verbs take them."""
+    if not arguments.elastic:
+        refuse_ignored(arguments, "only --elastic starts again", "restarts")
     elastic = arguments.elastic and arguments.restarts
     every, keep, resume = arguments.checkpoint_every, arguments.keep, arguments.resume
     return {"checkpoint_every": every, "keep": keep, "resume": resume, "elastic": elastic}
@@ -294,6 +296,7 @@ def emulate(arguments: argparse.Namespace) -> int:
     command = given[1:] if given[:1] == ["--"] else given
     if not command:
         raise UserError("emulate: no command given; put it after --")
+    refuse_ignored(arguments, "COMMAND prints what it prints; give it to that one", "json")
     weather = Weather.load(arguments.weather) if arguments.weather else None
     return emulation.emulate(Cluster.load(arguments.cluster), command, weather)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -14,6 +13,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.measured_batches import MEASURED_BATCHES_FILE, MeasuredBatches
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.folder import scratch
 from gnnplan.profiles.launch import Event, hosts_here, launch
 from gnnplan.profiles.profiler import num_usable_cores
 
@@ -39,13 +39,22 @@ def measure_batches(
         NoPlanFitsError: batches do not fit a device.
         RunFailedError: a worker failed; the message names it and the cause.
     """
+    if cluster:
+        _check_pin(job, sum(device.count for _, host in expand_hosts(cluster) for device in host.devices))
     hosts = _hosts_of(cluster) if cluster else [_this_machine(job.pin.num_workers or 0)]
-    with TemporaryDirectory(prefix="gnnplan-job-") as own:
-        folder = Path(own)
+    with scratch("gnnplan-job-") as folder:
         handed = job.with_paths_from(Path.cwd()).save(folder / "job.json")
-        arguments = [str(handed), own, f"--timeout-s={timeout_s}"]
+        arguments = [str(handed), str(folder), f"--timeout-s={timeout_s}"]
         launch("gnnplan.runtime.mini_batch", arguments, hosts=hosts, folder=folder, on_event=on_event)
         return MeasuredBatches.load(folder / MEASURED_BATCHES_FILE)
+
+
+def _check_pin(job: Job, num_devices: int) -> None:
+    if job.pin.num_workers not in (None, num_devices):
+        raise UserError(
+            f"{job.name}: mini-batches are made by all {num_devices} devices of the cluster, and pin.num_workers is "
+            f"{job.pin.num_workers}; leave the pin out, or devices of the cluster"
+        )
 
 
 def _this_machine(num_workers: int) -> HostGroup:

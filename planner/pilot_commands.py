@@ -15,6 +15,7 @@ from rich.table import Table
 from gnnplan.planner.cluster import Cluster
 from gnnplan.planner.given import output_folder
 from gnnplan.planner.here import read_cluster
+from gnnplan.planner.ignored_options import refuse_ignored
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
 from gnnplan.planner.pilot.batches import kinds_of
@@ -36,7 +37,9 @@ from gnnplan.profiles.launch import Event
 def pilot(arguments: argparse.Namespace) -> None:
     """`gnnplan pilot`."""
     job, plans = Job.load(arguments.job), [load_plan(path) for path in arguments.plans]
-    if plans and arguments.accuracy is None:
+    if not plans:
+        refuse_ignored(arguments, "it is what --plans are compared by", "objective")
+    elif arguments.accuracy is None:
         raise UserError("plans are compared at an accuracy: give --accuracy, such as 0.9")
     path = arguments.output or output_folder(job, arguments.job) / PILOTS_FILE
     check_writable(path)

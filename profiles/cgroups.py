@@ -1,4 +1,4 @@
-"""The limit on processor time that this process's control groups set, of version 1 or 2."""
+"""This process's control groups, of version 1 or 2, and the limit on processor time that they set."""
 
 from __future__ import annotations
 
@@ -18,23 +18,21 @@ class CoreLimit:
     period_s: float
 
 
-def core_limit(
-    mounted: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")
-) -> CoreLimit | None:
+def core_limit(mounted: Path = _MOUNTED, membership: Path = _MEMBERSHIP) -> CoreLimit | None:
     """The tightest limit of this process's group and those above it; None where nothing there limits it."""
-    limits = [limit for group in _groups(mounted, membership) if (limit := _limit_of(group))]
+    limits = [limit for group in groups_of("cpu", mounted, membership) if (limit := _limit_of(group))]
     return min(limits, key=lambda limit: limit.num_cores, default=None)
 
 
-def _groups(mounted: Path, membership: Path) -> Iterator[Path]:
-    """Folders of the groups, in every hierarchy that may hold the cpu controller."""
+def groups_of(controller: str, mounted: Path = _MOUNTED, membership: Path = _MEMBERSHIP) -> Iterator[Path]:
+    """Folders of the process's group and those above it, in every hierarchy that may hold a controller."""
     try:
         lines = membership.read_text().splitlines()
     except OSError:
         return
     for line in lines:
         _, controllers, name = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
         hierarchy = mounted / controllers if controllers else mounted
         path = PurePosixPath(name.lstrip("/"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
@@ -55,7 +56,8 @@ def _timed(folder: Path, content: bytes) -> tuple[float, float, float]:
     """Seconds of writing a file, and of reading it and then pages of it, when it is no longer in memory."""
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         begun_s = time.perf_counter()
-        file.write(content)
+        if file.write(content) < len(content):
+            raise OSError(errno.ENOSPC, "the disk is full")
         os.fdatasync(file.fileno())
         written_s = time.perf_counter() - begun_s
         _forget(file.fileno())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import RunFailedError, UserError
 
 LOCK_FILE = ".gnnplan.lock"
 
@@ -37,6 +39,20 @@ def holding(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # the folder is gone
             (folder / LOCK_FILE).unlink()
         os.close(lock)
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """A folder for what workers write meanwhile. It stays where one failed, whose error names a file in it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
+    except RunFailedError:
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(path: Path) -> int:

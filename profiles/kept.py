@@ -15,6 +15,7 @@ from gnnplan.profiles.cgroups import core_limit
 from gnnplan.profiles.contract import check_writable
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.machine import MachineProfile
+from gnnplan.profiles.memory import worker_memory_bytes
 from gnnplan.profiles.operators import OPERATORS
 from gnnplan.profiles.profiler import device_name, num_usable_cores, profile_machine
 
@@ -32,15 +33,15 @@ def cache_folder() -> Path:
 def machine_fingerprint(num_workers: int = 0) -> str:
     """16 hex digits that change where a profile of this machine would have to be measured again.
 
-    They stand for its name, devices, usable cores, limits on processor time, memory, torch and Python, for what a
-    profile holds, and for the number of workers that share it (0: the default).
+    They stand for its name, devices, usable cores, limits on processor time, memory that may be used, torch and Python,
+    for what a profile holds, and for the number of workers that share it (0: the default).
     """
     limit = core_limit()
     facts = {
         "machine": [platform.node(), platform.machine(), device_name(torch.device("cpu"))],
         "cuda": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
         "cores": [num_usable_cores(), limit and [limit.num_cores, limit.period_s]],
-        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "memory": worker_memory_bytes(torch.device("cpu"), 1),
         "software": [platform.python_version(), torch.__version__],
         "profile": [sorted(OPERATORS), sorted(MachineProfile.model_fields)],
         "num_workers": num_workers,

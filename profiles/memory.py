@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
+from gnnplan.profiles.cgroups import groups_of
 from gnnplan.profiles.errors import UserError
 
 
@@ -41,16 +43,26 @@ def check_fits(num_bytes: int, where: str, what: str) -> None:
 
 
 def _cgroup_limit_bytes() -> int | None:
-    return _first_number("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    return min((limit for limit, _ in _limiting_groups()), default=None)
 
 
 def _cgroup_used_bytes() -> int:
-    """Of the group, without pages of files that nothing maps, which give way."""
-    used = _first_number("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes") or 0
-    for path in ("/sys/fs/cgroup/memory.stat", "/sys/fs/cgroup/memory/memory.stat"):
-        with suppress(OSError):
-            return used - dict(map(_entry, Path(path).read_text().splitlines())).get("inactive_file", 0)
+    """Of the group with the tightest limit, without pages of files that nothing maps, which give way."""
+    _, group = min(_limiting_groups(), key=lambda each: each[0], default=(0, None))
+    if group is None:
+        return 0
+    used = _first_number(group / "memory.current", group / "memory.usage_in_bytes") or 0
+    with suppress(OSError):
+        used -= dict(map(_entry, (group / "memory.stat").read_text().splitlines())).get("inactive_file", 0)
     return used
+
+
+def _limiting_groups() -> Iterator[tuple[int, Path]]:
+    """Limits of this process's control group and of those above it, in bytes, each with its group."""
+    for group in groups_of("memory"):
+        limit = _first_number(group / "memory.max", group / "memory.limit_in_bytes")
+        if limit is not None:
+            yield limit, group
 
 
 def _entry(line: str) -> tuple[str, int]:
@@ -58,8 +70,8 @@ def _entry(line: str) -> tuple[str, int]:
     return name, int(value)
 
 
-def _first_number(*paths: str) -> int | None:
+def _first_number(*paths: Path) -> int | None:
     for path in paths:
         with suppress(OSError, ValueError):  # not this cgroup version, or "max"
-            return int(Path(path).read_text())
+            return int(path.read_text())
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,8 +15,10 @@ import torch.distributed as dist
 
 from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.apart import shared_machine
+from gnnplan.profiles.cgroups import core_limit
 from gnnplan.profiles.disk import disk_rates
 from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.folder import scratch
 from gnnplan.profiles.grids import GRIDS, Grid
 from gnnplan.profiles.launch import Event, emit, hosts_here, launch
 from gnnplan.profiles.machine import MachineProfile
@@ -89,9 +90,9 @@ def _profile_hosts(
 
     if not torch.cuda.is_available():
         _compile_kernels()
-    with tempfile.TemporaryDirectory(prefix="gnnplan-profile-") as folder:
-        launch("gnnplan.profiles.worker", [folder, "--grid", grid], hosts=hosts, folder=Path(folder), on_event=relay)
-        return [MachineProfile.load(profile_path(Path(folder), rank)) for rank in range(len(hosts))]
+    with scratch("gnnplan-profile-") as folder:
+        launch("gnnplan.profiles.worker", [str(folder), "--grid", grid], hosts=hosts, folder=folder, on_event=relay)
+        return [MachineProfile.load(profile_path(folder, rank)) for rank in range(len(hosts))]
 
 
 def profile_path(folder: Path, host_rank: int) -> Path:
@@ -100,8 +101,9 @@ def profile_path(folder: Path, host_rank: int) -> Path:
 
 
 def num_usable_cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Cores this process may run on: no more than its control groups give it the time of."""
+    cores, limit = len(os.sched_getaffinity(0)), core_limit()
+    return max(1, min(cores, int(limit.num_cores))) if limit else cores
 
 
 def measure_as_worker(grid_name: str) -> MachineProfile | None:

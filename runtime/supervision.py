@@ -99,7 +99,7 @@ class Supervision:
 
     def after(self, epoch: int, value: float) -> None:
         """The validation metric after an epoch is known."""
-        if self.training.schedule == "plateau":
+        if self.training.schedule == "plateau" and epoch >= self.training.warmup_epochs:
             self.plateau.after(value)
         rule = self.training.early_stopping
         if rule is None:
@@ -113,6 +113,11 @@ class Supervision:
 
     def _beaten(self, min_delta: float) -> float:
         return self.best - min_delta if self.metric.of_targets else self.best + min_delta
+
+    @property
+    def _key(self) -> str:
+        """Of what is held: values of another metric are no better and no worse."""
+        return f"{METRIC}:{self.metric.words}"
 
     @property
     def rate_factor(self) -> float:
@@ -135,18 +140,18 @@ class Supervision:
 
     def like(self) -> Likes:
         """As `State`."""
-        numbers: Likes = {METRIC: ((7,), np.dtype(np.float64))}
+        numbers: Likes = {self._key: ((7,), np.dtype(np.float64))}
         return {**numbers, **{_BEST + n: (tuple(w.shape), np.dtype(np.float32)) for n, w in self._kept.items()}}
 
     def held(self) -> dict[str, Tensor | np.ndarray]:
         """As `State`."""
         of = self.plateau
         numbers = [self.best, self.best_epoch, self.num_bad, of.best, of.num_bad, of.cooling, of.factor]
-        return {METRIC: np.array(numbers, np.float64), **{_BEST + name: each for name, each in self._kept.items()}}
+        return {self._key: np.array(numbers, np.float64), **{_BEST + name: each for name, each in self._kept.items()}}
 
     def put(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `State`."""
-        of, numbers = self.plateau, arrays[METRIC].tolist()
+        of, numbers = self.plateau, arrays[self._key].tolist()
         self.best, of.best, of.factor = numbers[0], numbers[3], numbers[6]
         self.best_epoch, self.num_bad, of.num_bad, of.cooling = (int(numbers[k]) for k in (1, 2, 4, 5))
         for name, weight in self._kept.items():

@@ -8,6 +8,8 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.plan import Plan
 from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.search import plan_among, plan_mini_batches
+from gnnplan.planner.weather.model import MarkovWeather
+from gnnplan.profiles.launch import emulated_hosts
 
 
 def plan_for(job: Job, placement: Placement, graph: Graph | None, *, timeout_s: float) -> tuple[Plan, Partition]:
@@ -24,10 +26,13 @@ def plan_for(job: Job, placement: Placement, graph: Graph | None, *, timeout_s: 
     size = len(placement.workers)
     if job.pin.num_workers and job.pin.num_workers > size:
         job = job.model_copy(update={"pin": job.pin.model_copy(update={"num_workers": size})})
+    weather = job.training.weather
+    if isinstance(weather, MarkovWeather) and len(weather.workers) != size:  # it is simulated, of the workers that were
+        job = job.model_copy(update={"training": job.training.model_copy(update={"weather": None})})
     if job.mini_batch is None:
         assert graph is not None
         return plan_among(job, placement, graph)
-    if len(placement.workers_by_host) > 1:
+    if len(placement.workers_by_host) > 1 or emulated_hosts().keys() & placement.workers_by_host.keys():
         return plan_mini_batches(job, _cluster_of(placement), timeout_s=timeout_s)
     pin = job.pin.model_copy(update={"num_workers": size})
     return plan_mini_batches(job.model_copy(update={"pin": pin}), None, timeout_s=timeout_s)

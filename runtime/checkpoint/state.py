@@ -80,26 +80,35 @@ class ProgramState:
         return dict(self._likes())
 
     def _likes(self) -> Iterator[tuple[str, tuple[Shape, np.dtype]]]:
-        cycle = self._executor.cycle
         for name, group in self._groups.items():
-            value, rows = cycle.values[name], cycle.num_rows(name, 0)
-            if name in self._places:
-                start, stop = self._executor.rows_written(self._places[name])
-                rows = stop - start
-            if value.layout == "csr":
-                shapes: tuple[Shape, ...] = ((None,), (None,), (rows + 1,))
-                dtypes = (np.float32, np.int32, np.int32)
-                for part, shape, dtype in zip(_CSR_PARTS, shapes, dtypes, strict=True):
-                    yield f"{group}/{name}:{part}", (shape, np.dtype(dtype))
-            else:
-                yield f"{group}/{name}", ((rows, value.num_columns(0)), np.dtype(value.dtype))
+            yield from self._likes_of(name, group)
+
+    def _likes_of(self, name: str, group: str) -> Iterator[tuple[str, tuple[Shape, np.dtype]]]:
+        cycle = self._executor.cycle
+        value, rows = cycle.values[name], cycle.num_rows(name, 0)
+        if name in self._places:
+            start, stop = self._executor.rows_written(self._places[name])
+            rows = stop - start
+        if value.layout == "csr":
+            shapes: tuple[Shape, ...] = ((None,), (None,), (rows + 1,))
+            dtypes = (np.float32, np.int32, np.int32)
+            for part, shape, dtype in zip(_CSR_PARTS, shapes, dtypes, strict=True):
+                yield f"{group}/{name}:{part}", (shape, np.dtype(dtype))
+        else:
+            yield f"{group}/{name}", ((rows, value.num_columns(0)), np.dtype(value.dtype))
 
     def held(self) -> dict[str, Tensor | np.ndarray]:
-        """As `State`; after the last epoch of a refresh interval as after any other."""
+        """As `State`; after the last epoch of a refresh interval as after any other.
+
+        What no program has written yet is nothing but zeros: it is written before it is read.
+        """
         found: dict[str, Tensor | np.ndarray] = {}
         for name, group in self._groups.items():
-            value = self._executor.stored[name]
-            if isinstance(value, SparseRows):
+            value = self._executor.stored.get(name)
+            if value is None:
+                likes = self._likes_of(name, group)
+                found |= {key: np.zeros([size or 0 for size in shape], dtype) for key, (shape, dtype) in likes}
+            elif isinstance(value, SparseRows):
                 of = (value.matrix.data, value.matrix.indices, value.matrix.indptr)
                 parts = zip(_CSR_PARTS, of, (np.float32, np.int32, np.int32), strict=True)
                 found |= {f"{group}/{name}:{part}": array.astype(dtype, copy=False) for part, array, dtype in parts}

@@ -90,32 +90,30 @@ class Writer:
 
     def _write(self, epoch: int, arrays: Mapping[str, np.ndarray]) -> None:
         begun_s = time.monotonic()
+        told, fault = self._part(epoch, arrays)
         try:
-            told = self._part(epoch, arrays)
-            if self.is_first:
+            if self.is_first:  # also without its own part: others' parts would stay, and fill the disk
                 self._commit(epoch, told)
-            fault = ""
         except (UserError, OSError) as error:
-            fault = str(error)
+            fault = fault or str(error)
         if self.rank == 0:
             said = {"event": "checkpoint", "epoch": epoch, "seconds": time.monotonic() - begun_s, "fault": fault}
             self.on_written(said)
 
-    def _part(self, epoch: int, arrays: Mapping[str, np.ndarray]) -> str:
-        """Writes this worker's, and tells the others what it is, or why there is none."""
-        told = json.dumps({_FAULT: "its worker has ended"})
+    def _part(self, epoch: int, arrays: Mapping[str, np.ndarray]) -> tuple[str, str]:
+        """Writes this worker's; what it tells the others, and why there is none (empty: there is one)."""
+        told, fault = json.dumps({_FAULT: "its worker has ended"}), ""
         try:
             _check_finite(arrays)
             inside = make_inside(make_inside(self.folder, FOLDER), name_of(epoch))
             (inside / MANIFEST_FILE).unlink(missing_ok=True)  # of an earlier run, whose parts are replaced here
             told = write_part(inside / part_file(self.rank), arrays).model_dump_json()
         except (UserError, OSError) as error:
-            told = json.dumps({_FAULT: f"worker {self.rank}: {error}"})
-            raise
+            told, fault = json.dumps({_FAULT: f"worker {self.rank}: {error}"}), str(error)
         finally:
             if self.store is not None:
                 self.store.set(_key(epoch, self.rank), told)
-        return told
+        return told, fault
 
     def _commit(self, epoch: int, told: str) -> None:
         parts = tuple(Part.model_validate_json(each) for each in self._parts(epoch, told))
@@ -126,20 +124,20 @@ class Writer:
 
     def _parts(self, epoch: int, told: str) -> list[str]:
         """What all workers have told, by rank; `UserError` where one has none, or is silent."""
-        if self.store is None:
-            return [told]
+        found = [told] if self.store is None else self._told_by_all(self.store, epoch)
+        if faults := [fault for each in found if (fault := json.loads(each).get(_FAULT))]:
+            clear_unfinished(self.folder)
+            raise UserError(faults[0])
+        return found
+
+    def _told_by_all(self, store: dist.Store, epoch: int) -> list[str]:
         keys, until_s = [_key(epoch, rank) for rank in range(self.num_parts)], time.monotonic() + self.timeout_s
-        while not self.store.check(keys):
+        while not store.check(keys):
             if time.monotonic() > until_s or self._ending.is_set():
                 clear_unfinished(self.folder)
                 raise UserError("another worker's part did not come")
             time.sleep(_POLL_S)
-        found = [bytes(self.store.get(key)).decode() for key in keys]
-        faults = [fault for each in found if (fault := json.loads(each).get(_FAULT))]
-        if faults:
-            clear_unfinished(self.folder)
-            raise UserError(faults[0])
-        return found
+        return [bytes(store.get(key)).decode() for key in keys]
 
 
 def run_store() -> dist.Store:
@@ -156,5 +154,5 @@ def _key(epoch: int, rank: int) -> str:
 def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
     """`UserError` where something is NaN or infinite: the checkpoint before is the last good one."""
     for name, array in arrays.items():
-        if name != METRIC and array.dtype.kind == "f" and not np.isfinite(array).all():
+        if not name.startswith(METRIC) and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise UserError(f"{name} holds values that are NaN or infinite")

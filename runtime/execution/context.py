@@ -154,13 +154,22 @@ class Context:
         made = self._once(("edges", id(matrix)), lambda: self._edges(matrix))
         return made.to(self.device) if self.is_staged else made
 
+    def right_labels(self, op: Operator) -> list[Tensor]:
+        """Where a loss keeps the labels of its rows, which never change and are the same in all programs."""
+        return self._once(("right labels", op.reads[1], op.attributes.get("index")), list)
+
     def own_layer(self, op: Operator) -> OwnLayer:
         """A layer of the user's module on the edges of a block."""
         assert self.module is not None, "a program with layers of somebody's own is played with their module"
         name, matrix = op.attributes["module"], self.host_matrix(op.attributes["block"])
         whole = self.module.get_submodule(name)
         layer = self._once(("own layer", name), lambda: deepcopy(whole).to(self.device))
-        key = ("own layer", name, id(matrix), op.attributes["training"])
+        key = (
+            "own layer",
+            name,
+            id(matrix),
+            *(op.attributes[each] for each in ("training", "arguments", "num_values")),
+        )
         return self._once(key, lambda: OwnLayer(layer, matrix, op.attributes, self.device))
 
     @cached_property

@@ -27,7 +27,7 @@ def _labels(labels: Tensor, rows: Tensor, *, multilabel: bool) -> Tensor:
 def _loss(c: Context, op: Operator) -> Execution:
     denominator = op.attributes["denominator"]
     rows = c.rows(op.attributes["index"]) if "index" in op.attributes else None
-    right: list[Tensor] = []  # labels never change
+    right = c.right_labels(op)
     compute = _loss_of(op)
 
     def run(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnplan.planner.checkpoints import MANIFEST_FILE, Manifest, part_file
+from gnnplan.planner.loaders.read import check_archive, require_file
 from gnnplan.planner.models.module_state import program_state
 from gnnplan.planner.models.vocabulary import RUNNING
 from gnnplan.planner.program.cycle import Cycle
@@ -29,6 +30,8 @@ def weights_of(path: Path, cycle: Cycle) -> dict[str, Tensor]:
 
 
 def _of_model(path: Path, cycle: Cycle) -> dict[str, Tensor]:
+    require_file(path)
+    check_archive(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever its readers do

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from functools import partial
 
 import torch
@@ -86,7 +87,12 @@ def _graph(job: Job, rank: int, timeout_s: float) -> HostGraph:
     """What all workers of this one's host share."""
     if not dist.is_initialized():
         return load_host_graph(job.graph)
+    # Hosts load at their own pace, and who waits for another one in a collective waits for the usual time.
+    longest = timedelta(seconds=max(timeout_s, _LOADING_S))
+    everyone = dist.new_group(timeout=longest, backend="gloo")
     first = first_rank_of_host()
     group = group_of_host(first, rank, max(timeout_s, _LOADING_S))
     ranks = [other for other, its in enumerate(first) if its == first[rank]]
-    return load_host_graph(job.graph, ranks, rank, group)
+    loaded = load_host_graph(job.graph, ranks, rank, group)
+    dist.barrier(everyone)
+    return loaded

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch.distributed as dist
 
-from gnnplan.profiles.errors import RunFailedError
+from gnnplan.profiles.roll_call import LostWorkerError
 
 _BEATS, _DONE = "beats", "done"
 _POLL_S = 0.2
@@ -48,7 +48,7 @@ class FirstAlone:
             if beats != seen:
                 seen, since_s = beats, time.monotonic()
             elif time.monotonic() - since_s > self._timeout_s:
-                raise RunFailedError(f"worker 0 has been silent for {self._timeout_s:g} s while it evaluated")
+                raise LostWorkerError(f"worker 0 has been silent for {self._timeout_s:g} s while it evaluated", (0,))
             time.sleep(_POLL_S)
 
 

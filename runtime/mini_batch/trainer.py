@@ -18,6 +18,7 @@ from gnnplan.profiles.kernels.metrics import sums_of
 from gnnplan.runtime.checkpoint.module_state import ModuleState
 from gnnplan.runtime.checkpoint.state import State
 from gnnplan.runtime.epoch_record import EpochRecord
+from gnnplan.runtime.finite import are_finite
 from gnnplan.runtime.mini_batch.batch_worker import BatchWorker
 from gnnplan.runtime.mini_batch.device_memory import keep_rows
 from gnnplan.runtime.mini_batch.distributed import joined, split
@@ -77,7 +78,7 @@ class BatchTrainer:
         return EpochRecord(epoch, done.begun_s, end_s, loss, self._spans(done) if traced else [])
 
     def _check_finite(self, epoch: int, done: Epoch) -> None:
-        """`NotFiniteError` in all workers where the loss of a batch of any is not: it names the first."""
+        """`NotFiniteError` in all workers where a loss of any, or a parameter, is not: it names the first."""
         size, rank = self.worker.size, self.worker.rank
         bad = [done.order[at] for at, loss in enumerate(done.losses) if not math.isfinite(loss)]
         first = least(bad[0] * size + rank) if bad else least(NOWHERE)
@@ -85,6 +86,12 @@ class BatchTrainer:
             number, rank = divmod(first, size)
             raise NotFiniteError(
                 f"epoch {epoch}: the loss of batch {number} of worker {rank} is NaN or infinite: training diverges; "
+                f"lower learning_rate"
+            )
+        is_sound = are_finite([parameter.detach() for parameter in self.net.parameters()])
+        if (first := least(NOWHERE if is_sound else rank)) != NOWHERE:
+            raise NotFiniteError(
+                f"epoch {epoch}: a parameter of worker {first} is NaN or infinite: training diverges; "
                 f"lower learning_rate"
             )
 

@@ -48,6 +48,16 @@ def start(monkeypatch=None, num_devices=0, num_workers=0, **options):
         measure_batches(asking(num_workers), **options)
 
 
+def test_all_devices_of_a_cluster_take_part(started):
+    """A pin of fewer would be passed over."""
+    hosts = (
+        HostSpec(name="a", devices=(DeviceSpec(catalog="t4"),)),
+        HostSpec(name="b", devices=(DeviceSpec(catalog="t4"),)),
+    )
+    with pytest.raises(UserError, match=r"made by all 2 devices of .*, and pin\.num_workers is 1"):
+        measure_batches(asking(1), Cluster(schema_version=1, hosts=hosts))
+
+
 def asking(num_workers):
     """The job, with so many workers pinned (0: none)."""
     return JOB.model_copy(update={"pin": PinnedDecisions(num_workers=num_workers or None)})

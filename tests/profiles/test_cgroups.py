@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnnplan.profiles.cgroups import CoreLimit, core_limit
+from gnnplan.profiles.cgroups import CoreLimit, core_limit, groups_of
 
 
 @pytest.fixture
@@ -58,3 +58,10 @@ def test_no_limit(groups, files):
 def test_no_membership_is_no_limit(tmp_path):
     """Elsewhere than on Linux there is no such file."""
     assert core_limit(tmp_path, tmp_path / "missing") is None
+
+
+def test_the_groups_of_memory(tmp_path):
+    """Of version 2 and of the hierarchy of the memory controller, from the process's own upwards."""
+    (tmp_path / "self").write_text("3:memory:/job\n2:cpu,cpuacct:/box\n0::/job/step\n")
+    found = [str(each.relative_to(tmp_path)) for each in groups_of("memory", tmp_path, tmp_path / "self")]
+    assert found == ["memory/job", "memory", "job/step", "job", "."]

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from gnnplan.profiles.errors import UserError
-from gnnplan.profiles.folder import LOCK_FILE, holding, make_inside, open_new
+from gnnplan.profiles.errors import RunFailedError, UserError
+from gnnplan.profiles.folder import LOCK_FILE, holding, make_inside, open_new, scratch
 
 HOLD = """
 import sys, time
@@ -105,3 +105,15 @@ def test_a_lock_that_cannot_be_written_is_not_left(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     with holding(tmp_path):
         pass
+
+
+def test_what_a_failed_worker_left_stays(tmp_path, monkeypatch):
+    """Its error names a file there; else nothing stays."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(RunFailedError), scratch("a-") as failed:
+        raise RunFailedError(f"see {failed / 'workers.log'}")
+    with pytest.raises(UserError), scratch("b-") as refused:
+        raise UserError("no")
+    with scratch("c-") as done:
+        assert done.is_dir()
+    assert [each.is_dir() for each in (failed, refused, done)] == [True, False, False]

@@ -30,6 +30,18 @@ def test_without_a_limit_the_kernel_says_what_is_available(monkeypatch, limit):
     assert 0 < memory.available_bytes() <= memory.worker_memory_bytes(CPU, 1)
 
 
+def test_the_tightest_group_on_the_way_up_counts(monkeypatch, tmp_path):
+    """Its limit, and what it uses itself."""
+    for name, limit, used in (("job", "5000", "900"), ("job/step", "max", "800")):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "memory.max").write_text(limit)
+        (tmp_path / name / "memory.current").write_text(used)
+        (tmp_path / name / "memory.stat").write_text("anon 1\ninactive_file 100\n")
+    monkeypatch.setattr(memory, "groups_of", lambda _: (tmp_path / "job/step", tmp_path / "job", tmp_path))
+    assert memory.worker_memory_bytes(CPU, 2) == 2500
+    assert memory.available_bytes() == 5000 - 800
+
+
 def test_entries_of_a_groups_figures():
     """A name and a number a line."""
     assert memory._entry("inactive_file 4096") == ("inactive_file", 4096)

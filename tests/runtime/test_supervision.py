@@ -95,4 +95,21 @@ def test_nothing_is_kept_for_a_plateau_alone():
     supervision = Supervision(training, METRICS["accuracy"], {"w": torch.zeros(1, 1)})
     assert [epoch for epoch in range(6) if supervision.is_due(epoch)] == [1, 3, 5]
     supervision.after(1, 0.5)
-    assert (supervision.put_best_back(), list(supervision.like())) == ("", ["control/metric"])
+    assert (supervision.put_best_back(), list(supervision.like())) == ("", ["control/metric:accuracy"])
+
+
+def test_a_warm_up_is_no_plateau():
+    """The schedule begins behind it."""
+    given = {"patience": 0.0, "factor": 0.5}
+    training = TrainingSpec(schedule="plateau", schedule_arguments=given, warmup_epochs=4)
+    supervision = Supervision(training, METRICS["accuracy"], {"w": torch.zeros(1, 1)})
+    for epoch in range(5):
+        supervision.after(epoch, 0.5)
+    assert supervision.rate_factor == 1
+    supervision.after(5, 0.5)
+    assert supervision.rate_factor == 0.5
+
+
+def test_values_of_another_metric_are_not_its_own():
+    """What was the best by one says nothing by the other."""
+    assert supervised(metric="accuracy").like().keys() != supervised(metric="f1_macro").like().keys()

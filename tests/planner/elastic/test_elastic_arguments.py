@@ -4,6 +4,7 @@ import pytest
 
 from gnnplan.planner import cli, commands
 from gnnplan.planner.elastic.run import DEFAULT_NUM_RESTARTS, Elastic
+from gnnplan.profiles.errors import UserError
 
 
 def given(verb, *words):
@@ -13,9 +14,10 @@ def given(verb, *words):
 
 @pytest.mark.parametrize("verb", ["run", "train"])
 def test_a_run_ends_at_a_loss_unless_it_is_elastic(verb):
-    """Restarts alone ask for nothing; their default is that of Python."""
+    """Restarts alone ask for nothing, and are refused; their default is that of Python."""
     assert given(verb) is None
-    assert given(verb, "--restarts", "7") is None
+    with pytest.raises(UserError, match="--restarts: only --elastic starts again"):
+        given(verb, "--restarts", "7")
     assert given(verb, "--elastic") == Elastic.of(True) == Elastic(DEFAULT_NUM_RESTARTS)
     assert given(verb, "--elastic", "--restarts", "7") == Elastic(7)
 

@@ -9,6 +9,7 @@ from gnnplan.planner.training_spec import TrainingSpec
 from gnnplan.runtime.checkpoint.state import ProgramState, copied, is_carried, viewed
 from tests.planner.program.cases import MODELS, ORDERS, SEED, Case, Run, codes, subset
 from tests.planner.techniques.feature_slices.sliced import sliced
+from tests.planner.techniques.source_chunks.test_chunked_pairs import pair
 from tests.runtime.execution.test_program_executor import inputs_of, labelled, weights_of
 from tests.runtime.execution.threads import play_on_threads
 
@@ -109,6 +110,12 @@ def test_rows_in_regions(name):
     case = Case(model, 4, ORDERS["mixed"], codes(model, 4, chosen), ("split", "refresh", "storage", "regions"), 3)
     arrays = check_going_on(case)
     assert any("/region" in name for name in arrays)
+
+
+def test_rows_that_are_kept_of_every_chunk():
+    """In the first pass no step has yet made what later steps keep."""
+    chunked = pair("joint_cache", "gcn", interval=2)
+    check_going_on(chunked.case, chunked.cycle())
 
 
 def test_slices_of_columns():

@@ -100,6 +100,17 @@ def test_the_fault_of_one_is_everybodys(tmp_path, store):
     assert checkpoints_in(tmp_path) == ([], [])
 
 
+def test_the_first_ones_fault_leaves_no_parts_of_others(tmp_path, store):
+    """They would stay on the disk, and fill it."""
+    (first, told), (second, _) = (writer_of(tmp_path, rank, 2, store) for rank in range(2))
+    first.begin(3, {"kept/h": np.array([1.0, np.nan], np.float32)})
+    second.begin(3, ARRAYS)
+    second.finish(10)
+    first.finish(10)
+    assert told[0]["fault"] == "kept/h holds values that are NaN or infinite"
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
 def test_the_last_ones_stay(tmp_path):
     """Of this run and of the one that it goes on from; those of another run go with the first new one."""
     writer, _ = writer_of(tmp_path)
