@@ -122,7 +122,7 @@ class OgbGraph(GraphOptions):
 
 
 class EdgeListGraph(GraphOptions):
-    """A text edge list, `source target` a line, `#` comments, optionally gzip-compressed.
+    """A text edge list, `source target` a line (`source,target` in a `.csv`), `#` comments, optionally gzip-compressed.
 
     Args:
         features: `.npy` float array [N, F].

@@ -15,7 +15,7 @@ from gnnplan.profiles.agents import HostGroup
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.folder import scratch
 from gnnplan.profiles.launch import Event, hosts_here, launch
-from gnnplan.profiles.profiler import num_usable_cores
+from gnnplan.profiles.profiler import num_cores, num_usable_cores
 
 
 def measure_batches(
@@ -59,7 +59,7 @@ def _check_pin(job: Job, num_devices: int) -> None:
 
 def _this_machine(num_workers: int) -> HostGroup:
     has_cuda = torch.cuda.is_available()
-    available = torch.cuda.device_count() if has_cuda else num_usable_cores()
+    available = torch.cuda.device_count() if has_cuda else num_cores()
     num_workers = num_workers or (available if has_cuda else 1)
     if num_workers > available:
         kind = "CUDA devices" if has_cuda else "cores"

@@ -5,6 +5,10 @@ class UserError(Exception):
     """Bad input: one line saying what, where and what to do. The command line exits with 2."""
 
 
+class PinnedOutError(UserError):
+    """No plan keeps all that a job pins."""
+
+
 class NoPlanFitsError(Exception):
     """No plan fits the cluster: the nearest miss and which byte is missing. Exit code 3."""
 

@@ -43,16 +43,16 @@ def holding(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
-    """A folder for what workers write meanwhile. It stays where one failed, whose error names a file in it."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    """A folder for what workers write meanwhile. It stays where one failed and its error names a file there."""
+    folder, is_named = Path(tempfile.mkdtemp(prefix=prefix)), False
     try:
         yield folder
-    except RunFailedError:
+    except RunFailedError as error:
+        is_named = str(folder) in str(error)
         raise
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        if not is_named:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(path: Path) -> int:

@@ -26,8 +26,7 @@ def available_bytes() -> int:
     """Main memory that can still be had without swapping: by the kernel's estimate, and what control groups leave."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     available = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    limit = _cgroup_limit_bytes()
-    return available if limit is None else min(available, max(0, limit - _cgroup_used_bytes()))
+    return min([available, *(max(0, limit - _used_bytes(group)) for limit, group in _limiting_groups())])
 
 
 def check_fits(num_bytes: int, where: str, what: str) -> None:
@@ -46,14 +45,12 @@ def _cgroup_limit_bytes() -> int | None:
     return min((limit for limit, _ in _limiting_groups()), default=None)
 
 
-def _cgroup_used_bytes() -> int:
-    """Of the group with the tightest limit, without pages of files that nothing maps, which give way."""
-    _, group = min(_limiting_groups(), key=lambda each: each[0], default=(0, None))
-    if group is None:
-        return 0
+def _used_bytes(group: Path) -> int:
+    """Of a group and those below it, without pages of files that nothing maps, which give way."""
     used = _first_number(group / "memory.current", group / "memory.usage_in_bytes") or 0
     with suppress(OSError):
-        used -= dict(map(_entry, (group / "memory.stat").read_text().splitlines())).get("inactive_file", 0)
+        figures = dict(map(_entry, (group / "memory.stat").read_text().splitlines()))
+        used -= figures.get("total_inactive_file", figures.get("inactive_file", 0))  # version 1 has a figure of its own
     return used
 
 

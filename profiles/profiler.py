@@ -41,7 +41,7 @@ def profile_machine(
 
     Args:
         num_workers: workers side by side (0: one per CUDA device, or min(2, cores) on a CPU). A
-            CPU worker gets `cores // num_workers` threads.
+            CPU worker gets `cores // num_workers` threads, of cores whose time it has.
         quick: the quick grid (under a minute) instead of the full one (minutes).
         on_progress: called with (points done, points in all).
 
@@ -50,8 +50,8 @@ def profile_machine(
         RunFailedError: a profiling worker failed.
     """
     has_cuda = torch.cuda.is_available()
-    available = torch.cuda.device_count() if has_cuda else num_usable_cores()
-    num_workers = num_workers or (available if has_cuda else min(2, available))
+    available = torch.cuda.device_count() if has_cuda else num_cores()
+    num_workers = num_workers or (available if has_cuda else min(2, num_usable_cores()))
     if num_workers > available:
         kind = "CUDA devices" if has_cuda else "cores"
         raise UserError(f"{num_workers} workers asked for, this machine has {available} {kind}")
@@ -100,10 +100,15 @@ def profile_path(folder: Path, host_rank: int) -> Path:
     return folder / f"host_{host_rank}.json"
 
 
+def num_cores() -> int:
+    """Cores this process may run on, however little of their time its control groups give it."""
+    return len(os.sched_getaffinity(0))
+
+
 def num_usable_cores() -> int:
-    """Cores this process may run on: no more than its control groups give it the time of."""
-    cores, limit = len(os.sched_getaffinity(0)), core_limit()
-    return max(1, min(cores, int(limit.num_cores))) if limit else cores
+    """Cores that are worth a thread: no more than this process may run on, or has the time of."""
+    limit = core_limit()
+    return max(1, min(num_cores(), int(limit.num_cores))) if limit else num_cores()
 
 
 def measure_as_worker(grid_name: str) -> MachineProfile | None:

@@ -24,10 +24,10 @@ def plan_for(job: Job, placement: Placement, graph: Graph | None, *, timeout_s: 
     Raises as `make_plan` and `plan_mini_batches` do.
     """
     size = len(placement.workers)
-    if job.pin.num_workers and job.pin.num_workers > size:
+    if job.pin.num_workers and (job.pin.num_workers > size or job.mini_batch):
         job = job.model_copy(update={"pin": job.pin.model_copy(update={"num_workers": size})})
-    weather = job.training.weather
-    if isinstance(weather, MarkovWeather) and len(weather.workers) != size:  # it is simulated, of the workers that were
+    weather, num_planned = job.training.weather, job.pin.num_workers or size
+    if isinstance(weather, MarkovWeather) and len(weather.workers) != num_planned:  # simulated, of others than are left
         job = job.model_copy(update={"training": job.training.model_copy(update={"weather": None})})
     if job.mini_batch is None:
         assert graph is not None

@@ -30,7 +30,7 @@ ON_EDGES = (
 _SAME, _SAME_MODULES = ("dropout", "contiguous"), (nn.Dropout, nn.Identity)
 """What may return the very tensor that it is given; all else makes another one, though of the same numbers."""
 _ONCE_IS_ENOUGH = ("relu", "relu_", "relu6", "hardtanh", nn.ReLU, nn.ReLU6, nn.Hardtanh)
-"""What changes nothing the second time."""
+"""What changes nothing the second time; what read the features before would have others from then on."""
 Made = Rows | OnEdges | tuple[Rows, OnEdges]
 _ALL_ROWS = (
     "it is no known function of rows by themselves; what mixes rows (pooling, attention over all vertices, means over "
@@ -72,7 +72,7 @@ class _Calls:
 
     def __init__(self, w: Writer, module: nn.Module, path: str) -> None:
         self.w, self.module, self.path = w, module, path
-        self._inputs: Sequence[Any] = ()
+        self._features: list[Any] = []
 
     def run(self, inputs: Sequence[Any], also: Mapping[str, Any] = MappingProxyType({})) -> Rows:
         """Writes all calls; the result of the last one.
@@ -81,7 +81,7 @@ class _Calls:
             also: arguments by name.
         """
         given, known = list(inputs), dict[fx.Node, Any]()
-        self._inputs = inputs
+        self._features = [each for each in (*inputs, *also.values()) if self._is_of_graph(each)]
         for node in traced(self.module, len(inputs), also.keys()).nodes:
             if node.op == "placeholder":
                 known[node] = given.pop(0) if given else self._given(str(node.target), also)
@@ -89,18 +89,36 @@ class _Calls:
                 return self._result(node, known)
             else:
                 known[node] = self._called(node, known)
-                if isinstance(known[node], Rows) and self._is_in_place(node):
-                    _rebind(known, node)
+                if isinstance(known[node], Rows | OnEdges) and self._is_in_place(node):
+                    self._rebind(known, node)
         raise AssertionError("a graph without an output")
 
     def _changes_features(self, node: fx.Node, args: Sequence[Any]) -> bool:
         """Whether a call changes the graph's features in place, so that torch would change them anew in each epoch."""
-        is_given = bool(args) and any(args[0] is each for each in self._inputs) and isinstance(args[0], Rows)
-        if not is_given or self.w.emitter.cycle.values[args[0].name].role != "input" or not self._is_in_place(node):
+        if not (args and any(args[0] is each for each in self._features) and self._is_in_place(node)):
             return False
-        is_module = node.op == "call_module"
+        is_module, source = node.op == "call_module", node.args[0]
         what = type(self.module.get_submodule(str(node.target))) if is_module else self._name_of(node)
-        return what not in _ONCE_IS_ENOUGH
+        is_read_before = isinstance(source, fx.Node) and next(iter(source.users)) is not node
+        return what not in _ONCE_IS_ENOUGH or is_read_before
+
+    def _is_of_graph(self, value: Any) -> bool:
+        """Whether a value is the graph's own: its features, or those of its edges."""
+        is_rows = isinstance(value, Rows) and self.w.emitter.cycle.values[value.name].role == "input"
+        return is_rows or isinstance(value, OnEdges)
+
+    def _rebind(self, known: dict[fx.Node, Any], node: fx.Node) -> None:
+        """What was changed in place is from here on the new value, under all of its names and within tuples."""
+        before = known[node.args[0]] if node.args and isinstance(node.args[0], fx.Node) else None
+        if not isinstance(before, Rows | OnEdges):
+            return
+        if any(before is each for each in self._features):
+            self._features.append(known[node])
+        for each, value in known.items():
+            if isinstance(value, tuple):
+                known[each] = tuple(known[node] if part is before else part for part in value)
+            elif value is before:
+                known[each] = known[node]
 
     @staticmethod
     def _name_of(node: fx.Node) -> Any:
@@ -285,14 +303,6 @@ class _Calls:
         if len(given) != 2 or given[0] is not EDGES or not isinstance(given[1], OnEdges) or not given[1].num_types:
             return None
         return rgcn(self.w, layer, path, rows.name, given[1].num_types)
-
-
-def _rebind(known: dict[fx.Node, Any], node: fx.Node) -> None:
-    """What was changed in place is from here on the new value, under all of its names."""
-    before = known[node.args[0]] if node.args and isinstance(node.args[0], fx.Node) else None
-    for each, value in known.items():
-        if isinstance(before, Rows) and value is before:
-            known[each] = known[node]
 
 
 def _flat(values: Any) -> list[Any]:

@@ -113,7 +113,7 @@ def _check_modes(module: nn.Module, *, training: bool) -> None:
         if each.training != training and isinstance(each, (*OF_MODES, MessagePassing)):
             kept, other = ("training", "is evaluated") if each.training else ("evaluation", "trains")
             raise UserError(
-                f"{line_of_class(module)}: {path} stays in {kept} while the model {other}; leave it as it is"
+                f"{line_of_class(module)}: {path} stays in {kept} while the model {other}; let it take the model's mode"
             )
 
 

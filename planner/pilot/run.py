@@ -43,7 +43,9 @@ def families_of(job: Job, batches: Sequence[MiniBatchSpec] = ()) -> tuple[Job, .
             f"compare; leave both out of a pilot"
         )
     if job.training.weather is not None:
-        raise UserError(f"{job.name}: mini-batches know no training.weather, so others would wait alone; leave it out")
+        raise UserError(
+            f"{job.name}: full batches would be planned with training.weather, mini-batches without; leave it out"
+        )
     raw = job.model_dump(mode="json")
     plain = raw | {
         "objective": {},

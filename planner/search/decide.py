@@ -37,7 +37,7 @@ from gnnplan.planner.search.stop import Stop
 from gnnplan.planner.search.workers import Subsets, subsets
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.planner.weather.model import MarkovWeather
-from gnnplan.profiles.errors import NoPlanFitsError, UserError
+from gnnplan.profiles.errors import NoPlanFitsError, PinnedOutError, UserError
 
 OnStep = Callable[[str], None]
 
@@ -204,10 +204,10 @@ class _Search:
     ) -> Found:
         """What the search came to, with its bounds; raises where the best fits nowhere, or goes over a limit."""
         judge = Judge(self.job)
+        if not has_pinned(best.candidate):
+            raise PinnedOutError(no_plan_under(self.job))
         if not best.candidate.fits:
             raise NoPlanFitsError(_nearest_miss(best.candidate))
-        if not has_pinned(best.candidate):
-            raise UserError(no_plan_under(self.job))
         refuse(best, self.job, judge.epochs, judge.statistic)
         chosen = _settled(best.candidate)
         bound = min((each.bound(of) for each, of, _ in leasts), key=lambda each: each.seconds)

@@ -64,6 +64,7 @@ class Descent:
         best, of_layouts = None, list[Candidate]()
         for layout in self._layouts:
             if first := self._first(layout, start):
+                first = self._with_pins(first)
                 of_layouts.append(found := self._improved(first, _least_s(to_beat_s, best)))
                 best = found if _goes_before(found, best) else best
         if best is None:
@@ -90,11 +91,18 @@ class Descent:
                 continue
             if begin := self._first(layout, start, without=each.name):
                 # Twice: without it the others may have to begin with what they propose last.
-                begin = self._each(begin, 2 * [other for other in plain if other is not each])
+                begin = self._each(self._with_pins(begin), 2 * [other for other in plain if other is not each])
                 if begin.epoch_s < _NEAR * end.epoch_s:
                     found = self._improved(begin, _least_s(math.inf, best))
                     best = found if _goes_before(found, best) else best
         return best
+
+    def _with_pins(self, first: Candidate) -> Candidate:
+        """With what is pinned and needs rows to choose of, before others leave it none."""
+        asked = self.setting.job.pin.asked
+        return self._each(
+            first, [each for each in self._others if asked.get(each.name) and not first.choice(each.name)]
+        )
 
     def _improved(self, best: Candidate, to_beat_s: float) -> Candidate:
         """The best candidate that is found from this one on, by a descent."""

@@ -10,7 +10,7 @@ from gnnplan.planner.job import Job
 from gnnplan.planner.search.decide import Found, OnStep, decide
 from gnnplan.planner.search.objective import Judge
 from gnnplan.planner.search.pins import check_least_group, check_partial_reduce, check_techniques
-from gnnplan.profiles.errors import NoPlanFitsError
+from gnnplan.profiles.errors import NoPlanFitsError, PinnedOutError
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ def best_form(
     """The form whose best plan is best by the job's objective, and those that lost.
 
     Raises:
-        UserError: the job, or a form of it, cannot run on the cluster at all.
+        UserError: the job, or a form of it, cannot run on the cluster at all, or no form has a plan with all pins.
         NoPlanFitsError: no form has a plan that fits; it is the first form's.
     """
     searched: list[Form] = []
-    refused: list[NoPlanFitsError] = []
+    refused: list[NoPlanFitsError | PinnedOutError] = []
     for each in job.forms:
         if len(job.forms) > 1:
             on_step(f"the model as {each.model.words}")
@@ -40,7 +40,7 @@ def best_form(
         check_least_group(each, each.pin.num_workers or len(placement.workers))
         try:
             searched.append(Form(each, decide(each, placement, graph, on_step, 1 / len(job.forms))))
-        except NoPlanFitsError as error:
+        except (NoPlanFitsError, PinnedOutError) as error:
             refused.append(error)
     if not searched:
         raise refused[0]

@@ -11,7 +11,7 @@ from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.sweep.machines import Asked
 from gnnplan.planner.sweep.points import Swept
-from gnnplan.profiles.errors import NoPlanFitsError
+from gnnplan.profiles.errors import NoPlanFitsError, PinnedOutError
 
 _MOST_WORKERS = 64  # of a point that is checked: the search looks at every worker
 
@@ -37,7 +37,7 @@ def _checked(swept: Swept, graph: Graph) -> Swept:
     job = swept.job.model_copy(update={"pin": pin, "objective": shortest})
     try:
         best = decide(job, every_worker(swept.asked), graph).best
-    except NoPlanFitsError:
+    except (NoPlanFitsError, PinnedOutError):
         return swept
     return replace(swept, point=swept.point.model_copy(update={"checked_epoch_s": best.epoch_s}))
 

@@ -35,6 +35,7 @@ def started(monkeypatch):
 
     monkeypatch.setattr(module, "launch", launch)
     monkeypatch.setattr(module, "num_usable_cores", lambda: 5)
+    monkeypatch.setattr(module, "num_cores", lambda: 5)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     return asked
 

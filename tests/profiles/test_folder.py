@@ -112,8 +112,10 @@ def test_what_a_failed_worker_left_stays(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(RunFailedError), scratch("a-") as failed:
         raise RunFailedError(f"see {failed / 'workers.log'}")
-    with pytest.raises(UserError), scratch("b-") as refused:
+    with pytest.raises(RunFailedError), scratch("b-") as killed:
+        raise RunFailedError("a worker was ended by SIGKILL")
+    with pytest.raises(UserError), scratch("c-") as refused:
         raise UserError("no")
-    with scratch("c-") as done:
+    with scratch("d-") as done:
         assert done.is_dir()
-    assert [each.is_dir() for each in (failed, refused, done)] == [True, False, False]
+    assert [each.is_dir() for each in (failed, killed, refused, done)] == [True, False, False, False]

@@ -6,11 +6,12 @@ import torch
 
 from gnnplan.profiles import profiler
 from gnnplan.profiles.agents import HostGroup
+from gnnplan.profiles.cgroups import CoreLimit
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.grids import GRIDS, QUICK, Grid
 from gnnplan.profiles.machine import MachineProfile
 from gnnplan.profiles.operators import OPERATORS
-from gnnplan.profiles.profiler import measure_as_worker, num_usable_cores, profile_machine
+from gnnplan.profiles.profiler import measure_as_worker, num_cores, num_usable_cores, profile_machine
 
 TINY = Grid(
     axes={axis: (2.0, 8.0) if axis == "num_classes" else (256.0, 512.0) for axis in QUICK.axes}
@@ -77,7 +78,7 @@ def test_real_profile_is_complete(profile, events, tmp_path):
 
 def test_more_workers_than_cores_are_refused(no_gpu):
     """The error says how many were asked for and how many there are."""
-    cores = num_usable_cores()
+    cores = num_cores()
     with pytest.raises(UserError, match=f"{cores + 1} workers asked for, this machine has {cores} cores"):
         profile_machine(num_workers=cores + 1)
 
@@ -97,6 +98,23 @@ def test_workers_share_the_cores(monkeypatch, no_gpu, quick, grid):
         profile_machine(quick=quick)
     assert (started["module"], started["grid"]) == ("gnnplan.profiles.worker", grid)
     assert started["hosts"] == [HostGroup(2, threads=2)]
+
+
+def test_a_quota_bounds_threads_and_no_workers(monkeypatch, no_gpu):
+    """In a container with the time of one core of four, two workers may be asked for; each has a thread."""
+    started = {}
+
+    def launch(module, arguments, **options):
+        started.update(options)
+        raise InterruptedError
+
+    monkeypatch.setattr(profiler, "launch", launch)
+    monkeypatch.setattr(profiler, "num_cores", lambda: 4)
+    monkeypatch.setattr(profiler, "core_limit", lambda: CoreLimit(1.5, 0.1))
+    assert num_usable_cores() == 1
+    with pytest.raises(InterruptedError):
+        profile_machine(num_workers=2)
+    assert started["hosts"] == [HostGroup(2, threads=1)]
 
 
 def test_progress_is_told(monkeypatch, no_gpu):

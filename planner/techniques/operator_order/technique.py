@@ -54,6 +54,9 @@ class OperatorOrder(Technique[Orders]):
         yield Choice(self.name, Orders(of=first))
         if pin.op_order is None and not pin.precompute:
             yield Choice(self.name, Orders(of={each.key: "multiply_first" for each in orders}))
+            constant_first = {each.key: "aggregate_first" if each.is_of_constants else each.guess for each in orders}
+            if constant_first != first:  # rows of attention that are the same in every epoch may be sent once
+                yield Choice(self.name, Orders.model_validate({"of": constant_first}))
         chosen = so_far.choice(self.name) if so_far else None
         if chosen and isinstance(chosen.decision, Orders) and pin.op_order is None:
             for key, order in chosen.decision.of.items():

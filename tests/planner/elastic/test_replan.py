@@ -29,7 +29,9 @@ def test_weather_of_workers_that_are_gone_is_left_out(monkeypatch):
     job = job.model_copy(update={"training": job.training.model_copy(update={"weather": weather})})
     for size in (3, 2):
         replan.plan_for(job, placement_of("network").take(size), object(), timeout_s=7.0)
-    assert asked == [weather, None]
+    fewer = job.model_copy(update={"pin": PinnedDecisions(num_workers=3)})
+    replan.plan_for(fewer, placement_of("host"), object(), timeout_s=7.0)
+    assert asked == [weather, None, weather]
 
 
 @pytest.mark.parametrize("cluster", ["host", "network"])

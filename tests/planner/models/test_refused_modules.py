@@ -93,6 +93,24 @@ class Activated(Base):
         return self.head(self.conv(x, edge_index))
 
 
+class Rectified(Base):
+    def forward(self, x, edge_index):
+        again = self.again(x)
+        x = nn.functional.relu_(x)  # here
+        return self.head(self.conv(x, edge_index) + again)
+
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.again = nn.Linear(num_features, WIDTH)
+
+
+class Compounded(Base):
+    def forward(self, x, edge_index):
+        x = nn.functional.relu_(x)
+        x += x  # here
+        return self.head(self.conv(x, edge_index))
+
+
 class Placed(Base):
     def __init__(self, num_features, num_classes):
         super().__init__(num_features, num_classes)
@@ -140,6 +158,8 @@ class Kept(Base):
 LINES = {
     Dropping: r"dropout: it drops in evaluation too; give it training = self.training",
     OfFeatures: r"iadd: it would change the graph's features themselves",
+    Rectified: r"relu_: it would change the graph's features themselves",
+    Compounded: r"iadd: it would change the graph's features themselves",
     Activated: r"leaky_relu: it would change the graph's features themselves",
     Placed: r"cat: only rows of vertices are put side by side",
     Shifted: r"add: rows plus a number have no operator",

@@ -234,5 +234,5 @@ def test_what_has_no_pilot_is_refused(planned):
     with pytest.raises(UserError, match="so it has no pilot"):
         planned(1, job=job)
     training = TrainingSpec.model_validate({"weather": {"kind": "sleep"}})
-    with pytest.raises(UserError, match=r"mini-batches know no training\.weather"):
+    with pytest.raises(UserError, match=r"planned with training\.weather"):
         planned(1, job=JOB.model_copy(update={"training": training}))

@@ -16,7 +16,7 @@ from gnnplan.planner.search.make import make_plan
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import Link
-from tests.planner.search.searched import GRAPHS, found, job_of
+from tests.planner.search.searched import GRAPHS, cluster_of, found, job_of
 
 SLICES, ROWS = {"feature_slices": True}, {"halo_exchange": True}
 DEEP = ModelSpec(kind="gcn", num_layers=3, hidden_channels=32)
@@ -57,6 +57,23 @@ def test_what_is_pinned_and_cannot_be_is_refused():
     """Rows that are kept for one epoch are rows that are sent: no plan has both pins."""
     with pytest.raises(UserError, match=r"no plan keeps pin\.techniques"):
         found(num_workers=3, fidelity="stale(1)", techniques={"joint_cache": True})
+
+
+@pytest.mark.parametrize(
+    ("graph", "fidelity", "rate", "name"),
+    [("sbm", "stale(3)", 1e7, "joint_cache"), ("wide", "exact", 1e8, "feature_cache")],
+)
+def test_what_is_pinned_has_rows_before_others_take_them(graph, fidelity, rate, name):
+    """Replicas would make all of them, and another order would send others."""
+    best = found(graph, num_workers=3, fidelity=fidelity, on={"bytes_per_s": rate}, techniques={name: True}).best
+    assert name in names(best)
+
+
+def test_a_form_without_what_is_pinned_is_left_out():
+    """The coupled model sums its features once, and the decoupled one has nothing of the kind."""
+    job = job_of(fidelity="decoupled", num_workers=2, techniques={"first_aggregation": True})
+    plan, _ = make_plan(job, cluster_of("network"), GRAPHS["sbm"])
+    assert plan.job.model.kind == "gcn"
 
 
 def test_what_has_a_pin_is_taken_though_others_are_faster():
