@@ -317,7 +317,7 @@ def _add_emulate(verbs: _Verbs) -> None:
         "bring a cluster up on this machine and run a command in it (Linux, root)",
         "gnnplan emulate examples/emulated.toml -- gnnplan run out/plan.json -o out/run",
     )
-    emulate.epilog = f"{emulate.epilog}; --json is COMMAND's own"
+    emulate.description = f"{emulate.description} The option --json belongs to COMMAND."
     emulate.add_argument("cluster", type=Path, help="cluster file; hosts' link and cpu_cores are made real")
     emulate.add_argument("--weather", type=Path, help="weather file: rates that change while the command runs")
     emulate.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")

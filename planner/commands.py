@@ -296,7 +296,8 @@ def emulate(arguments: argparse.Namespace) -> int:
     command = given[1:] if given[:1] == ["--"] else given
     if not command:
         raise UserError("emulate: no command given; put it after --")
-    refuse_ignored(arguments, "COMMAND prints what it prints; give it to that one", "json")
+    if arguments.json:
+        raise UserError("emulate: --json belongs to COMMAND; put it behind that one")
     weather = Weather.load(arguments.weather) if arguments.weather else None
     return emulation.emulate(Cluster.load(arguments.cluster), command, weather)
 
