@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -70,6 +70,16 @@ class Once:
         if not self.is_done and event["epoch"] >= self.epoch:
             self.is_done = True
             self.act()
+
+
+def each_of(handlers: Sequence[Callable[[dict], None]]) -> Callable[[dict], None]:
+    """Hands every event to all of them."""
+
+    def handle(event: dict) -> None:
+        for handler in handlers:
+            handler(event)
+
+    return handle
 
 
 @contextmanager

@@ -4,11 +4,10 @@ import os
 import re
 import signal
 from functools import partial
-from itertools import groupby
 
 import pytest
 from emulating import needs_emulation, remains
-from faulty import NUM_WORKERS, K, Once, check_nothing_stays, hosts_up, plan_on, send, set_link, undone_later
+from faulty import NUM_WORKERS, K, Once, check_nothing_stays, each_of, hosts_up, plan_on, send, set_link, undone_later
 
 from gnnplan.planner import api
 from gnnplan.planner.partial.rule import WARM_UP_EPOCHS
@@ -17,22 +16,19 @@ from gnnplan.profiles.errors import RunFailedError
 pytestmark = pytest.mark.distributed
 
 EPOCHS, FOR_EVER, TIMEOUT_S = 400, 1_000_000, 10.0  # also of the start, where workers come one after another
-STOPPED_S = 5.0  # hundreds of epochs, and some where the machine is busy
+STOPPED_S = 2.0  # hundreds of epochs, and some where the machine is busy
+SEVERAL = (10, 100, 190)  # a worker that stops amid a step all have joined is waited for, but hardly each time
 LONG = pytest.mark.skipif("GNNPLAN_LONG_TESTS" not in os.environ, reason="takes long; set GNNPLAN_LONG_TESTS to run it")
 
 
-def longest_absence(trace):
-    """Epochs on end whose step somebody was missing from."""
-    lengths = (len(list(group)) for missing, group in groupby(trace.num_members, lambda n: n < NUM_WORKERS) if missing)
-    return max(lengths, default=0)
-
-
 def check_went_on(trace):
-    """The others stepped K times without it and then waited; nothing was older than K; it ends with everybody."""
+    """The others stepped without it, waited once what they have of it was K old, and end with everybody.
+
+    That may be less than K steps: where its last step but one had gone without it, it never sent that epoch's rows.
+    """
     assert len(trace.losses) == len(trace.num_members) == EPOCHS
     assert min(trace.num_members) == NUM_WORKERS - 1
-    assert longest_absence(trace) >= K
-    assert 0 < max(trace.oldest) <= K
+    assert max(trace.oldest) == K
     assert {*trace.num_members[:WARM_UP_EPOCHS], trace.num_members[-1]} == {NUM_WORKERS}
     assert trace.losses[-1] < trace.losses[0]
 
@@ -40,7 +36,7 @@ def check_went_on(trace):
 @pytest.mark.long
 @pytest.mark.parametrize("stopped_s", [STOPPED_S, pytest.param(20.0, marks=LONG)])
 def test_a_worker_that_is_stopped_for_a_while_is_taken_back(tmp_path, stopped_s):
-    """The others skip it for K epochs, and wait for it then: for longer than hundreds of epochs, within the timeout."""
+    """The others go on as far as K allows, and wait for it then: for longer than hundreds of epochs."""
     _, plan = plan_on(tmp_path, 1, partial=True, epochs=EPOCHS)
     run = tmp_path / "run"
     with undone_later() as later:
@@ -49,9 +45,9 @@ def test_a_worker_that_is_stopped_for_a_while_is_taken_back(tmp_path, stopped_s)
             send(run, 2, signal.SIGSTOP)
             later(stopped_s, partial(send, run, 2, signal.SIGCONT))
 
-        stopping = Once(stop)
-        trace = api.run(plan, run, timeout_s=60, on_event=stopping)
-    assert stopping.is_done
+        stopping = [Once(stop, epoch) for epoch in SEVERAL]
+        trace = api.run(plan, run, timeout_s=60, on_event=each_of(stopping))
+    assert all(once.is_done for once in stopping)
     check_went_on(trace)
 
 
@@ -77,9 +73,9 @@ def test_a_host_whose_link_is_down_for_a_while_is_taken_back(tmp_path, monkeypat
             set_link(identity, 2, "down")
             later(STOPPED_S, partial(set_link, identity, 2, "up"))
 
-        unplugging = Once(unplug)
-        trace = api.run(plan, tmp_path / "run", timeout_s=60, on_event=unplugging)
-    assert unplugging.is_done
+        unplugging = [Once(unplug, epoch) for epoch in SEVERAL]
+        trace = api.run(plan, tmp_path / "run", timeout_s=60, on_event=each_of(unplugging))
+    assert all(once.is_done for once in unplugging)
     check_went_on(trace)
     assert remains(identity) == []
 
