@@ -76,7 +76,7 @@ def _distdgl(kind: str, dataset: str, structures: Structures) -> PricedBatches:
     model = ModelSpec(kind=kind, num_layers=2, hidden_channels=neutrontp_width(dataset), heads=1)  # type: ignore[arg-type]
     job = Job(graph=SbmGraph(source="sbm"), model=model, mini_batch=_DISTDGL_BATCH)
     graph = neutrontp_graph(dataset).model_copy(update={"train_fraction": _DISTDGL_TRAINED[dataset]})
-    return price_batches(job, t4_hosts(), graph, structures, HostRates(), _DISTDGL_CORES)
+    return price_batches(job, t4_hosts(), graph, structures, HostRates(), _DISTDGL_CORES, is_trimmed=True)
 
 
 def _row(name: str, printed_s: float, predicted_s: float, moved_s: float, priced: PricedBatches) -> dict:
@@ -104,7 +104,9 @@ def _priced(model: str, dataset: str, machine: str, structures: Structures) -> P
     spec = ModelSpec(kind=kind, num_layers=3, hidden_channels=_WIDTHS[model])  # type: ignore[arg-type]
     batches = MiniBatchSpec(fan_outs=(15, 10, 5), batch_size=1024)
     job = Job(graph=SbmGraph(source="sbm"), model=spec, mini_batch=batches)
-    return price_batches(job, _machine(machine), _graph(dataset), structures, HostRates(), _cores(machine))
+    return price_batches(
+        job, _machine(machine), _graph(dataset), structures, HostRates(), _cores(machine), is_trimmed=True
+    )
 
 
 def _graph(label: str) -> Statistics:

@@ -96,6 +96,7 @@ class Manifest(Document):
         training: fingerprint of what is trained, whatever the plan (`training_of`).
         epoch: the next one to train.
         parts: by worker. Where workers go on without each other the first one's is enough.
+        fresh_until: the epochs before it send all rows again, for none were kept when this plan went on from another.
     """
 
     KIND: ClassVar[str] = "checkpoint"
@@ -104,6 +105,7 @@ class Manifest(Document):
     training: str
     epoch: Epochs
     parts: tuple[Part, ...] = Field(min_length=1, max_length=MAX_WORKERS)
+    fresh_until: int = Field(default=0, ge=0, le=2 * MAX_EPOCHS)
 
 
 @dataclass(frozen=True)

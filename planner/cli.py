@@ -124,7 +124,9 @@ def _add_plan(verbs: _Verbs) -> None:
         type=_accuracy,
         help="of full batch and mini-batches take what comes to this accuracy first, 0 to 1; both are piloted here",
     )
-    plan.add_argument("--pilot-epochs", type=_count, default=50, help="of each pilot at most (default 50)")
+    plan.add_argument(
+        "--pilot-epochs", type=_count, default=50, help="epochs that each pilot trains at most (default 50)"
+    )
     add_batches(plan)
     add_objective(plan)
 
@@ -199,7 +201,9 @@ def _add_statistics(verbs: _Verbs) -> None:
     statistics.add_argument(
         "--parts", type=_parts, nargs="+", default=(2, 4, 8, 16), help="numbers of parts to cut into (2 4 8 16)"
     )
-    statistics.add_argument("--partitioner", choices=("kaminpar", "metis"), default="kaminpar", help="that cuts")
+    statistics.add_argument(
+        "--partitioner", choices=("kaminpar", "metis"), default="kaminpar", help="program that cuts the graph"
+    )
 
 
 def _add_pilot(verbs: _Verbs) -> None:
@@ -271,7 +275,9 @@ def _add_checkpoints(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--elastic", action="store_true", help="where workers are lost, plan for who is left and go on from there"
     )
-    verb.add_argument("--restarts", type=_restarts, default=3, help="the most of --elastic (default 3)")
+    verb.add_argument(
+        "--restarts", type=_restarts, default=3, help="how often --elastic may go on after a loss (default 3)"
+    )
 
 
 def _add_compare(verbs: _Verbs) -> None:
@@ -316,8 +322,9 @@ def _add_emulate(verbs: _Verbs) -> None:
         "emulate",
         "bring a cluster up on this machine and run a command in it (Linux, root)",
         "gnnplan emulate examples/emulated.toml -- gnnplan run out/plan.json -o out/run",
+        of_json=argparse.SUPPRESS,  # it is refused, with where to write it
     )
-    emulate.description = f"{emulate.description} The option --json belongs to COMMAND."
+    emulate.description = f"{emulate.description} What prints JSON is COMMAND, by its own --json."
     emulate.add_argument("cluster", type=Path, help="cluster file; hosts' link and cpu_cores are made real")
     emulate.add_argument("--weather", type=Path, help="weather file: rates that change while the command runs")
     emulate.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
@@ -329,11 +336,13 @@ def _add_demo(verbs: _Verbs) -> None:
     demo.add_argument("--workers", type=_count, default=2, help="workers to plan for (default 2)")
 
 
-def _verb(verbs: _Verbs, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+def _verb(
+    verbs: _Verbs, name: str, summary: str, example: str, of_json: str = "print one JSON object instead of tables"
+) -> argparse.ArgumentParser:
     parser = verbs.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=f"example: {example}"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--json", action="store_true", help=of_json)
     parser.set_defaults(default_of=parser.get_default)  # by which an option is told from one that was not given
     return parser
 

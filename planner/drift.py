@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isclose
 
 import numpy as np
 
@@ -56,7 +57,9 @@ class Drift:
         for span in predicted.spans:
             epochs.setdefault(span.task, set()).add(span.epoch)
         means = {task: (total / len(epochs[task]), category) for task, (total, category) in tasks.items()}
-        others = {each.summary: each.epoch_s for each in plan.considered[1:] if each.fits}
+        own_s = plan.prediction.long_run_epoch_s  # the plan stands among what was considered, not always first
+        own = next((each for each in plan.considered if isclose(each.epoch_s, own_s, rel_tol=1e-9)), None)
+        others = {each.summary: each.epoch_s for each in plan.considered if each.fits and each is not own}
         return cls(plan.prediction.each_of_many_s, means, others)
 
     def words_of(self, event: Event) -> str:

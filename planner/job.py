@@ -158,8 +158,8 @@ def _beside_batches(job: Job) -> Iterator[str]:
         yield "mini-batches have no decoupled form; leave decoupled out of fidelity, or mini_batch out"
     if job.model.is_decoupled:
         yield f"mini-batches of {job.model.kind} would need all rows of num_hops; leave mini_batch out"
-    if (hops := len(job.mini_batch.fan_outs)) != job.model.num_layers:
-        yield f"mini_batch.fan_outs has {hops} hops, the model {job.model.num_layers} layers"
+    if (hops := len(job.mini_batch.fan_outs)) != (wanted := sum(job.model.hops_of_layers)):
+        yield f"mini_batch.fan_outs has {hops} hops, and the model's {job.model.num_layers} layers sum {wanted} times"
     if job.model.input_dropout:
         yield "mini-batches have no input_dropout; set it to 0"
     if job.pin.partial_reduce or job.training.weather:

@@ -151,6 +151,10 @@ def graph_and_partition(plan: Plan, plan_path: Path, graph: Graph | None) -> tup
     """
     partition = load_partition(plan, plan_path)
     if plan.mini_batch is not None:
+        if graph is not None:
+            raise UserError(
+                f"{plan.job.name}: workers of mini-batches load the job's graph themselves; leave graph out"
+            )
         return None, partition
     graph = graph or load_graph(plan.job.graph)
     plan.check_graph(graph)

@@ -52,11 +52,13 @@ class Quota:
 
     Args:
         phase_s: of the first period that is over when the schedule starts.
+        host: number of whom the quota limits: resources of one host have one period (-1: none has it as well).
     """
 
     share: float
     period_s: float
     phase_s: float = 0.0
+    host: int = -1
 
 
 @dataclass

@@ -6,6 +6,7 @@ had of the memory's bandwidth and of the physical cores is free.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _MOST_HOSTS = 8  # of a machine, which are timed one after the other
 _TIMED = ("matmul_forward", "matmul_grad_weight", "spmm", "spmm_transposed", "gather_rows", "idt")  # most of an epoch
 _WARM_S = 0.3  # after which nothing is left of a quota that was saved up while resting
 _BUDGET_S = 0.5
+_MOST_CORES = 4096  # that are told apart
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ def shared_machine(
         return None
     machines = of_all_workers(torch.tensor(boot_number())).tolist()
     turns = Turns.of(machines, first_rank_of_host(), dist.get_rank())
+    num_cores = _num_cores_of(boot_number(), machines)
     shares = []
     for name in _TIMED if turns.count else ():
         shapes = grid.shapes(name)
@@ -88,7 +91,20 @@ def shared_machine(
             shares += [alone_s / together_s] if turns.is_own(turn) else []
     if not shares:
         return None
-    return SharedMachine(name=str(boot_number()), num_hosts=len(turns.beside), alone_share=float(np.median(shares)))
+    return SharedMachine(
+        name=str(boot_number()),
+        num_hosts=len(turns.beside),
+        alone_share=float(np.median(shares)),
+        num_cores=num_cores,
+    )
+
+
+def _num_cores_of(machine: int, machines: Sequence[int]) -> int:
+    """Cores that any worker of a machine may run on; every worker must call it."""
+    own = torch.zeros(_MOST_CORES, dtype=torch.uint8)
+    own[[core for core in os.sched_getaffinity(0) if core < _MOST_CORES]] = True
+    of_all = of_all_workers(own).reshape(len(machines), _MOST_CORES)
+    return int(of_all[torch.tensor(machines) == machine].any(dim=0).sum())
 
 
 def _timed_s(call: Callable[[], object] | None, device: torch.device, beside: Workers, quota: CpuQuota | None) -> float:

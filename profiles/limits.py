@@ -20,8 +20,10 @@ MAX_WIDTH = 2**24  # columns: with MAX_VERTICES rows of them bytes still fit int
 MAX_PARAMETERS = 2**29  # of a model, whose gradients stand in one row; of MAX_VERTICES rows too bytes fit int64
 MAX_LEVELS = 256  # aggregations one after the other: each is some ten operators of a program
 MAX_EPOCHS = 1_000_000  # each has a loss in the trace, and where it is scripted its own weather
+MAX_ORDER = 10_000  # epochs until programs come again: a plan names the program of each
 MAX_BYTES = 2**53  # what a JSON number holds exactly
 MAX_SECONDS = 1e6  # a task of eleven days; the simulator's clock counts 292 years in nanoseconds
+MAX_TRAINING_SECONDS = MAX_SECONDS * MAX_EPOCHS  # of all epochs
 MAX_RATE = 1e15  # bytes a second: a thousand times the memory of today's devices
 MAX_KEPT = 1000  # checkpoints of a run: each is a folder
 MAX_RESTARTS = 1000  # of a run that loses workers
@@ -37,6 +39,7 @@ Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 SomeBytes = Annotated[int, Field(ge=1, le=MAX_BYTES)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
 SomeSeconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
+TrainingSeconds = Annotated[float, Field(gt=0, le=MAX_TRAINING_SECONDS)]
 Rate = Annotated[float, Field(ge=1, le=MAX_RATE)]
 
 

@@ -47,6 +47,8 @@ class OperatorTable(Contract):
         shapes = {point.shape for point in self.points}
         if any(len(shape) != len(self.axes) for shape in shapes):
             raise ValueError(f"every point needs {len(self.axes)} coordinates {self.axes}")
+        if any(value <= 0 for shape in shapes for value in shape):
+            raise ValueError("coordinates must be above 0")
         if len(shapes) != len(self.points):
             raise ValueError("a shape is listed twice")
         size = 1
@@ -127,11 +129,13 @@ class SharedMachine(Contract):
         name: equal for the hosts of one machine.
         num_hosts: of them; operators were timed while all computed.
         alone_share: seconds of operators while the others rest, over their seconds beside them: the median of some.
+        num_cores: that any of the hosts may run on (None: a profile of a version that did not tell).
     """
 
     name: str = Field(min_length=1)
     num_hosts: int = Field(ge=2, le=MAX_WORKERS)
     alone_share: PositiveFloat
+    num_cores: PositiveInt | None = None
 
     def share(self, num_computing: int) -> float:
         """The same while some of the hosts compute, of which this is one; what each more adds is taken as equal."""

@@ -71,18 +71,25 @@ class ProgramTrainer:
             planned_module(plan),
             folder,
         )
+        self.executor.prepare(self.cycle.order)
         self.state: State = ProgramState(self.executor, self.peers.host_barrier)
-        self._refresh_until, self._num_fresh = 0, num_fresh(self.cycle)
+        self._fresh_until, self._num_fresh = 0, num_fresh(self.cycle)
 
-    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+    @property
+    def fresh_until(self) -> int:
+        """The epochs before it send all rows, though others would not."""
+        return self._fresh_until
+
+    def go_on_at(self, epoch: int, *, has_kept: bool, fresh_until: int = 0) -> None:
         """Says which epoch comes next, where that is not the first.
 
         Args:
             has_kept: what is kept between epochs has been put into the state. Else it is sent again, in every epoch
                 until one that sends it anyway.
+            fresh_until: where it has been, and was sent again then, until which epoch.
         """
         interval = len(self.cycle.order)
-        self._refresh_until = 0 if has_kept else -(-epoch // interval) * interval
+        self._fresh_until = fresh_until if has_kept else -(-epoch // interval) * interval
 
     def _peers(self, projection: Projection) -> Workers:
         """The other workers; here they are always in step."""
@@ -110,7 +117,7 @@ class ProgramTrainer:
 
     def program_of(self, epoch: int) -> str:
         """The name of the program that an epoch plays."""
-        is_fresh = epoch < self._refresh_until
+        is_fresh = epoch < self._fresh_until
         return self.cycle.order[epoch % (self._num_fresh if is_fresh else len(self.cycle.order))]
 
     def _sleeps(self, name: str, epoch: int) -> dict[str, Callable[[], None]]:

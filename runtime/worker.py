@@ -138,10 +138,10 @@ def _train(plan: Plan, folder: Path, rank: int, device: torch.device, options: R
             stopped = f"stopped after epoch {records[-1].epoch}: " if supervision.is_over else ""
             emit({"event": "note", "words": f"{stopped}{words}"})
         accuracy = trainer.evaluate()
-    if rank == 0:
+    _save_model(trainer.net, rank, folder)
+    if rank == 0:  # last: where it stands, all is done
         assert gathered is not None
         measured_trace(plan, gathered, accuracy, keeper.losses_before, trainer.metric).save(folder / MEASURED_FILE)
-        _save_model(trainer.net, rank, folder)
 
 
 def _save_model(net: torch.nn.Module | Net, rank: int, folder: Path) -> None:
@@ -208,7 +208,8 @@ def _run_epochs(
         trainer.scale_rate(supervision.rate_factor)
     epoch, epochs, said_s, said_epoch = keeper.epoch, keeper.num_epochs, 0.0, keeper.epoch
     while epoch < epochs:
-        paused_s = evaluations.spent_s + keeper.held_s
+        spent_s = evaluations.spent_s
+        paused_s = spent_s + keeper.held_s
         if watch:
             watch.begin()
         record = trainer.train_epoch(epoch, traced=epoch in traced)
@@ -232,7 +233,7 @@ def _run_epochs(
             said_s, said_epoch, tasks = working_s, epoch, {}
         if is_over:
             break
-        keeper.after(record.epoch, record.end_s - record.start_s, record.loss)
+        keeper.after(record.epoch, record.end_s - record.start_s + evaluations.spent_s - spent_s, record.loss)
     return records
 
 

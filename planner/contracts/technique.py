@@ -84,6 +84,7 @@ class Technique(ABC, Generic[D]):
         changes_edges: a worker may have other edges at one level than at another.
         drops_edges: an epoch may be without some edges.
         costs: in exactness, in words; `fidelity` says it of a decision.
+        least: what it costs at least where it does anything.
     """
 
     name: ClassVar[str]
@@ -99,6 +100,7 @@ class Technique(ABC, Generic[D]):
     changes_edges: ClassVar[bool] = False
     drops_edges: ClassVar[bool] = False
     costs: ClassVar[str] = "exact"
+    least: ClassVar[Fidelity] = EXACT
 
     def fidelity(self, decision: D) -> Fidelity:
         """What a decision costs in exactness."""

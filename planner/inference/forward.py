@@ -13,6 +13,8 @@ from gnnplan.planner.readers.schedule import schedule_of
 from gnnplan.planner.simulator.play import predicted_trace
 from gnnplan.profiles.errors import UserError
 
+_BY_SLICE = frozenset({"pack_columns", "transpose"})  # whose rows are blocks of columns, one after the other
+
 INFER = "infer"
 
 
@@ -85,7 +87,7 @@ def _needed(program: Program, wanted: set[str]) -> tuple[Program, set[str]]:
 
 def _written_by(cycle: Cycle, program: Program, key: str) -> str:
     found = next((op for op in program if op.key == key), None)
-    keys = [op.key for op in program if _is_of_vertices(cycle, op.writes[0])]
+    keys = [op.key for op in program if _is_of_vertices(cycle, op.writes[0]) and op.kind not in _BY_SLICE]
     if found is None or found.key not in keys:
         why = "there is no such operator" if found is None else "its rows are not the vertices of the graph"
         raise UserError(f"--of {key}: {why} in the plan's evaluation; name one of {', '.join(keys)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -151,7 +152,9 @@ def _put_together(forward: Forward, num_nodes: int, folder: Path, output: Path) 
         with temporary.open("wb") as sink:  # numpy would add an ending to the name
             np.lib.format.write_array_header_1_0(sink, {"descr": "<f4", "fortran_order": False, "shape": shape})
             begin = sink.tell()
-            sink.truncate(begin + 4 * shape[0] * shape[1])
+            os.posix_fallocate(
+                sink.fileno(), 0, begin + 4 * shape[0] * shape[1]
+            )  # without room a page would be a crash
         out = np.memmap(temporary, np.float32, "r+", begin, shape)
         for rank in cycle.workers:
             own = cycle.arrays.ids[value.space][rank][: space.num_own[rank]]

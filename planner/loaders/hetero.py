@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gnnplan.planner.finish import MASK_KEYS, Parts
+from gnnplan.planner.finish import EDGE_VALUES, EDGE_WEIGHT, MASK_KEYS, Parts
 from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.profiles.errors import UserError
 
@@ -52,7 +52,7 @@ def parts_of_hetero(data: Any, where: str, array_of: ArrayOf, *, one_hot: bool) 
         _features(data, sizes, where, array_of, one_hot=one_hot),
         y,
         masks,
-        edge_values={EDGE_TYPE: np.concatenate(types)},
+        edge_values={EDGE_TYPE: np.concatenate(types), **_edge_values(data, where, array_of)},
     )
 
 
@@ -88,7 +88,7 @@ def _features(
 def _labels(
     data: Any, sizes: Mapping[str, int], first: Mapping[str, int], where: str, array_of: ArrayOf
 ) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
-    """Labels of the kind that has some, -1 or NaN of all others, and its masks."""
+    """Labels of the kind that has some, NaN of all others, and its masks."""
     labelled = [kind for kind in sizes if array_of(data[kind], "y", f"{where}: {kind}") is not None]
     if len(labelled) > 1:
         raise UserError(f"{where}: vertices {' and '.join(map(repr, labelled))} have labels; keep those of one kind")
@@ -99,7 +99,7 @@ def _labels(
     y = array_of(data[kind], "y", f"{where}: {kind}")
     if y.shape[:1] != (sizes[kind],):
         raise UserError(f"{where}: y of {kind!r} must have {sizes[kind]} rows, found {list(y.shape)}")
-    everybody = np.full((total, *y.shape[1:]), -1 if y.ndim == 1 and y.dtype.kind in "iu" else np.nan)
+    everybody = np.full((total, *y.shape[1:]), np.nan)  # which is no class, and no target
     everybody[own] = y
     masks = {}
     for key in MASK_KEYS:
@@ -109,4 +109,17 @@ def _labels(
         if mask is not None:
             masks[key] = np.zeros(total, bool)
             masks[key][own] = mask
-    return (everybody.astype(np.int64) if y.dtype.kind in "iu" and y.ndim == 1 else everybody), masks
+    return everybody, masks
+
+
+def _edge_values(data: Any, where: str, array_of: ArrayOf) -> dict[str, np.ndarray]:
+    """What the edges of all types have, one after the other."""
+    found = {}
+    for key in (each for each in EDGE_VALUES if each != EDGE_TYPE):
+        of_types = [array_of(data[kind], key, f"{where}: {kind}") for kind in data.edge_types]
+        of_some = [each for each in of_types if each is not None]
+        if len(of_some) == len(of_types) and len({each.shape[1:] for each in of_some}) == 1:
+            found[key] = np.concatenate(of_some)
+        elif of_some and key == EDGE_WEIGHT:
+            raise UserError(f"{where}: some types of edges have no {key}; give it to all, or to none")
+    return found

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gnnplan.planner.finish import EDGE_VALUES, MASK_KEYS, Parts, finish
+from gnnplan.planner.finish import EDGE_VALUES, EDGE_WEIGHT, MASK_KEYS, Parts, finish
 from gnnplan.planner.graph import Graph
 from gnnplan.planner.graph_spec import GraphOptions, PygGraph
 from gnnplan.planner.loaders.hetero import parts_of_hetero
@@ -145,6 +145,9 @@ def _parts(values: Mapping[str, Any], where: str, name: str) -> Parts:
             # PyG keeps several splits as columns.
             masks[key] = np.ascontiguousarray(mask.T) if mask.ndim == 2 else mask
     num_nodes = _num_nodes(values, x, y, where)
+    weight = values.get(EDGE_WEIGHT)
+    if weight is not None and not (isinstance(weight, torch.Tensor) and weight.layout == torch.strided):
+        raise UserError(f"{where}: {EDGE_WEIGHT} must be a dense tensor, found {type(weight).__name__}")
     on_edges = {key: values[key] for key in EDGE_VALUES if isinstance(values.get(key), torch.Tensor)}
     arrays = {key: _array(values, key, where) for key, each in on_edges.items() if each.layout == torch.strided}
     return Parts(where, name, num_nodes, edge_index, x, y, masks, edge_values=arrays)

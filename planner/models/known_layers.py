@@ -100,6 +100,8 @@ def _sgc(w: Writer, layer: Any, path: str, x: str, rows: Rows) -> str:
     if layer.cached and w.emitter.cycle.values[x].role != "input":
         raise NeverSupportedError("cached = True keeps the rows of the first call; it is known of the features alone")
     aggregation = _normalized(layer)
+    if not layer.K:
+        return rows(layer.lin, f"{path}.lin", x)
     z = w.filter(x, {layer.K: f"{path}.lin.weight"}, aggregation)
     return w.bias(z, bias_of(layer, path, "lin.bias"))
 

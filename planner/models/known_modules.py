@@ -36,7 +36,8 @@ def _batch_norm(w: Writer, module: Any, path: str, x: str) -> str:
     if module.track_running_stats and module.momentum is None:
         raise NotSupportedError("momentum = None is not supported; give it a number")
     momentum = module.momentum if module.track_running_stats else None
-    return w.batch_norm(x, _vectors(module, path), module.eps, path=path, momentum=momentum)
+    vectors, first = _vectors(module, path), w.paths.get(id(module), path)
+    return w.batch_norm(x, vectors, module.eps, path=first, momentum=momentum)
 
 
 def _layer_norm(w: Writer, module: Any, path: str, x: str) -> str:

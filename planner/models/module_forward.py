@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
@@ -15,8 +16,9 @@ from gnnplan.planner.losses import OF_CLASSES, usual_loss
 from gnnplan.planner.models.forward import FEATURES, Task, add_end, add_features, add_targets
 from gnnplan.planner.models.fuse import fuse
 from gnnplan.planner.models.interpret import write_module
+from gnnplan.planner.models.kept_state import check_hooks
 from gnnplan.planner.models.known_modules import OF_MODES
-from gnnplan.planner.models.trace import line_of_class
+from gnnplan.planner.models.lines import line_of_class
 from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.planner.program.arrays import Arrays
 from gnnplan.planner.program.cycle import EVALUATE, Cycle
@@ -51,7 +53,7 @@ def module_cycle(
     add_features(emitter, task, dense_features=dense_features)
     used: dict[AnyAggregation, sp.csr_matrix] = {}
     for name, training in (("train", True), (EVALUATE, False)):
-        w = Writer(emitter, matrix_of, n, state.shapes, state.names, training, used=used)
+        w = Writer(emitter, matrix_of, n, state.shapes, state.names, training, used=used, paths=state.paths)
         w.is_softmax_last = (task.loss or usual_loss(task.is_multilabel)) == OF_CLASSES and task.pairs is None
         emitter.begin()
         with _in_mode(module, training=training):
@@ -64,8 +66,16 @@ def module_cycle(
         emitter.end(name)
     if not emitter.cycle.parameters:
         raise UserError(f"{line_of_class(module)}: {type(module).__name__} has no parameter that its result needs")
+    check_hooks(module)
     cycle = replace(emitter.cycle, order=("train",), results=frozenset({"loss", "hits"}))
     return fuse(cycle), used
+
+
+def check_float32(module: nn.Module) -> None:
+    """`UserError` where a parameter is of another type than those of features, which workers multiply it with."""
+    for name, parameter in module.named_parameters():
+        if parameter.dtype != torch.float32:
+            raise UserError(f"{line_of_class(module)}: {name} is {parameter.dtype}; call .float() of the module")
 
 
 @dataclass(frozen=True)
@@ -75,10 +85,12 @@ class Parameters:
     Args:
         shapes: by the first name of each.
         names: of every name the first one of the same parameter.
+        paths: of every part, by its identity, the first of its names.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     names: Mapping[str, str]
+    paths: Mapping[int, str]
 
     @classmethod
     def of(cls, module: nn.Module) -> Parameters:
@@ -92,7 +104,8 @@ class Parameters:
             if not parameter.requires_grad:
                 raise UserError(f"{line_of_class(module)}: {name} is frozen, and all parameters are trained")
         shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-        return cls(shapes, names)
+        parts = reversed(list(module.named_modules(remove_duplicate=False)))
+        return cls(shapes, names, {id(part): name for name, part in parts})
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, MutableMapping
 
 import torch
@@ -11,6 +12,7 @@ from gnnplan.planner.models.vocabulary import RUNNING
 from gnnplan.planner.program.cycle import Cycle
 
 _MEAN, _VARIANCE, _COUNT = ".running_mean", ".running_var", ".num_batches_tracked"
+_CHANGING = "running_statistics"  # the kind of operator that changes them
 
 
 def matrices_of(module: nn.Module, cycle: Cycle) -> dict[str, Tensor]:
@@ -37,10 +39,11 @@ def store(module: nn.Module, cycle: Cycle, trained: Mapping[str, Tensor], epochs
 
 def put_running(state: MutableMapping[str, Tensor], cycle: Cycle, trained: Mapping[str, Tensor], epochs: int) -> None:
     """Puts running statistics into a `state_dict`, in place, as after so many epochs more."""
+    changes = Counter(name for op in cycle.programs[cycle.order[0]] if op.kind == _CHANGING for name in op.writes)
     for cell, path in _running(cycle).items():
         state[path + _MEAN].copy_(trained[cell][0])
         state[path + _VARIANCE].copy_(trained[cell][1])
-        state[path + _COUNT].add_(epochs)
+        state[path + _COUNT].add_(epochs * changes[cell])  # a module that is called twice counts twice
 
 
 def _running(cycle: Cycle) -> dict[str, str]:

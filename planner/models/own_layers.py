@@ -15,6 +15,7 @@ from gnnplan.planner.models.vocabulary import Writer
 from gnnplan.planner.program.parts import ON_BLOCK, Value
 
 _GIVEN = "it must be given rows of the vertices, edge_index, features of edges, and constants"
+_WIDTHS = "it is given rows of two layers that differ in width; put a Linear before, so that they are as wide"
 
 
 def write_layer(
@@ -80,6 +81,8 @@ def _lifted(w: Writer, name: str, top: str) -> str:
     """A value as rows of the level of another one."""
     if w.level(name) == w.level(top):
         return name
+    if w.width(name) != w.width(top):
+        raise NotSupportedError(_WIDTHS)
     return w.emit("add", top, name, factors=(0, 1), what="lift")
 
 

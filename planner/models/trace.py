@@ -20,6 +20,8 @@ import torch_geometric
 from torch_geometric.nn import MessagePassing
 
 from gnnplan.planner.finish import EDGE_VALUES
+from gnnplan.planner.models.kept_state import keeping_state
+from gnnplan.planner.models.lines import line_of_class
 from gnnplan.planner.relations import EDGE_TYPE
 from gnnplan.profiles.errors import UserError
 
@@ -67,6 +69,10 @@ class Tracer(torch.fx.Tracer):
                 node.meta[_LINE] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 break
             frame = frame.f_back
+        if self.root.training and not torch.is_grad_enabled():
+            raise UserError(
+                f"{line_of(node, self.root)}: no_grad is not known: all that forward computes has gradients"
+            )
         return node
 
 
@@ -93,7 +99,10 @@ def traced(module: torch.nn.Module, num_inputs: int, also: Collection[str] = ())
             )
     tracer, before = Tracer(), _generators()
     try:
-        found = tracer.trace(module, {extra.name: extra.default for extra in others})
+        with torch.enable_grad(), keeping_state(module):
+            found = tracer.trace(module, {extra.name: extra.default for extra in others})
+    except UserError:
+        raise
     except Exception as error:
         _refuse_edges(tracer, module)
         where = _where(traceback.extract_tb(error.__traceback__)) or line_of_class(module)
@@ -144,14 +153,6 @@ def line_of(node: torch.fx.Node, module: torch.nn.Module) -> str:
 
 def _is_users(filename: str) -> bool:
     return not filename.startswith((*_LIBRARIES, "<"))
-
-
-def line_of_class(module: torch.nn.Module) -> str:
-    """`file:line` at which a module's class begins."""
-    try:
-        return f"{inspect.getsourcefile(type(module))}:{inspect.getsourcelines(type(module))[1]}"
-    except (OSError, TypeError):
-        return type(module).__name__
 
 
 def _where(frames: traceback.StackSummary) -> str:

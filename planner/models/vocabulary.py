@@ -41,6 +41,7 @@ class Writer:
         is_weighted: sums have the graph's weights of edges.
         training: with dropout and with the statistics of this epoch's rows.
         is_softmax_last: the loss takes the logarithms of a softmax of what the module returns.
+        paths: of every part of the module, by its identity, the first of its names.
     """
 
     emitter: Emitter
@@ -54,6 +55,7 @@ class Writer:
     is_weighted: bool = False
     is_softmax_last: bool = True
     used: dict[AnyAggregation, sp.csr_matrix] = field(default_factory=dict)
+    paths: Mapping[int, str] = field(default_factory=dict)
 
     def level(self, name: str) -> int:
         """Aggregations between the features and a value."""

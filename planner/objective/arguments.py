@@ -32,7 +32,9 @@ def add_objective(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--memory-margin", type=_share, help="share of every worker's memory that stays free, 0 to 1")
     search = parser.add_argument_group("search", "when it ends, in place of the job's [search]; it says what it left")
     search.add_argument("--search-time", type=_duration, help="the best plan of so long a search: seconds, or 5m, 1h")
-    search.add_argument("--search-gap", type=_share, help="a plan this near to the least that any could take will do")
+    search.add_argument(
+        "--search-gap", type=_gap, help="end once the plan is within this share of the least that any could take"
+    )
 
 
 def with_objective(job: Job, arguments: argparse.Namespace) -> Job:
@@ -60,6 +62,11 @@ def _positive(text: str) -> float:
     if not 0 < value <= 1e12:
         raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
     return value
+
+
+def _gap(text: str) -> float:
+    """0 or more; the most is the job's to say."""
+    return 0.0 if text == "0" else _positive(text)
 
 
 def _share(text: str) -> float:

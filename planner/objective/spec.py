@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.limits import Epochs, SomeSeconds
+from gnnplan.profiles.limits import Epochs, TrainingSeconds
 
 Minimize = Literal["epoch", "time", "money"]
 Statistic = Literal["p50", "p95", "mean"]
@@ -32,7 +32,7 @@ class ObjectiveSpec(Contract):
     minimize: Minimize = "epoch"
     epochs: Epochs | None = None
     statistic: Statistic | None = None
-    deadline_s: SomeSeconds | None = None
+    deadline_s: TrainingSeconds | None = None
     budget: Dollars | None = None
     memory_margin: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
@@ -60,9 +60,9 @@ class ObjectiveFigures(Contract):
     minimize: Minimize
     statistic: Statistic
     epochs: Epochs
-    seconds: SomeSeconds
+    seconds: TrainingSeconds
     dollars: Annotated[float, Field(ge=0)]
-    deadline_s: SomeSeconds | None = None
+    deadline_s: TrainingSeconds | None = None
     budget: Dollars | None = None
     least: Annotated[float, Field(ge=0)]
 

@@ -15,7 +15,7 @@ _MOST = 20  # trainings of several epochs each
 
 def usual_batches(job: Job) -> MiniBatchSpec:
     """Those that the job asks for; else common ones."""
-    return job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * job.model.num_layers, batch_size=_BATCH_SIZE)
+    return job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * sum(job.model.hops_of_layers), batch_size=_BATCH_SIZE)
 
 
 def kinds_of(

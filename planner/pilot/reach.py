@@ -95,9 +95,8 @@ class Reached:
             figure = f"{self.best.dollars(self.best.seconds):,.4g} dollars"
         chosen = f"By {self.best.words} the accuracy {self.accuracy:.1%} takes {self.best.epochs} epochs, {figure}."
         if self.is_sure and short:
-            told = [*self.over] + [
-                f"{way.words.capitalize()} takes longer, however its curve goes on." for way in short
-            ]
+            more = "costs more" if self.by == "money" else "takes longer"
+            told = [*self.over] + [f"{way.words.capitalize()} {more}, however its curve goes on." for way in short]
         return " ".join([chosen, *told])
 
 
@@ -116,7 +115,7 @@ def to_accuracy(
     Raises `UserError` where a plan has no curve, is not exact, or money is asked for and no plan has a price.
     """
     ways = tuple(_way(pilots, plan, accuracy) for plan in plans)
-    if by == "money" and not any(way.price_per_hour for way in ways):
+    if by == "money" and ways and not any(way.price_per_hour for way in ways):
         raise UserError(f"{plans[0].job.name}: no host of any plan has a price; give the hosts price_per_hour")
 
     def value(way: Way) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from gnnplan.planner.program.parts import (
     Value,
 )
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.limits import MAX_EDGES, MAX_PARAMETERS, Width, Workers
+from gnnplan.profiles.limits import MAX_EDGES, MAX_ORDER, MAX_PARAMETERS, Width, Workers
 
 Size = Annotated[int, Field(ge=0, le=MAX_EDGES)]
 Sizes = tuple[Size, ...]
@@ -96,7 +96,7 @@ class CycleDocument(Contract):
 
     num_workers: Workers
     programs: dict[str, tuple[OperatorDocument, ...]]
-    order: tuple[str, ...] = Field(max_length=10_000)
+    order: tuple[str, ...] = Field(max_length=MAX_ORDER)
     values: dict[str, ValueDocument]
     spaces: dict[str, SpaceDocument]
     blocks: dict[str, BlockDocument]

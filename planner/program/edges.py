@@ -47,7 +47,7 @@ def awaited(cycle: Cycle, program: Program) -> list[tuple[str, ...]]:
     before, owner, done, found = cycle.once(edges, program), cycle.once(owners, program), set[int](), []
     for number, op in enumerate(program):
         waits = {other for other in before[number] if program[other].lane == "network"} - done
-        if op.lane == "network":  # collectives follow each other by themselves
+        if KINDS[op.kind].collective:  # they follow each other by themselves, and may be on their way together
             written = {owner.get(name, name) for name in _overwritten(cycle, op)}
             waits = {
                 other

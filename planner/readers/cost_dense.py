@@ -93,7 +93,8 @@ def _loss(cycle: Cycle, op: Operator, worker: int, cost: OperatorCosts) -> Estim
     width = cycle.values[op.reads[0]].num_columns(worker)
     cleared = max(0, cycle.num_rows(op.reads[0], worker) - 2 * rows) * width
     found = total([cost("loss", rows, width), cost.copy(cleared / 2)])  # clearing only writes
-    return guess(found) if "loss" in op.attributes else found  # others are not measured
+    is_measured = "loss" not in op.attributes and not op.attributes.get("multilabel")
+    return found if is_measured else guess(found)
 
 
 @costs("hits", "scores")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gnnplan.planner.beside import paces_beside
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.costs import ZERO, total
 from gnnplan.planner.crowd import Crowd
@@ -89,6 +90,8 @@ class _Lowering:
     def __post_init__(self) -> None:
         self._network = Network(self.placement)
         self._profiles = [self.placement.profile_of(worker) for worker in self.cycle.workers]
+        paces = paces_beside(self.placement)
+        self._paces = [paces[worker.profile] for worker in self.placement.workers]
         self._is_elsewhere = [
             is_more or self.placement.has_other_cores(worker)
             for worker, is_more in enumerate(self.placement.have_more_beside)
@@ -108,12 +111,15 @@ class _Lowering:
         return self._schedule
 
     def _quotas(self) -> dict[int, Quota]:
-        found, size = {}, self.cycle.num_workers
+        found, host_of = {}, self.placement.host_of
+        hosts = list(dict.fromkeys(host_of))
         overlaps = any(op.lane == "network" for op in self.program)
         for worker, profile in enumerate(self._profiles):
             if limit := profile.cpu_quota:
                 # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
-                found[worker] = Quota(limit.share, limit.period_s, phase_s=limit.period_s * worker / size)
+                share = min(1.0, limit.share / self._paces[worker])
+                host = hosts.index(host_of[worker])
+                found[worker] = Quota(share, limit.period_s, limit.period_s * host / len(hosts), host)
             elif overlaps and profile.device_kind == "cpu":
                 found[worker] = WHOLE_TIME
         return found
@@ -165,7 +171,8 @@ class _Lowering:
                 unprofiled=is_guess,
                 parts=seconds[worker].parts,
                 charged=worker,
-                processor_s=used.seconds / self._profiles[worker].num_threads,  # of the time that all of them have
+                # Of the time that all of its threads have.
+                processor_s=used.seconds / self._profiles[worker].num_threads / self._paces[worker],
             )
             for worker, used in enumerate(processor)
         ]

@@ -79,10 +79,9 @@ def decide(
         share_of_time: of the seconds that the job gives to searches, this one's.
 
     Raises:
-        UserError: the job cannot run on the cluster at all, or its objective asks for prices and there are none.
+        UserError: the job cannot run on the cluster at all.
         NoPlanFitsError: every decision needs more memory than some worker has, or goes over a limit of the objective.
     """
-    Judge(job).check(placement)
     if job.pin.num_workers:
         placement = placement.take(job.pin.num_workers)
     if len(placement.workers) > graph.num_nodes:
@@ -120,10 +119,11 @@ def forward_of(job: Job, graph: Graph) -> tuple[sp.csr_matrix, Cycle]:
     if model.kind != "module":
         task = _task(job, graph, matrix_of(model.kind))
         return task.matrix, forward_cycle(model, task, seed=seed, dense_features=True)
-    from gnnplan.planner.models.module_forward import module_cycle
+    from gnnplan.planner.models.module_forward import check_float32, module_cycle
 
     task = _task(job, graph, sp.csr_matrix((graph.num_nodes, graph.num_nodes), dtype=np.float32))
     module = module_of(model, graph.num_features, graph.num_classes, seed)
+    check_float32(module)
     forward, used = module_cycle(module, task, matrix_of, seed=seed, dense_features=True)
     found = combined({kind: _weights(matrix) for kind, matrix in used.items()})
     return task.matrix if found is None else found, forward
@@ -179,7 +179,7 @@ class _Search:
             leasts.append((least_alone, [(0,)], place))
             of_set[place.workers] = least_alone.bound([(0,)])
             best = found if best is None or found.order < best.order else best
-        num_left = 0
+        num_left, pinned_out = 0, None
         for ranks in sets.ranks:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
             shortest_s = judge.least_epoch_s(least, ranks)
@@ -190,9 +190,14 @@ class _Search:
                 num_left += 1
                 continue
             limit_s = judge.to_search_s(best, to_beat_s)
-            found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, limit_s, shortest_s)
+            try:
+                found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, limit_s, shortest_s)
+            except PinnedOutError as error:  # others may have what is pinned
+                pinned_out = pinned_out or error
+                continue
             best = found if best is None or found.order < best.order else best
-        assert best
+        if best is None:
+            raise pinned_out or PinnedOutError(no_plan_under(self.job))
         of_one = [each for of in alone.values() for each in of]
         told = replace(self._told(best, of_one, leasts, of_set), num_left=num_left)
         if sets.are_all:
@@ -274,7 +279,9 @@ class _Search:
         """The best on some of the workers, from where the best so far stands."""
         names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
         self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
-        descent = Descent(_of_workers(base, ranks, tuple(rates_s)), self._over_at(least_s))
+        descent = Descent(
+            _of_workers(base, ranks, tuple(rates_s)), self._over_at(least_s), Judge(self.job).keeps_limits
+        )
         return self._found(descent, best.candidate.choices if best else (), to_beat_s)[0]
 
     def _found(

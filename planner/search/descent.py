@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 
 from gnnplan.planner.contracts.candidate import Candidate
@@ -13,7 +13,7 @@ from gnnplan.planner.contracts.technique import LAYOUT, AnyTechnique
 from gnnplan.planner.search.evaluate import Evaluator, IsOver, has_pinned
 from gnnplan.planner.search.pins import no_plan_under, options_of
 from gnnplan.planner.techniques.registry import technique, techniques
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import PinnedOutError
 
 _MOST_ROUNDS = 12  # descents end much sooner; this one bounds how long shares may creep
 _FAR_BEHIND = 1.1  # times as long: what later rounds gain is less, as a rule
@@ -44,8 +44,13 @@ def _least_s(to_beat_s: float, best: Candidate | None) -> float:
 class Descent:
     """Looks for the best choices in one setting."""
 
-    def __init__(self, setting: Setting, is_over: IsOver = lambda _: False) -> None:
-        self.setting, self.evaluator = setting, Evaluator(setting, is_over)
+    def __init__(
+        self,
+        setting: Setting,
+        is_over: IsOver = lambda _: False,
+        keeps: Callable[[Candidate], bool] = lambda _: True,
+    ) -> None:
+        self.setting, self.evaluator = setting, Evaluator(setting, is_over, keeps)
         self._all = list(techniques().values())
         self._layouts = [each for each in self._all if LAYOUT in each.claims]
         self._others = [each for each in self._all if LAYOUT not in each.claims]
@@ -59,7 +64,7 @@ class Descent:
             start: choices to begin with beside a layout; of techniques that are not among them what they propose first.
             to_beat_s: an epoch, of another setting. Where a round ends far behind it, there is no other.
 
-        Raises `UserError` where no proposals can be composed, which only pins bring about.
+        Raises `PinnedOutError` where no proposals can be composed, which only pins bring about.
         """
         best, of_layouts = None, list[Candidate]()
         for layout in self._layouts:
@@ -68,7 +73,7 @@ class Descent:
                 of_layouts.append(found := self._improved(first, _least_s(to_beat_s, best)))
                 best = found if _goes_before(found, best) else best
         if best is None:
-            raise UserError(no_plan_under(self.setting.job))
+            raise PinnedOutError(no_plan_under(self.setting.job))
         for each in of_layouts:
             if each.fits and each.epoch_s < _FAR_BEHIND * _least_s(to_beat_s, best):
                 best = self._from_without(each, start, best)

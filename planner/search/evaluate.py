@@ -30,11 +30,14 @@ class Evaluator:
     """Makes candidates of one setting. Of those it made it keeps what readers say, without the arrays.
 
     Args:
-        is_over: whether no more are made, told the shortest epoch of those that fit and have all that is pinned.
+        is_over: whether no more are made, told the shortest epoch of those that fit, have all that is pinned, and keep
+            the limits.
+        keeps: whether a candidate keeps the limits of its job's objective.
     """
 
     setting: Setting
     is_over: IsOver = lambda _: False
+    keeps: Callable[[Candidate], bool] = lambda _: True
     _shortest_s: float = math.inf
     _made: dict[frozenset, Candidate | None] = field(default_factory=dict)
 
@@ -50,7 +53,7 @@ class Evaluator:
         if not (is_refused or however_late) and self.is_over(self._shortest_s):
             return None
         found = None if is_refused else self._composed(choices)
-        if found and has_pinned(found) and found.epoch_s < self._shortest_s and found.fits:
+        if found and has_pinned(found) and found.epoch_s < self._shortest_s and found.fits and self.keeps(found):
             self._shortest_s = found.epoch_s
         self._made[key] = found.without_arrays() if found else None
         return found

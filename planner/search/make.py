@@ -19,6 +19,7 @@ from gnnplan.planner.plan_files import Partition
 from gnnplan.planner.program.document import CycleDocument
 from gnnplan.planner.search.decide import Found, OnStep
 from gnnplan.planner.search.forms import best_form
+from gnnplan.planner.search.objective import Judge
 from gnnplan.planner.search.predict import loads_of, prediction_of, with_interval
 from gnnplan.planner.search.rejected import rejected, rejected_model
 from gnnplan.planner.search.summary import summary
@@ -31,12 +32,14 @@ def make_plan(job: Job, cluster: Cluster, graph: Graph, on_step: OnStep = lambda
     """The fastest plan by simulation that fits every worker's memory, with its partition.
 
     Raises:
-        UserError: the job cannot run on the cluster at all.
+        UserError: the job cannot run on the cluster at all, or its objective asks for prices and there are none.
         NoPlanFitsError: every decision needs more memory than some worker has.
     """
     if job.mini_batch is not None:
         raise UserError(f"{job.name}: mini-batches are planned where they run, from measured stages: gnnplan plan JOB")
-    return plan_among(job, resolve(cluster), graph, on_step)
+    placement = resolve(cluster)
+    Judge(job).check(placement)
+    return plan_among(job, placement, graph, on_step)
 
 
 def plan_among(

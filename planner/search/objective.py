@@ -105,6 +105,11 @@ class Judge:
         value = dollars if self.job.objective.minimize == "money" else epoch_s
         return Scored(candidate, epoch_s, seconds, dollars, self._excess(seconds, dollars), value)
 
+    def keeps_limits(self, candidate: Candidate) -> bool:
+        """Whether a candidate goes over none of its limits; where there are none, without weighing it."""
+        wanted = self.job.objective
+        return not (wanted.deadline_s or wanted.budget) or not self.scored(candidate).excess
+
     def best(self, candidates: Sequence[Candidate]) -> Scored:
         """The best of some; of a plain objective, which weighs ties alone, the one whose epoch is expected to be least.
 

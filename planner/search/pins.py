@@ -19,7 +19,7 @@ from gnnplan.profiles.errors import UserError
 def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -> list[Choice | None]:
     """What is worth trying of a technique, as far as the job pins nothing else.
 
-    On one worker nothing is shared out, so a pin there asks for nothing but that a technique is left out.
+    On one worker nothing is shared out: a pin there asks for what does something, and else for nothing.
     """
     pinned = setting.job.pin.asked
     if words := unable(each, setting.forward):
@@ -30,7 +30,9 @@ def options_of(each: AnyTechnique, setting: Setting, so_far: Candidate | None) -
     if _has_its_needs(each, so_far):
         options = list(each.options(setting, so_far))
     if setting.num_workers == 1:
-        return [None] if pinned.get(each.name) is False and None in options else options
+        if pinned.get(each.name) is False and None in options:
+            return [None]
+        return [option for option in options if option and pinned.get(each.name)] or options
     if pinned.get(each.name):
         return [option for option in options if option]
     is_out = pinned.get(each.name) is False or _is_crowded_out(each, pinned)
@@ -63,9 +65,10 @@ def no_plan_under(job: Job) -> str:
 
 
 def check_techniques(job: Job) -> None:
-    """`UserError` where a job pins a technique that is not known, or a decision that it has not or does not allow."""
-    for name in job.pin.techniques:
-        technique(name)
+    """`UserError` where a job pins a technique that is not known or not allowed, or a decision that it has not."""
+    for name, is_on in job.pin.techniques.items():
+        if is_on and (least := technique(name).least) > job.most:
+            raise UserError(f'{job.name}: pin.techniques.{name} is {least}; write fidelity = "{least}" to allow it')
     for name, fields in job.pin.decisions.items():
         of = technique(name)
         if free := [field for field in fields if field in of.Decision.model_fields.keys() - of.pins]:

@@ -70,11 +70,14 @@ def sample_phases(schedule: Schedule, num_replicas: int, seed: int) -> Ints:
 
     Nothing sets the periods of different hosts to each other, and where they lie differs from run to run.
     """
-    period_ns = np.zeros(schedule.num_resources)
+    period_ns, drawn_for = np.zeros(schedule.num_resources), np.arange(schedule.num_resources)
+    of_hosts: dict[int, int] = {}
     for resource, quota in schedule.quotas.items():
         if resource < period_ns.size and quota.share < 1:
             period_ns[resource] = quota.period_s * 1e9
-    return (np.random.default_rng((seed, 1)).random((num_replicas, period_ns.size)) * period_ns).astype(np.int64)
+            drawn_for[resource] = of_hosts.setdefault(quota.host, resource) if quota.host >= 0 else resource
+    drawn = np.random.default_rng((seed, 1)).random((num_replicas, period_ns.size))
+    return (drawn[:, drawn_for] * period_ns).astype(np.int64)
 
 
 def sampled_epochs_s(schedule: Schedule, num_replicas: int, seed: int) -> NDArray[np.float64]:

@@ -28,21 +28,29 @@ class BatchSizes:
     Args:
         rows: distinct vertices after each hop, the batch itself first: one more than there are hops.
         edges: drawn up to each hop.
+        is_trimmed: each layer computes only what later ones need, as systems on DGL's blocks do. Here, as in PyG, each
+            computes all rows of a batch.
     """
 
     rows: tuple[int, ...]
     edges: tuple[int, ...]
+    is_trimmed: bool = False
 
     def rows_at(self, level: int) -> int:
-        """Rows that a model has `level` aggregations above the features: those of the hops that are left."""
-        return self.rows[max(0, len(self.edges) - level)]
+        """Rows that a model has `level` aggregations above the features."""
+        return self.rows[max(0, len(self.edges) - level) if self.is_trimmed else -1]
+
+    def edges_from(self, level: int) -> int:
+        """Edges that are summed over to come from a level to the next."""
+        return self.edges[len(self.edges) - level - 1 if self.is_trimmed else -1]
 
 
-def batch_sizes(of: Statistics, batch_size: int, fan_outs: Sequence[int]) -> BatchSizes:
+def batch_sizes(of: Statistics, batch_size: int, fan_outs: Sequence[int], *, is_trimmed: bool = False) -> BatchSizes:
     """Expected sizes.
 
     Args:
         fan_outs: neighbours drawn a hop, -1 all of them.
+        is_trimmed: as `BatchSizes` has it.
     """
     degrees, counts = degrees_of(of)
     first = min(1.0, batch_size / of.num_nodes)
@@ -54,7 +62,7 @@ def batch_sizes(of: Statistics, batch_size: int, fan_outs: Sequence[int]) -> Bat
         new, found = counts * np.maximum(after - found, 0), np.maximum(after, found)
         rows.append(round(float(counts @ found)))
         edges.append(round(drawn))
-    return BatchSizes(tuple(rows), tuple(edges))
+    return BatchSizes(tuple(rows), tuple(edges), is_trimmed)
 
 
 def batch_program(cycle: Cycle, sizes: BatchSizes, *, with_loops: bool) -> Cycle:
@@ -73,7 +81,7 @@ def batch_program(cycle: Cycle, sizes: BatchSizes, *, with_loops: bool) -> Cycle
     def edges(block: Block) -> Sizes:
         level = cycle.spaces[block.column].level
         assert level is not None, block.name
-        return (sizes.edges[len(sizes.edges) - level - 1] + sizes.rows_at(level + 1) * with_loops,)
+        return (sizes.edges_from(level) + sizes.rows_at(level + 1) * with_loops,)
 
     return resized(cycle, rows, edges, lambda route: route.counts)
 

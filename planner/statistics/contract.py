@@ -89,8 +89,8 @@ class Statistics(Document):
             raise ValueError(f"degrees add up to {edges:,.0f}, num_edges is {self.num_edges:,}")
         if any(one.num_parts >= other.num_parts for one, other in pairwise(self.cuts)):
             raise ValueError("cuts must stand by rising num_parts")
-        if self.train_fraction <= 0 or self.train_fraction + self.val_fraction + self.test_fraction > 1 + 1e-9:
-            raise ValueError("train_fraction must be above 0, and the fractions at most 1 together")
+        if self.train_fraction <= 0:
+            raise ValueError("train_fraction must be above 0")
         return self
 
     @property

@@ -61,18 +61,27 @@ class PricedBatches:
 
 
 def price_batches(
-    job: Job, machine: Machine, statistics: Statistics, structures: Structures, rates: HostRates, cores: float
+    job: Job,
+    machine: Machine,
+    statistics: Statistics,
+    structures: Structures,
+    rates: HostRates,
+    cores: float,
+    *,
+    is_trimmed: bool = False,
 ) -> PricedBatches:
     """The best plan of a job's mini-batches.
 
     Args:
         cores: of a host, for each of its workers, that make batches.
+        is_trimmed: as `BatchSizes` has it.
     """
     assert job.mini_batch is not None
     if any(profile.device_kind == "cpu" for profile in machine.placement.profiles.values()):
         raise UserError(f"{job.name}: mini-batches of CPU workers have no price; gnnplan plan measures them there")
     num_trained = max(1, round(statistics.num_nodes * statistics.train_fraction))
-    sizes = batch_sizes(statistics, min(job.mini_batch.batch_size, num_trained), job.mini_batch.fan_outs)
+    batch_size = min(job.mini_batch.batch_size, num_trained)
+    sizes = batch_sizes(statistics, batch_size, job.mini_batch.fan_outs, is_trimmed=is_trimmed)
     count = math.ceil(num_trained / sizes.rows[0] / machine.num_workers)
     each = [
         _on(job, machine, rank, statistics, structures, sizes, rates, max(1.0, cores), max(1, count))

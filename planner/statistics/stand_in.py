@@ -28,10 +28,10 @@ from gnnplan.planner.program.optimizer import Optimizer
 from gnnplan.planner.program.resized import first_workers
 from gnnplan.planner.program.sharing import share_equal_arrays
 from gnnplan.planner.search.evaluate import is_played
-from gnnplan.planner.search.pins import options_of, unable
+from gnnplan.planner.search.pins import no_plan_under, options_of, unable
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.techniques.registry import technique, techniques
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import PinnedOutError, UserError
 
 _ROWS, _DEGREE = 24, 12  # of every worker, and of every row: enough for halos between all workers
 
@@ -128,7 +128,9 @@ def _choices(setting: Setting) -> Iterator[list[Choice]]:
     layouts = [each for each in techniques().values() if LAYOUT in each.claims]
     others = [each for each in techniques().values() if LAYOUT not in each.claims and not each.arrays]
     proposed = [options_of(each, setting, None) for each in others]
-    plain = [options[0] if options else None for options in proposed]
+    if not all(proposed):
+        raise PinnedOutError(no_plan_under(setting.job))
+    plain = [options[0] for options in proposed]
     for layout in layouts:
         if not (first := _laid_out(layout, setting)):
             continue

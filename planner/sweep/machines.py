@@ -32,6 +32,7 @@ class Asked:
         cores_per_worker: of the processor; where hosts differ the fewest, for whom all wait (None: unknown).
         watts: of all devices and hosts at work (None: unknown).
         placement: of every worker, of a cluster file (None: all workers are alike).
+        is_priced: its price is known, be it zero.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Asked:
     watts: float | None
     cores_per_worker: float | None = None
     placement: Placement | None = None
+    is_priced: bool = False
 
 
 def count_machines(sweep: Sweep) -> int:
@@ -92,7 +94,7 @@ def machines_of(sweep: Sweep, *, with_cores: bool = False) -> Iterator[Asked]:
 
 
 def _are_alike(one: Asked, other: Asked) -> bool:
-    return (one.machine, one.watts) == (other.machine, other.watts)
+    return (one.machine, one.watts, one.is_priced) == (other.machine, other.watts, other.is_priced)
 
 
 def _told_apart(asked: Asked, other: Asked) -> str:
@@ -101,7 +103,9 @@ def _told_apart(asked: Asked, other: Asked) -> str:
     latency_s, its_latency_s = own.placement.workers[0].link.latency_s, its.placement.workers[0].link.latency_s
     words = {
         f"latency {latency_s * 1e6:g} us": latency_s != its_latency_s,
-        f"${own.price_per_hour:g} an hour": own.price_per_hour != its.price_per_hour,
+        f"${own.price_per_hour:g} an hour" if asked.is_priced else "no price": (
+            (own.price_per_hour, asked.is_priced) != (its.price_per_hour, other.is_priced)
+        ),
         f"{asked.watts or 0:g} W": asked.watts != other.watts,
     }
     found = [each for each, differs in words.items() if differs and each not in asked.name]
@@ -145,7 +149,18 @@ def _asked(
     words += f", {cores} cores" if cores else ""
     network_or_none = network_bytes_per_s if num_hosts > 1 else None
     each = cores / per_host if cores else None
-    return Asked(words, machine, device, num_hosts, per_host, worker.memory_bytes, network_or_none, watts, each)
+    return Asked(
+        words,
+        machine,
+        device,
+        num_hosts,
+        per_host,
+        worker.memory_bytes,
+        network_or_none,
+        watts,
+        each,
+        is_priced=of_devices is not None,
+    )
 
 
 def device_profile(sweep: Sweep, name: str) -> MachineProfile:
@@ -190,6 +205,7 @@ def _cluster(path: Path) -> Asked:
         watts=None,
         cores_per_worker=_least_cores(placement),
         placement=placement,
+        is_priced=machine.price_per_hour > 0,
     )
 
 

@@ -123,7 +123,7 @@ def _point(words: str, job: Job, asked: Asked, outcome: _Outcome) -> Point:
         epoch_s=outcome.epoch_s,
         job_s=job_s,
         price_per_hour=price,
-        dollars=price * job_s / 3600 if price else None,
+        dollars=price * job_s / 3600 if asked.is_priced else None,
         watts=asked.watts,
         kilowatt_hours=None if asked.watts is None else asked.watts * job_s / 3.6e6,
         peak_bytes=outcome.peak_bytes,

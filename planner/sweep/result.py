@@ -102,10 +102,10 @@ def marked(of_model: Sequence[Swept]) -> list[Swept]:
     def cost(point: Point) -> float:
         return (point.dollars or 0.0) if has_prices else float(point.num_workers)
 
-    best, front = float("inf"), set()
+    last, front = (float("inf"), float("inf")), set()
     for point in sorted(fitting, key=lambda point: (point.epoch_s, cost(point))):
-        if cost(point) < best:
-            best = cost(point)
+        if cost(point) < last[1] or (point.epoch_s, cost(point)) == last:
+            last = (point.epoch_s, cost(point))
             front.add(point.machine)
     return [
         replace(each, point=each.point.model_copy(update={"is_on_front": each.point.machine in front}))

@@ -10,6 +10,7 @@ from gnnplan.planner.graph import Graph
 from gnnplan.planner.graph_spec import StatisticsGraph
 from gnnplan.planner.job import Job
 from gnnplan.planner.loaders import load_graph
+from gnnplan.planner.search.pins import check_techniques
 from gnnplan.planner.statistics.contract import Statistics
 from gnnplan.planner.statistics.measure import measure
 from gnnplan.planner.sweep.check import checked
@@ -61,6 +62,7 @@ def run_sweep(
         raise UserError(f"{job.name}: mini-batches are planned where they run, by gnnplan plan; leave --check out")
     if num_checks and graph is None and isinstance(job.graph, StatisticsGraph):
         raise UserError(f"{job.name}: --check searches on a graph, and the job has only its statistics; leave it out")
+    check_techniques(job)
     for name, is_on in job.pin.asked.items():
         if is_on and technique(name).arrays and LAYOUT not in technique(name).claims:
             raise UserError(f"{job.name}: pin.techniques.{name}: statistics have no rows to choose of; leave it out")

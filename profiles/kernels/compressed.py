@@ -35,7 +35,8 @@ def rows_at_once(width: int, *, on_cuda: bool) -> int:
 def compress(x: Tensor, error: Tensor, form: Format) -> Tensor:
     """`x + error` [n, width] as int32 [n, num_words]; in `error` is then what the compressed rows lack.
 
-    Error feedback: Seide et al. 2014; Karimireddy et al. 2019, algorithm 2. A row with NaN or infinity stays one.
+    Error feedback: Seide et al. 2014; Karimireddy et al. 2019, algorithm 2. A row with NaN stays one. One with
+    infinity does too, but as float16: there its receivers get the greatest number, and who sends it has the infinity.
     """
     rows, width = x.shape
     packed = pool.empty(x.device, rows, num_words(width, form)).view(torch.int32)

@@ -22,7 +22,7 @@ STOP_S = 20.0
 LOSSES = "losses"
 
 _WRITTEN = "written"
-_AGREE_S = 0.25
+_AGREE_S = 1.0  # between two agreements: one takes ten milliseconds, where hosts have quotas
 _MOST_EPOCHS = 64  # between two agreements: epochs may become longer than those that were measured
 _ROOM = 1.25  # of free memory to what a copy takes
 
@@ -68,7 +68,7 @@ class Keeper:
         """Writes a checkpoint where one is due; ends this process where all are to end.
 
         Args:
-            epoch: that has ended, after `epoch_s` seconds.
+            epoch: that has ended, after `epoch_s` seconds, an evaluation of it included.
         """
         self.losses += [loss] * (epoch + 1 - self.epoch)  # of steps that went on without this worker too
         self.epoch = epoch + 1

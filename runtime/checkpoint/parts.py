@@ -7,6 +7,7 @@ that size is made.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,7 +34,18 @@ def write_part(path: Path, arrays: Arrays) -> Part:
     with replacing(path) as temporary:
         with temporary.open("wb") as sink:
             np.savez(sink, **arrays)  # type: ignore[arg-type]
+            sink.flush()
+            os.fsync(sink.fileno())
         return _part_of(temporary)
+
+
+def sync(path: Path) -> None:
+    """Has a file, or what a folder names, written to the disk: what a machine that goes away leaves."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_part(

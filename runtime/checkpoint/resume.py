@@ -32,12 +32,14 @@ class Resumed:
         losses: of those before.
         is_same: the checkpoint is of this very plan, and of all that it keeps.
         kept: epochs of the checkpoints that are there up to that one, ascending.
+        fresh_until: as the manifest has it, of the same plan.
     """
 
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
     is_same: bool = False
     kept: list[int] = field(default_factory=list)
+    fresh_until: int = 0
 
 
 def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, say: Callable[[str], None]) -> Resumed:
@@ -65,7 +67,8 @@ def resume(plan: Plan, folder: Path, rank: int, state: State, *, in_step: bool, 
         if rank == 0:
             how = "" if own else " with the parameters and the optimizer of another plan" if not is_same else ""
             say(f"going on with epoch {epoch} of {plan.job.training.epochs}{how}")
-        return Resumed(epoch, losses, own, [each for each in sorted(by_epoch) if each <= epoch])
+        fresh_until = by_epoch[epoch].manifest.fresh_until if own else 0
+        return Resumed(epoch, losses, own, [each for each in sorted(by_epoch) if each <= epoch], fresh_until)
     if rank == 0:
         say("there is no checkpoint to go on from: training begins with epoch 0")
     return Resumed()

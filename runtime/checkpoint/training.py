@@ -27,7 +27,11 @@ class Trainer(Protocol):
     def state(self) -> State:
         """All it needs to go on."""
 
-    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+    @property
+    def fresh_until(self) -> int:
+        """The epochs before it send all rows, though others would not."""
+
+    def go_on_at(self, epoch: int, *, has_kept: bool, fresh_until: int) -> None:
         """Says which epoch comes next."""
 
 
@@ -52,8 +56,10 @@ def keeping(
     resumed = Resumed()
     if options.resume:
         resumed = resume(plan, folder, rank, trainer.state, in_step=in_step, say=_say)
-        trainer.go_on_at(resumed.epoch, has_kept=resumed.is_same)
-    writer = _writer(plan, folder, rank, options, resumed, timeout_s) if in_step or rank == 0 else None
+        trainer.go_on_at(resumed.epoch, has_kept=resumed.is_same, fresh_until=resumed.fresh_until)
+    writer = None
+    if in_step or rank == 0:
+        writer = _writer(plan, folder, rank, options, resumed, trainer.fresh_until, timeout_s)
     stop.begin_training()
     epochs, losses = plan.job.training.epochs, list(resumed.losses)
     keeper = Keeper(
@@ -80,7 +86,13 @@ def keeping(
 
 
 def _writer(
-    plan: Plan, folder: Path, rank: int, options: CheckpointOptions, resumed: Resumed, timeout_s: float
+    plan: Plan,
+    folder: Path,
+    rank: int,
+    options: CheckpointOptions,
+    resumed: Resumed,
+    fresh_until: int,
+    timeout_s: float,
 ) -> Writer:
     is_shared = plan.partial is None and plan.num_workers > 1
     is_first = int(os.environ["LOCAL_RANK"]) == 0
@@ -96,6 +108,7 @@ def _writer(
         is_first=is_first,
         num_kept=options.num_kept,
         kept=resumed.kept,
+        fresh_until=fresh_until,
         timeout_s=timeout_s,
         on_written=emit,
     )

@@ -25,7 +25,7 @@ from gnnplan.planner.checkpoints import (
 )
 from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.folder import make_inside
-from gnnplan.runtime.checkpoint.parts import write_part
+from gnnplan.runtime.checkpoint.parts import sync, write_part
 from gnnplan.runtime.checkpoint.state import METRIC
 
 _POLL_S = 0.05
@@ -50,6 +50,7 @@ class Writer:
         kept: epochs of those that are there when the run begins, ascending.
         timeout_s: longest wait for the others' parts.
         on_written: told what came of each, on the thread, as `{"event": "checkpoint", ...}`.
+        fresh_until: as a manifest has it.
     """
 
     folder: Path
@@ -63,6 +64,7 @@ class Writer:
     kept: list[int]
     timeout_s: float
     on_written: Callable[[dict], None]
+    fresh_until: int = 0
     _thread: Thread | None = None
     _ending: Flag = field(default_factory=Flag)
 
@@ -117,8 +119,13 @@ class Writer:
 
     def _commit(self, epoch: int, told: str) -> None:
         parts = tuple(Part.model_validate_json(each) for each in self._parts(epoch, told))
-        manifest = Manifest(plan=self.plan, training=self.training, epoch=epoch, parts=parts)
-        manifest.save(self.folder / FOLDER / name_of(epoch) / MANIFEST_FILE)
+        manifest = Manifest(
+            plan=self.plan, training=self.training, epoch=epoch, parts=parts, fresh_until=self.fresh_until
+        )
+        at = self.folder / FOLDER / name_of(epoch)
+        manifest.save(at / MANIFEST_FILE)
+        for path in (at / MANIFEST_FILE, at, at.parent):  # before older ones go
+            sync(path)
         self.kept = [*(other for other in self.kept if other != epoch), epoch][-self.num_kept :]
         keep_only(self.folder, self.kept)
 

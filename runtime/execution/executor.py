@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
@@ -123,6 +123,13 @@ class ProgramExecutor:
         """What this worker has handed to exchanges since the last epoch began."""
         return self._context.sent_bytes
 
+    def prepare(self, names: Iterable[str]) -> None:
+        """Makes the matrices and the code of programs that are to be played, which else their first time would take."""
+        for name in names:
+            if name not in self._bound:
+                self._bound[name] = self._bind(self.cycle.programs[name])
+                self._staying[name] = _staying(self.cycle, self.cycle.programs[name])
+
     def run(
         self, name: str, epoch: int = 0, before: Mapping[str, Callable[[], None]] = MappingProxyType({})
     ) -> dict[str, Tensor]:
@@ -131,9 +138,7 @@ class ProgramExecutor:
         Args:
             before: by an operator's key, what is called before it.
         """
-        if name not in self._bound:
-            self._bound[name] = self._bind(self.cycle.programs[name])
-            self._staying[name] = _staying(self.cycle, self.cycle.programs[name])
+        self.prepare((name,))
         context, values = self._context, dict(self.stored)
         context.epoch, context.sent_bytes = epoch, 0
         results: dict[str, Tensor] = {}

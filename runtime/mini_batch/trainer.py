@@ -57,7 +57,10 @@ class BatchTrainer:
         """What is said of the splits."""
         return usual_metric("", self.worker.graph.y.ndim == 2)
 
-    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+    fresh_until = 0
+    """Nothing is kept."""
+
+    def go_on_at(self, epoch: int, *, has_kept: bool, fresh_until: int = 0) -> None:
         """Nothing is kept between epochs: a batch is a function of its epoch and its number."""
 
     def train_epoch(self, epoch: int, *, traced: bool) -> EpochRecord:

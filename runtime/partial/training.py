@@ -51,10 +51,10 @@ class PartialTrainer(ProgramTrainer):
         self.state = PartialState(self.state, self.mean, [name for name, _ in self.net.named_parameters()])
         self.party.connect()
 
-    def go_on_at(self, epoch: int, *, has_kept: bool) -> None:
+    def go_on_at(self, epoch: int, *, has_kept: bool, fresh_until: int = 0) -> None:
         """As of every training; workers wait for each other as in the first epochs of one, to see what is usual."""
-        super().go_on_at(epoch, has_kept=has_kept)
-        self.party.begin_at(epoch, self._refresh_until)
+        super().go_on_at(epoch, has_kept=has_kept, fresh_until=fresh_until)
+        self.party.begin_at(epoch, self.fresh_until)
 
     def _peers(self, projection: Projection) -> Workers:
         self.party = Party.of(

@@ -110,7 +110,7 @@ def check_edges(data: Data) -> Tensor:
         raise UserError(f"edge_index must be int64 or int32 [2, E], found {found}")
     check_vertices(data.num_nodes)
     if edge_index.numel():
-        _check_range("edge_index", edge_index, data.num_nodes)
+        check_range("edge_index", edge_index, data.num_nodes)
     return edge_index.cpu()
 
 
@@ -135,7 +135,7 @@ def seed_vertices(input_nodes: Tensor | Sequence[int] | None, num_nodes: int) ->
         ids = nodes if is_mask else torch.arange(len(nodes))
     if not len(nodes):
         raise UserError("input_nodes names no vertex; give one seed at least")
-    _check_range("input_nodes", nodes, num_nodes)
+    check_range("input_nodes", nodes, num_nodes)
     return nodes, ids
 
 
@@ -146,7 +146,8 @@ def _check_seed_type(given: Tensor, num_nodes: int) -> None:
         raise UserError(f"input_nodes is a mask of {len(given)} vertices, the graph has {num_nodes}")
 
 
-def _check_range(name: str, vertices: Tensor, num_nodes: int) -> None:
+def check_range(name: str, vertices: Tensor, num_nodes: int) -> None:
+    """`UserError` where some of these vertices, of which there is one at least, are not in the graph."""
     low, high = int(vertices.min()), int(vertices.max())
     if low < 0 or high >= num_nodes:
         raise UserError(f"{name} holds vertex {low if low < 0 else high}, outside 0..{num_nodes - 1}")

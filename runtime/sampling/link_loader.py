@@ -18,7 +18,7 @@ from gnnplan.profiles.errors import UserError
 from gnnplan.profiles.kernels.csc import csc_from_edges
 from gnnplan.profiles.kernels.sampling import NeighbourSampler, hop_key
 from gnnplan.profiles.kernels.sampling_variants import VariantSampler
-from gnnplan.runtime.sampling.arguments import check_edges, check_fan_outs, variant_of
+from gnnplan.runtime.sampling.arguments import check_edges, check_fan_outs, check_range, variant_of
 
 _TEMPORAL = ("edge_label_time", "time_attr")
 _IN_SAMPLER = ("replace", "subgraph_type", "disjoint", "weight_attr")
@@ -52,6 +52,8 @@ class PygSampler(BaseSampler):
         return edge_sample(index, self._sample, self._num_nodes, self._variant.disjoint, None, neg_sampling)
 
     def _sample(self, seed: Tensor, *_: object, **__: object) -> SamplerOutput:
+        if seed.numel():
+            check_range("edge_label_index", seed, self._num_nodes or 0)
         base = int(torch.empty((), dtype=torch.int64).random_())
         keys = [hop_key(base, 0, 0, hop) for hop in range(len(self._fan_outs))]
         made = self._sampler.sample(seed.to(torch.int64).numpy(), self._fan_outs, keys)

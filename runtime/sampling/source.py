@@ -69,4 +69,8 @@ class HostSource:
         if dim != 0 or not isinstance(value, Tensor) or not can_gather(value):
             return index_select(value, index.to(value.device) if isinstance(value, Tensor) else index, dim)
         out = self._empty((len(index), *value.shape[1:]), value.dtype)
-        return torch.index_select(value, 0, index, out=out) if self._alone else copy_rows(value, index, out)
+        if self._alone:
+            return torch.index_select(value, 0, index, out=out)
+        if len(index) and int(index.max()) >= len(value):  # the loop below looks at no bounds
+            raise IndexError(f"row {int(index.max())} of {len(value)}")
+        return copy_rows(value, index, out)

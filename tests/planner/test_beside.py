@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnnplan.planner.beside import shares_beside
+from gnnplan.planner.beside import paces_beside, shares_beside
 from gnnplan.planner.readers.cost import costs_of
 from gnnplan.planner.statistics.machine import machine_of
 from gnnplan.profiles.machine import SharedMachine
@@ -11,13 +11,15 @@ from tests.planner.link_model import MBIT, LinkModel
 FOUR = LinkModel((1, 1, 1, 1), (1000 * MBIT,) * 4)
 
 
-def placed(tmp_path, machines):
+def placed(tmp_path, machines, num_cores=None):
     """Four hosts of one session, each on a machine by its name (None: on one of its own), two thirds as long alone."""
     placement = FOUR.placement(tmp_path)
     profiles = {}
     for worker, machine in zip(placement.workers, machines, strict=True):
         count = machines.count(machine)
-        shared = SharedMachine(name=machine, num_hosts=count, alone_share=2 / 3) if machine else None
+        shared = None
+        if machine:
+            shared = SharedMachine(name=machine, num_hosts=count, alone_share=2 / 3, num_cores=num_cores)
         profiles[worker.profile] = placement.profiles[worker.profile].model_copy(update={"shared_machine": shared})
     return placement.model_copy(update={"profiles": profiles})
 
@@ -70,3 +72,15 @@ def test_hosts_that_stand_for_others_are_as_many_as_they_are(tmp_path):
     assert len(machine.placement.workers) == 1
     assert machine.costs[one].share == 1
     assert machine_of(alike.of((0,))).costs[one].share == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "num_cores", "pace"), [((0, 1, 2, 3), 2, 0.5), ((0, 1), 2, 1.0), ((0, 1, 2), 1, 1 / 3)]
+)
+def test_threads_without_a_core_of_their_own_are_slower_while_a_quota_lasts(tmp_path, ranks, num_cores, pace):
+    """By how many threads there are for a core; of an old profile nobody knows the cores."""
+    num_threads = placed(tmp_path, ["m"] * 4).profile_of(0).num_threads
+    placement = placed(tmp_path, ["m"] * 4, num_cores * num_threads).of(ranks)
+    assert list(paces_beside(placement).values()) == pytest.approx([pace] * len(ranks))
+    assert set(paces_beside(placed(tmp_path, ["m"] * 4).of(ranks)).values()) == {1.0}
+    assert set(paces_beside(placed(tmp_path, [None] * 4, num_cores).of(ranks)).values()) == {1.0}

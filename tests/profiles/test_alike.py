@@ -21,7 +21,7 @@ def profile_of(name, factor=1.0, noise=0.0, *, slow=None, **changes):
     for operator, unit_s in OPERATORS.items():
         own = factor * (3.0 if operator == slow else 1.0)
         seconds = [own * unit_s * size * float(np.exp(rng.normal(0, noise))) for size in SIZES for _ in range(10)]
-        shapes = [(size, float(width)) for size in SIZES for width in range(10)]
+        shapes = [(size, float(width)) for size in SIZES for width in range(1, 11)]
         points = [Point(shape=s, median_s=t, spread_s=t / 10) for s, t in zip(shapes, seconds, strict=True)]
         tables[operator] = OperatorTable(axes=("num_rows", "width"), points=tuple(points))
     fields = {"device_kind": "cpu", "device_name": "x", "memory_bytes": 2**30, "host_overhead_s": 1e-4 * factor}

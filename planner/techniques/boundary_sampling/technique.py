@@ -51,6 +51,7 @@ class BoundarySampling(Technique[Sampled]):
     drops_edges = True
     needs = frozenset({"halo rows"})
     costs = "approximate"
+    least = Fidelity("approximate")
 
     def fidelity(self, decision: Sampled) -> Fidelity:
         return Fidelity("approximate")

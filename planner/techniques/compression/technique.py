@@ -35,6 +35,7 @@ class Compression(Technique[Compressed]):
     pins = frozenset({"format"})
     needs = frozenset({"halo rows"})
     costs = "approximate"
+    least = Fidelity("approximate")
 
     def fidelity(self, decision: Compressed) -> Fidelity:
         return Fidelity("approximate")

@@ -23,7 +23,7 @@ from gnnplan.planner.techniques.feature_slices.counts import with_counts
 from gnnplan.planner.techniques.feature_slices.grid import Grid
 from gnnplan.planner.techniques.feature_slices.layout import share_columns
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import PinnedOutError
 
 _PARTITIONER: Partitioner = "kaminpar"  # of rows among groups
 _ONE_GROUP = np.empty(0, np.int32)
@@ -115,7 +115,7 @@ def _numbers_of_groups(setting: Setting, *, others: bool) -> Iterator[int]:
     if "num_groups" in pinned:
         num_groups = int(str(pinned["num_groups"]))
         if size % num_groups:
-            raise UserError(
+            raise PinnedOutError(
                 f"{setting.job.name}: pin.decisions.feature_slices.num_groups is {num_groups}, which does not divide "
                 f"{size} workers; pin num_workers to a multiple of it"
             )

@@ -27,6 +27,7 @@ class HalfPrecision(Technique[Halves]):
     Decision = Halves
     claims = frozenset({"rows:format"})
     costs = "approximate"
+    least = Fidelity("approximate")
 
     def fidelity(self, decision: Halves) -> Fidelity:
         return Fidelity("approximate")

@@ -15,6 +15,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.program.labels import Label, Labels
 from gnnplan.planner.techniques.joint_cache.refresh import refresh_every
 from gnnplan.profiles.contract import Contract
+from gnnplan.profiles.limits import MAX_ORDER
 
 
 class Kept(Contract):
@@ -37,6 +38,7 @@ class JointCache(Technique[Kept]):
     needs = frozenset({"halo rows"})
     offers = frozenset({"kept rows"})
     costs = "stale(r), and exact where r is 1"
+    least = Fidelity("stale", 2)
 
     def fidelity(self, decision: Kept) -> Fidelity:
         return Fidelity("stale", decision.interval) if decision.interval > 1 else EXACT
@@ -58,7 +60,8 @@ class JointCache(Technique[Kept]):
             return
         pinned, most = setting.job.pin.refresh_interval, setting.refresh_interval
         interval = pinned or most // so_far.epochs_a_pass  # rows are kept for passes, and their age counts epochs
-        if interval > 1:
+        own = next((each.decision for each in so_far.choices if isinstance(each.decision, Kept)), Kept())
+        if 1 < interval <= MAX_ORDER * own.interval // len(so_far.cycle.order):
             for kept in kept_rows(so_far, constant=False):
                 yield Choice(self.name, Kept(interval=interval), {"kept": setting.memo.one_of(kept)})
             if setting.placement.sharing_hosts:

@@ -28,6 +28,7 @@ class LateHalos(Technique[Late]):
     claims = frozenset({"rows:kept", "step rule", "pace"})
     needs = frozenset({"halo rows"})
     costs = "stale(2)"
+    least = Fidelity("stale", 2)
 
     def fidelity(self, decision: Late) -> Fidelity:
         return Fidelity("stale", 2)

@@ -16,7 +16,7 @@ from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.operator_order.attention import one_headed
 from gnnplan.planner.techniques.operator_order.expand import expand_filters
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import PinnedOutError
 
 
 class Orders(Contract):
@@ -105,12 +105,12 @@ def ordered(forward: Cycle) -> Iterator[Ordered]:
 
 
 def _check_pins(setting: Setting, has_filters: bool, has_constants: bool) -> None:
-    """`UserError` where the job pins an order that no exact program of its model has."""
+    """`PinnedOutError` where the job pins an order that no exact program of its model has."""
     pin, model = setting.job.pin, setting.job.model
     is_impossible = bool(pin.precompute and (not has_constants or pin.op_order == "multiply_first"))
     is_impossible |= not has_filters and bool(pin.precompute or pin.op_order == "aggregate_first")
     if is_impossible:
-        raise UserError(
+        raise PinnedOutError(
             f"{setting.job.name}: pin.op_order and pin.precompute ask for what {model.kind} on these features cannot "
             f"do exactly; leave one of them out"
         )

@@ -50,6 +50,7 @@ class Pruning(Technique[Pruned]):
     changes_edges = drops_edges = True
     needs = frozenset({"halo rows"})
     costs = "approximate"
+    least = Fidelity("approximate")
 
     def fidelity(self, decision: Pruned) -> Fidelity:
         return Fidelity("approximate")
@@ -98,6 +99,9 @@ def _key(candidate: Candidate) -> tuple:
 
 def _proposed(candidate: Candidate) -> Choice | None:
     """What RAPA prunes of a candidate (None: nothing)."""
+    arrays, blocks = candidate.cycle.arrays, candidate.cycle.blocks
+    if arrays and any(blocks[name].column not in arrays.ids for name in arrays.matrices):
+        return None  # some rows are gathered from where nobody says whose they are
     found = prune_halos(candidate)
     return None if found.kept.all() else choice_of(candidate, found)
 

@@ -112,10 +112,13 @@ def _brings(op) -> bool:
 def _selected(candidate: Candidate, costs: Marginal, chooses: Chooses) -> Selection:
     """From the last level to the first: what is made there needs more rows of the level below."""
     matrix, found, seconds = candidate.setting.matrix, [np.empty((3, 0), np.int64)], [0.0]
+    of_pairs = candidate.setting.num_levels - 1 if candidate.setting.graph.pairs else None
     for worker, owned in enumerate(_owned(candidate)):
         of_own, spent_s = _needed(matrix, owned), 0.0
         is_needed = of_own
         for level in reversed(range(candidate.setting.num_levels)):
+            if level == of_pairs:  # which the matrix tells nothing of
+                continue
             halo = np.flatnonzero(is_needed)
             halo = halo[np.isin(halo, owned, invert=True, assume_unique=True, kind="table")]
             chosen = halo[chooses(level, worker, halo)]

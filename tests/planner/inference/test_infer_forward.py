@@ -76,3 +76,15 @@ def test_it_takes_less_than_an_epoch(tmp_path):
     assert 0 < predicted.seconds < plan.prediction.epoch_s
     for peak_bytes, worker in zip(predicted.peak_bytes, plan.prediction.workers, strict=True):
         assert 0 < peak_bytes < worker.peak_bytes
+
+
+def test_columns_that_are_packed_are_no_rows(tmp_path):
+    """They lie slice by slice, and would be written as if they were rows."""
+    graph, module = graph_of("classes"), made(Dropped, graph_of("classes"))
+    slices = next(pins for size, pins in LAYOUTS if size > 1 and "feature_slices" in str(pins))
+    plan = planned(module, graph, TrainingSpec(epochs=1), 2, slices, tmp_path)
+    packed = [op.key for op in plan.cycle.programs["evaluate"] if op.kind in ("pack_columns", "transpose")]
+    assert packed
+    for key in packed:
+        with pytest.raises(UserError, match="its rows are not the vertices of the graph"):
+            forward_of(plan.cycle, key)

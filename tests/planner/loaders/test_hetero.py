@@ -100,3 +100,24 @@ def test_label_sets_of_one_kind():
     graph = graph_of_data(data, OPTIONS)
     assert graph.is_multilabel
     assert np.isfinite(graph.y).all(1).sum() == data[kind].num_nodes
+
+
+def test_numbers_are_no_targets_of_other_kinds():
+    """Who has none is in no split."""
+    data = bought()
+    data["item"].y = torch.tensor([3, 5])
+    del data["item"].train_mask, data["item"].val_mask, data["item"].test_mask
+    graph = graph_of_data(data, OPTIONS.model_copy(update={"label_kind": "targets", "split": "random"}))
+    assert np.isnan(graph.y[:3]).all()
+    assert graph.y[3:, 0].tolist() == [3, 5]
+    assert not (graph.train_mask | graph.val_mask | graph.test_mask)[:3].any()
+
+
+def test_weights_of_edges_stand_one_after_the_other():
+    """All types have some, or none has."""
+    data = bought()
+    data["user", "buys", "item"].edge_weight = torch.tensor([1.0, 2.0, 3.0])
+    with pytest.raises(UserError, match="some types of edges have no edge_weight"):
+        graph_of_data(data, OPTIONS)
+    data["item", "pleases", "user"].edge_weight = torch.tensor([4.0])
+    assert graph_of_data(data, OPTIONS).edge_values["edge_weight"].ravel().tolist() == [1, 2, 3, 4]

@@ -39,7 +39,10 @@ def write(folder, *, mini_batch=SECTION, top="", model="", training=""):
     [
         ({"mini_batch": "[mini_batch]\nbatch_size = 10"}, "mini_batch.fan_outs: this key is missing"),
         ({"mini_batch": "[mini_batch]\nfan_outs = []"}, "mini_batch.fan_outs: Tuple should have at least 1 item"),
-        ({"mini_batch": "[mini_batch]\nfan_outs = [4, 3, 2]"}, "mini_batch.fan_outs has 3 hops, the model 2 layers"),
+        (
+            {"mini_batch": "[mini_batch]\nfan_outs = [4, 3, 2]"},
+            "fan_outs has 3 hops, and the model's 2 layers sum 2 times",
+        ),
         ({"mini_batch": "[mini_batch]\nfan_outs = [4, 0]"}, f"fan_outs 4, 0: {RANGE}"),
         ({"mini_batch": "[mini_batch]\nfan_outs = [-2, 4]"}, f"fan_outs -2, 4: {RANGE}"),
         ({"mini_batch": f"[mini_batch]\nfan_outs = [4, {10**20}]"}, f"fan_outs 4, {10**20}: {RANGE}"),

@@ -232,6 +232,22 @@ class Shared(nn.Module):
         return self.head(self.norms[0](x))
 
 
+class SharedNetwork(nn.Module):
+    """A network with a norm, in two layers."""
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.lin, self.head = nn.Linear(num_features, WIDTH), nn.Linear(WIDTH, num_classes)
+        network = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Tanh())
+        self.convs = nn.ModuleList(pyg.GINConv(network) for _ in range(2))
+
+    def forward(self, x, edge_index):
+        x = self.lin(x)
+        for conv in self.convs:
+            x = conv(x, edge_index)
+        return self.head(x)
+
+
 def _two(conv: Callable, **options):
     return lambda f, c: Plain([conv(f, WIDTH, **options), conv(WIDTH, c, **options)])
 
@@ -258,12 +274,14 @@ MODULES: dict[str, Callable[[int, int], nn.Module]] = {
     "sage, projected": _two(pyg.SAGEConv, project=True, root_weight=False),
     "sage, projected, and its own row": _two(pyg.SAGEConv, project=True),
     "tag without hops": _two(pyg.TAGConv, K=0),
+    "sgc without hops": _two(pyg.SGConv, K=0),
     "in place, a module": lambda f, c: Overwritten(f, c, nn.ReLU(inplace=True)),
     "in place, a function": Overwritten,
     "in place, arithmetic": Summed,
     "in place, the same numbers": Accumulated,
     "gin, twice": Twice,
     "shared layers": Shared,
+    "gin, a shared network": SharedNetwork,
     "gcn without self loops": _two(pyg.GCNConv, add_self_loops=False, bias=False),
     "gcn without weights of edges": _two(pyg.GCNConv, normalize=False),
     "gat with self loops": _gat(),

@@ -12,6 +12,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.utils import degree
 
+from gnnplan.planner.models.module_forward import check_float32
 from gnnplan.profiles.errors import UserError
 from tests.planner.models.own_modules import WIDTH, Plain
 from tests.planner.models.trained_modules import forward_of, made
@@ -316,3 +317,72 @@ def test_the_logarithms_of_a_softmax_are_for_cross_entropy_alone():
     forward_of(made(Logarithms), small_graph())
     with pytest.raises(UserError, match=r"log_softmax: it is known before the loss cross_entropy alone"):
         forward_of(made(Logarithms), small_graph(), loss="nll.py:loss")
+
+
+class Detached(Base):
+    def forward(self, x, edge_index):
+        with torch.no_grad():
+            x = self.conv(x, edge_index)  # here
+        return self.head(x)
+
+
+class Counting(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.step = 0
+
+    def forward(self, x, edge_index):
+        self.step += 1
+        return self.head(self.conv(x, edge_index) * min(1.0, self.step / 100))
+
+
+class Buffered(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.register_buffer("step", torch.zeros(1))
+
+    def forward(self, x, edge_index):
+        self.step += 1
+        return self.head(self.conv(x, edge_index) * float(self.step))
+
+
+class OwnGenerator(Base):
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.random = np.random.default_rng(0)
+
+    def forward(self, x, edge_index):
+        return self.head(self.conv(x, edge_index) * float(self.random.random()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Detached, "no_grad is not known"),
+        (Counting, "forward of Counting changes its step"),
+        (Buffered, "forward of Buffered changes its step"),
+        (OwnGenerator, "draws from a generator of its own"),
+    ],
+)
+def test_what_is_not_a_function_of_its_rows_is_refused(kind, words):
+    """Its line is named, and the module is left as it was."""
+    module = made(kind)
+    before = {name: each.clone() for name, each in module.state_dict().items()}
+    with pytest.raises(UserError, match=rf"{Path(__file__).name}:\d+: .*{words}"):
+        forward_of(module, small_graph())
+    assert getattr(module, "step", 0) == 0
+    assert all(torch.equal(each, before[name]) for name, each in module.state_dict().items())
+
+
+def test_hooks_are_refused():
+    """The equations of a layer stand in for its own code, and know none."""
+    module = made(lambda f, c: Plain([pyg.GCNConv(f, c)]))
+    module.convs[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(UserError, match="has hooks"):
+        forward_of(module, small_graph())
+
+
+def test_other_types_than_float32_are_refused():
+    """With what to call."""
+    with pytest.raises(UserError, match=r"is torch.float64; call .float\(\)"):
+        check_float32(made(lambda f, c: Plain([pyg.GCNConv(f, c)])).double())

@@ -41,7 +41,7 @@ def test_each_kind_is_a_family():
     assert [each.mini_batch for each in families_of(JOB, kinds)] == [None, *kinds]
     own = JOB.model_copy(update={"mini_batch": MiniBatchSpec(fan_outs=(3, 3))})
     assert families_of(own)[-1].mini_batch == own.mini_batch
-    with pytest.raises(UserError, match="has 1 hops, the model 2 layers"):
+    with pytest.raises(UserError, match="has 1 hops, and the model's 2 layers sum 2 times"):
         families_of(JOB, asked("--fan-outs", "5"))
     with pytest.raises(UserError, match="20 at most"):
         kinds_of(JOB, [(5, 5)], range(1, 22))

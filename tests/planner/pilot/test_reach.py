@@ -149,3 +149,18 @@ def test_of_too_many_curves_the_oldest_goes():
     pilots = Pilots(curves=tuple(curves[:100])).with_curve(curves[100])
     assert [curve.trained for curve in pilots.curves] == [curve.trained for curve in curves[1:]]
     assert Pilots.model_validate(pilots.model_dump()) == pilots
+
+
+def test_where_no_family_has_a_plan_nothing_is_chosen():
+    """By money too, though there is no price to speak of."""
+    reached = to_accuracy(PILOTS, [], 0.8, "money")
+    assert reached.best is None
+    assert "No family came to 80.0%" in reached.words()
+
+
+def test_by_money_a_short_curve_is_said_to_cost_more():
+    """A dear plan may be faster all the same."""
+    pilots = pilots_of((0.5, 0.9), (0.1, 0.2, 0.3))
+    reached = to_accuracy(pilots, [plan_of(FULL, 1.0, price=1.0), plan_of(BATCHES, 1.0)], 0.8, "money")
+    assert reached.is_sure
+    assert "costs more, however its curve goes on" in reached.words()

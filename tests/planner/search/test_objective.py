@@ -8,7 +8,7 @@ from gnnplan.planner.cluster import Cluster, DeviceSpec, HostSpec, resolve
 from gnnplan.planner.job import Job
 from gnnplan.planner.job_pins import PartialReducePin, PinnedDecisions
 from gnnplan.planner.model_spec import ModelSpec
-from gnnplan.planner.objective.spec import ObjectiveSpec
+from gnnplan.planner.objective.spec import ObjectiveFigures, ObjectiveSpec
 from gnnplan.planner.search import objective
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.objective import Judge, epoch_of
@@ -105,8 +105,11 @@ def test_the_nearest_miss_is_said(limits, words):
 def test_money_needs_prices():
     """Else every plan would cost nothing."""
     for asked in ({"minimize": "money"}, {"budget": 1.0}):
+        job = Job(graph=SBM, objective=ObjectiveSpec(**asked))
         with pytest.raises(UserError, match="price_per_hour"):
-            found(placement(("t4", 0.0)), **asked)
+            Judge(job).check(placement(("t4", 0.0)))
+        Judge(job).check(placement(("t4", 0.0), ("t4", CHEAP)))
+        assert found(placement(("t4", 0.0)), **asked).best.fits  # of a cluster that had some: these cost nothing
 
 
 @pytest.mark.long
@@ -275,3 +278,12 @@ def test_weather_counts():
     assert found(where, minimize="time").objective.seconds / TRAINING.epochs < mean.seconds / 30 < p95.seconds / 30
     with pytest.raises(UserError, match="under weather there are p95 and mean"):
         seconds(statistic="p50")
+
+
+def test_a_training_may_take_longer_than_a_task():
+    """A task may take eleven days, a million epochs as many each."""
+    figures = ObjectiveFigures(
+        minimize="money", statistic="mean", epochs=10**6, seconds=1.1e6, dollars=300.0, least=1.0
+    )
+    assert figures.gap == pytest.approx(299)
+    assert ObjectiveSpec(deadline_s=12 * 86400).deadline_s == 12 * 86400

@@ -1,5 +1,6 @@
 """A job may pin techniques by their names, those of other packages too; which layout is best is searched."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -212,3 +213,27 @@ def test_the_docs_name_every_technique_that_has_fields_to_pin():
     text = (Path(__file__).parents[3] / "docs" / "techniques.md").read_text()
     paragraph = next(each for each in text.split("\n\n") if each.startswith("**Pins.**"))
     assert all(f"`{name}`" in paragraph for name, each in techniques().items() if each.pins)
+
+
+@pytest.mark.parametrize(
+    ("name", "allows"), [("pruning", "approximate"), ("late_halos", "stale(2)"), ("joint_cache", "stale(2)")]
+)
+def test_what_the_fidelity_forbids_is_refused_with_what_would_allow_it(name, allows):
+    """However few workers would be chosen without it."""
+    job = job_of(techniques={name: True})
+    with pytest.raises(UserError, match=rf'pin\.techniques\.{name} is .*write fidelity = "{re.escape(allows)}"'):
+        make_plan(job, cluster_of("network"), GRAPHS["sbm"])
+
+
+def test_on_one_worker_what_is_pinned_takes_part_where_it_can():
+    """Also where it is slower."""
+    looked_at = found(num_workers=1, techniques={"first_aggregation": True}).looked_at
+    assert all("first_aggregation" in names(each) for each in looked_at)
+
+
+def test_a_set_that_cannot_keep_a_pin_is_passed_over():
+    """Two groups of three workers cannot be; of four and of two they can."""
+    result = found("sbm", "host", decisions={"feature_slices": {"num_groups": 2}})
+    sizes = {each.setting.num_workers for each in result.looked_at}
+    assert 3 not in sizes
+    assert sizes & {2, 4}

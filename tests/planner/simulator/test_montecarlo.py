@@ -45,6 +45,17 @@ def test_tail_is_cut():
     assert drawn.min() >= 0
 
 
+def test_resources_of_one_host_have_one_period():
+    """Those of others begin theirs whenever they do."""
+    quota = Quota(0.5, 0.01, host=0)
+    schedule = Schedule(
+        3, [Task("a", w, "compute", 1e-3, w) for w in range(3)], {0: quota, 1: quota, 2: Quota(0.5, 0.01, host=1)}
+    )
+    phases = sample_phases(schedule, 50, seed=0)
+    assert (phases[:, 0] == phases[:, 1]).all()
+    assert (phases[:, 0] != phases[:, 2]).any()
+
+
 def test_seed_decides_the_draws():
     """The same seed draws the same, another seed draws others."""
     schedule = chain((1e-3, 1e-4), (1e-3, 1e-4))

@@ -45,6 +45,17 @@ def test_batches_are_as_large_as_drawn_ones(spec, within, fan_outs):
     assert sizes.edges == pytest.approx(tuple(np.mean([edges for _, edges in batches], axis=0)), rel=within)
 
 
+def test_layers_compute_all_rows_of_a_batch_where_nothing_is_trimmed():
+    """As in PyG; systems on blocks compute what later layers need."""
+    of = Statistics(num_nodes=1000, num_edges=9000, num_features=1, num_classes=2)
+    whole, trimmed = (batch_sizes(of, 10, (3, 2), is_trimmed=is_trimmed) for is_trimmed in (False, True))
+    assert whole.rows == trimmed.rows
+    assert [whole.rows_at(level) for level in range(3)] == [whole.rows[2]] * 3
+    assert [trimmed.rows_at(level) for level in range(3)] == list(trimmed.rows)[::-1]
+    assert [whole.edges_from(level) for level in range(2)] == [whole.edges[1]] * 2
+    assert [trimmed.edges_from(level) for level in range(2)] == list(trimmed.edges)[::-1]
+
+
 def test_all_neighbours_of_all_vertices_are_the_graph():
     """A batch of all vertices with all their neighbours has every edge once."""
     sizes = batch_sizes(Statistics(num_nodes=1000, num_edges=9000, num_features=1, num_classes=2), 1000, (-1, -1))

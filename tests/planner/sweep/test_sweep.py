@@ -283,3 +283,38 @@ def test_a_name_is_no_path(name):
     """It names the folder that is written to."""
     with pytest.raises(UserError):
         Sweep.parse({"name": name, "clusters": ["cluster.toml"]}, where="sweep.toml")
+
+
+def test_machines_of_no_price_at_all_are_free():
+    """That is another thing than a price that nobody knows."""
+    machines = {"devices": ("t4", "a100-40gb")}
+    free = Sweep.model_validate({"machines": (machines,), "device": {"t4": {"price_per_hour": 0}}})
+    points = {each.point.device: each.point for each in sweep_points(JOB, free, STATISTICS)}
+    assert points["t4"].dollars == 0
+    assert points["a100-40gb"].dollars is None
+    (least,) = least_of(points.values())
+    assert least.cheapest == points["t4"].machine
+
+
+def test_equal_points_are_both_on_the_front():
+    """Neither beats the other."""
+    machines = {"devices": ("t4",), "memory_bytes": (14_000_000_000, 15_000_000_000)}
+    sweep = Sweep.model_validate({"machines": (machines,), "device": {"t4": {"price_per_hour": 0.35}}})
+    assert [each.point.is_on_front for each in sweep_points(JOB, sweep, STATISTICS)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("pin", "words"),
+    [
+        ({"decisions": {"direct_sum": {"most_byte": 1}}}, "pin.decisions.direct_sum: most_byte"),
+        ({"decisions": {"halo_exchange": {"partitioner": "ranges"}}}, "partitioner cannot be pinned here"),
+        ({"techniques": {"sparse_features": True}}, "no plan keeps pin.techniques"),
+    ],
+)
+def test_pins_are_checked_as_for_a_plan(pin, words, tmp_path):
+    """In one line, before anything is priced without them."""
+    STATISTICS.model_copy(update={"feature_density": 1.0}).save(tmp_path / "graph.json")
+    graph = {"source": "statistics", "path": tmp_path / "graph.json"}
+    job = Job.model_validate({**JOB.model_dump(), "graph": graph, "pin": pin})
+    with pytest.raises(UserError, match=words):
+        run_sweep(job, sweep_of())

@@ -1,6 +1,7 @@
 """Runs that are ended in the middle, and go on: by real workers, killed and told to end."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,6 +144,24 @@ def test_another_plan_takes_parameters_and_optimizer(short, tmp_path):
     assert trace.losses[:furthest] == Trace.load(folder / "run" / "measured.json").losses[:furthest]
     assert trace.losses[-1] < trace.losses[furthest - 1] * 1.2
     assert weights(copied)
+
+
+@pytest.mark.long
+def test_what_is_sent_again_is_so_after_another_stop(short, tmp_path):
+    """A stale plan that goes on from another's checkpoint sends all rows up to its next refresh, whatever stops it."""
+    folder, _, furthest, _ = short
+    copied, whole = tmp_path / "run", tmp_path / "whole"
+    subprocess.run(["cp", "-r", folder / "run", copied], check=True)
+    path = planned(tmp_path, SHORT + 10, interval=10)
+    with warm.runs():
+        api.run(path, copied, timeout_s=60, resume=True, checkpoint_every=1, keep=20)
+    subprocess.run(["cp", "-r", copied, whole], check=True)
+    for found in checkpoints_in(copied)[0]:
+        if found.epoch != furthest + 1:
+            shutil.rmtree(found.folder)
+    words, _ = resumed(path, copied)
+    assert words == [f"going on with epoch {furthest + 1} of {SHORT + 10}"]
+    assert same_bits(whole, copied)
 
 
 @pytest.mark.long

@@ -78,3 +78,11 @@ def test_what_is_not_there_is_refused(data, given, message):
     """By name."""
     with pytest.raises(UserError, match=message):
         LinkNeighborLoader(**{"data": data, "num_neighbors": [2], **given})
+
+
+@pytest.mark.parametrize("vertex", [-1, 100])
+def test_vertices_outside_the_graph_are_refused(data, vertex):
+    """The sampler's loops look at no bounds."""
+    loader = LinkNeighborLoader(data, [2], edge_label_index=torch.tensor([[0], [vertex]]))
+    with pytest.raises(UserError, match=f"holds vertex {vertex}, outside 0..{N - 1}"):
+        next(iter(loader))
