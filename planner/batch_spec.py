@@ -14,7 +14,7 @@ class MiniBatchSpec(Contract):
     """Training by mini-batches of sampled neighbours instead: one optimizer step a batch.
 
     Args:
-        fan_outs: neighbours drawn a hop, one per layer of the model; -1: all of them.
+        fan_outs: neighbours drawn a hop, one for each time that the model sums over edges; -1: all of them.
         batch_size: training vertices a batch.
         device_bytes: the most of a CUDA device's memory that batches, graph and features may take beside the
             model; None: what is free. Without such a device it is of no effect.

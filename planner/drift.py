@@ -59,6 +59,7 @@ class Drift:
         means = {task: (total / len(epochs[task]), category) for task, (total, category) in tasks.items()}
         own_s = plan.prediction.long_run_epoch_s  # the plan stands among what was considered, not always first
         own = next((each for each in plan.considered if isclose(each.epoch_s, own_s, rel_tol=1e-9)), None)
+        own = next(iter(plan.considered), None) if plan.mini_batch else own
         others = {each.summary: each.epoch_s for each in plan.considered if each.fits and each is not own}
         return cls(plan.prediction.each_of_many_s, means, others)
 

@@ -14,7 +14,8 @@ class SearchSpec(Contract):
     """How long a plan is searched for. A search that ends early takes the best plan so far and says what it left.
 
     Args:
-        longest_s: seconds; no candidate is made after them, once one fits (None: as long as it takes).
+        longest_s: seconds; no candidate is made after them, once one fits and keeps the limits (None: as long as it
+            takes).
         gap: how far the plan's epoch may be from the least that any plan could take, as a share of that. What cannot
             bring it nearer is not looked at.
     """

@@ -112,14 +112,26 @@ def _labels(
     return everybody, masks
 
 
+def _edge_value(store: Any, key: str, where: str, array_of: ArrayOf) -> np.ndarray | None:
+    """What the edges of one type have; None where it is nothing of theirs."""
+    found = array_of(store, key, where) if key == EDGE_WEIGHT or hasattr(store.get(key), "layout") else None
+    is_of_edges = isinstance(found, np.ndarray) and found.ndim in (1, 2)
+    if found is not None and not is_of_edges and key == EDGE_WEIGHT:
+        raise UserError(f"{where}: {key} must be a dense tensor of one or two dimensions")
+    return found if is_of_edges else None
+
+
 def _edge_values(data: Any, where: str, array_of: ArrayOf) -> dict[str, np.ndarray]:
     """What the edges of all types have, one after the other."""
     found = {}
     for key in (each for each in EDGE_VALUES if each != EDGE_TYPE):
-        of_types = [array_of(data[kind], key, f"{where}: {kind}") for kind in data.edge_types]
-        of_some = [each for each in of_types if each is not None]
+        of_types = {kind: _edge_value(data[kind], key, f"{where}: {kind}", array_of) for kind in data.edge_types}
+        of_some = [each for each in of_types.values() if each is not None]
+        for kind, each in of_types.items():
+            if each is not None and len(each) != data[kind].edge_index.shape[1]:
+                raise UserError(f"{where}: {key} of {kind} has {len(each)} rows, and there are other numbers of edges")
         if len(of_some) == len(of_types) and len({each.shape[1:] for each in of_some}) == 1:
             found[key] = np.concatenate(of_some)
         elif of_some and key == EDGE_WEIGHT:
-            raise UserError(f"{where}: some types of edges have no {key}; give it to all, or to none")
+            raise UserError(f"{where}: {key} must be numbers of one shape for all types of edges, or for none")
     return found

@@ -15,8 +15,8 @@ from torch_geometric.nn import MessagePassing
 from gnnplan.planner.losses import OF_CLASSES, usual_loss
 from gnnplan.planner.models.forward import FEATURES, Task, add_end, add_features, add_targets
 from gnnplan.planner.models.fuse import fuse
+from gnnplan.planner.models.hooks import check_hooks
 from gnnplan.planner.models.interpret import write_module
-from gnnplan.planner.models.kept_state import check_hooks
 from gnnplan.planner.models.known_modules import OF_MODES
 from gnnplan.planner.models.lines import line_of_class
 from gnnplan.planner.models.vocabulary import Writer

@@ -66,7 +66,13 @@ def _positive(text: str) -> float:
 
 def _gap(text: str) -> float:
     """0 or more; the most is the job's to say."""
-    return 0.0 if text == "0" else _positive(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a share of at least 0, got {text}")
+    return value
 
 
 def _share(text: str) -> float:

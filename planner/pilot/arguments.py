@@ -18,7 +18,7 @@ def add_batches(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="N,N",
-        help="neighbours a hop, one number a layer: 5,5 10,10 are two kinds; all is every neighbour",
+        help="neighbours a hop, one number for each sum over edges: 5,5 10,10 are two kinds; all is every neighbour",
     )
     group.add_argument("--batch-sizes", type=_size, nargs="+", default=[], help="vertices a batch, with each fan-outs")
 

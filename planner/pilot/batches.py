@@ -15,7 +15,12 @@ _MOST = 20  # trainings of several epochs each
 
 def usual_batches(job: Job) -> MiniBatchSpec:
     """Those that the job asks for; else common ones."""
-    return job.mini_batch or MiniBatchSpec(fan_outs=(_FAN_OUT,) * sum(job.model.hops_of_layers), batch_size=_BATCH_SIZE)
+    if job.mini_batch:
+        return job.mini_batch
+    # As many vertices as with so many a layer, however often a layer sums.
+    num_layers, num_hops = job.model.num_layers, max(1, sum(job.model.hops_of_layers))
+    fan_out = max(2, round(_FAN_OUT ** (num_layers / num_hops)))
+    return MiniBatchSpec(fan_outs=(fan_out,) * num_hops, batch_size=_BATCH_SIZE)
 
 
 def kinds_of(

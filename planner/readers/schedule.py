@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gnnplan.planner.beside import paces_beside
@@ -31,6 +32,7 @@ def schedule_of(
     placement: Placement,
     costs: CostsByProfile | None = None,
     crowd: Crowd | None = None,
+    paces: Mapping[str, float] | None = None,
 ) -> Schedule:
     """A program's tasks, operator by operator and worker by worker.
 
@@ -39,11 +41,13 @@ def schedule_of(
     Args:
         costs: of every profile (None: made here; who reads many programs makes them once).
         crowd: whom the workers stand for (None: each for itself).
+        paces: by profile, as `paces_beside` has them (None: of these workers).
     """
     assert len(placement.workers) == cycle.num_workers, (len(placement.workers), cycle.num_workers)
     if is_streamed(cycle.programs[program_name]):
         return stream_schedule(cycle, cycle.programs[program_name])
-    return _Lowering(cycle, cycle.programs[program_name], placement, costs or costs_of(placement), crowd).run()
+    costs = costs or costs_of(placement)
+    return _Lowering(cycle, cycle.programs[program_name], placement, costs, crowd, paces).run()
 
 
 def waits(cycle: Cycle, program: Program) -> dict[int, tuple[int, ...]]:
@@ -84,13 +88,14 @@ class _Lowering:
     placement: Placement
     costs: CostsByProfile
     crowd: Crowd | None = None
+    paces: Mapping[str, float] | None = None
     _first: dict[int, int] = field(default_factory=dict)
     _num_groups: int = 0
 
     def __post_init__(self) -> None:
         self._network = Network(self.placement)
         self._profiles = [self.placement.profile_of(worker) for worker in self.cycle.workers]
-        paces = paces_beside(self.placement)
+        paces = self.paces or paces_beside(self.placement)
         self._paces = [paces[worker.profile] for worker in self.placement.workers]
         self._is_elsewhere = [
             is_more or self.placement.has_other_cores(worker)
@@ -115,9 +120,9 @@ class _Lowering:
         hosts = list(dict.fromkeys(host_of))
         overlaps = any(op.lane == "network" for op in self.program)
         for worker, profile in enumerate(self._profiles):
-            if limit := profile.cpu_quota:
+            if (limit := profile.cpu_quota) and limit.share < self._paces[worker]:
                 # Nothing sets the hosts' periods to each other: they are taken to begin evenly apart.
-                share = min(1.0, limit.share / self._paces[worker])
+                share = limit.share / self._paces[worker]
                 host = hosts.index(host_of[worker])
                 found[worker] = Quota(share, limit.period_s, limit.period_s * host / len(hosts), host)
             elif overlaps and profile.device_kind == "cpu":

@@ -179,7 +179,7 @@ class _Search:
             leasts.append((least_alone, [(0,)], place))
             of_set[place.workers] = least_alone.bound([(0,)])
             best = found if best is None or found.order < best.order else best
-        num_left, pinned_out = 0, None
+        num_left, pinned_out, has_several = 0, None, False
         for ranks in sets.ranks:
             to_beat_s = judge.limit_s(best, self.placement.of(ranks).price_per_hour)
             shortest_s = judge.least_epoch_s(least, ranks)
@@ -193,10 +193,12 @@ class _Search:
             try:
                 found = self._on(base, ranks, [rates_s[rank] for rank in ranks], best, limit_s, shortest_s)
             except PinnedOutError as error:  # others may have what is pinned
+                of_set.pop(self.placement.of(ranks).workers)
                 pinned_out = pinned_out or error
                 continue
+            has_several |= len(ranks) > 1
             best = found if best is None or found.order < best.order else best
-        if best is None:
+        if best is None or (pinned_out and not has_several):  # one worker has all that is pinned
             raise pinned_out or PinnedOutError(no_plan_under(self.job))
         of_one = [each for of in alone.values() for each in of]
         told = replace(self._told(best, of_one, leasts, of_set), num_left=num_left)
@@ -279,9 +281,8 @@ class _Search:
         """The best on some of the workers, from where the best so far stands."""
         names = ", ".join(dict.fromkeys(self._workers[rank].host for rank in ranks))
         self.on_step(f"choosing for {len(ranks)} worker(s) on {names}")
-        descent = Descent(
-            _of_workers(base, ranks, tuple(rates_s)), self._over_at(least_s), Judge(self.job).keeps_limits
-        )
+        setting = _of_workers(base, ranks, tuple(rates_s))
+        descent = Descent(setting, self._over_at(least_s), Judge(self.job).keeps_limits)
         return self._found(descent, best.candidate.choices if best else (), to_beat_s)[0]
 
     def _found(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gnnplan.planner.beside import paces_beside
 from gnnplan.planner.cluster import Placement
 from gnnplan.planner.contracts.candidate import Candidate
 from gnnplan.planner.contracts.setting import Setting
@@ -90,9 +91,12 @@ class Least:
 
     def _summing_s(self, ranks: Sequence[int]) -> float:
         """What the sum uses of any of these workers' processors at least, as its quota has it; 0 where one has none."""
-        if len(ranks) == 1 or any(self._share(rank) == 1 for rank in ranks):
+        place = self.placement.of(ranks)
+        paces = paces_beside(place)
+        # Who is slower than its quota lets it be has no pauses.
+        if len(ranks) == 1 or any(self._share(rank) >= paces[self.placement.workers[rank].profile] for rank in ranks):
             return 0.0
-        network = Network(self.placement.of(ranks))
+        network = Network(place)
         ring = network.all_reduce_processor(float(self.gradient_bytes))
         direct = network.all_to_all_processor(network.to_everyone(float(self.gradient_bytes)))
         return min(

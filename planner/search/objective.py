@@ -21,6 +21,7 @@ from gnnplan.planner.search.evaluate import has_pinned
 from gnnplan.planner.search.least import Least
 from gnnplan.planner.search.pins import options_of
 from gnnplan.planner.search.summary import summary
+from gnnplan.planner.search_spec import SearchSpec
 from gnnplan.planner.simulator.montecarlo import sampled_epochs_s
 from gnnplan.planner.techniques.registry import technique
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
@@ -106,9 +107,9 @@ class Judge:
         return Scored(candidate, epoch_s, seconds, dollars, self._excess(seconds, dollars), value)
 
     def keeps_limits(self, candidate: Candidate) -> bool:
-        """Whether a candidate goes over none of its limits; where there are none, without weighing it."""
-        wanted = self.job.objective
-        return not (wanted.deadline_s or wanted.budget) or not self.scored(candidate).excess
+        """Whether a candidate goes over none of its limits; weighed alone where a search may end with it."""
+        has_limits = self.job.objective.deadline_s or self.job.objective.budget
+        return not (has_limits and self.job.search != SearchSpec()) or not self.scored(candidate).excess
 
     def best(self, candidates: Sequence[Candidate]) -> Scored:
         """The best of some; of a plain objective, which weighs ties alone, the one whose epoch is expected to be least.

@@ -67,7 +67,8 @@ def no_plan_under(job: Job) -> str:
 def check_techniques(job: Job) -> None:
     """`UserError` where a job pins a technique that is not known or not allowed, or a decision that it has not."""
     for name, is_on in job.pin.techniques.items():
-        if is_on and (least := technique(name).least) > job.most:
+        least = technique(name).least
+        if is_on and least > job.most:
             raise UserError(f'{job.name}: pin.techniques.{name} is {least}; write fidelity = "{least}" to allow it')
     for name, fields in job.pin.decisions.items():
         of = technique(name)

@@ -29,7 +29,8 @@ class Stop:
         """Whether nothing more is looked at.
 
         Args:
-            epoch_s: of the best plan that fits; infinite where none does, which no search ends with.
+            epoch_s: of the best plan that fits and keeps the limits; infinite where none does, with which no search
+                ends.
             least_s: that any plan could take, of those that are left.
         """
         if not math.isfinite(epoch_s):

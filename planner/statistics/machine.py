@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gnnplan.planner.beside import shares_beside
+from gnnplan.planner.beside import paces_beside, shares_beside
 from gnnplan.planner.cluster import Placement, WorkerPlace
 from gnnplan.planner.contracts.counts import Counts
 from gnnplan.planner.costs import OperatorCosts
@@ -28,6 +28,7 @@ class Machine:
         hosts: every kind of host: how many there are, and how many workers of each kind it has.
         price_per_hour: dollars, of all hosts.
         shares: by profile, as `shares_beside` has them, of all workers (None: of those that stand for others).
+        paces: by profile, as `paces_beside` has them, of all workers (None: of those that stand for others).
         is_whole: every worker stands for itself, for collectives were measured among exactly these.
     """
 
@@ -36,6 +37,7 @@ class Machine:
     hosts: tuple[HostKind, ...]
     price_per_hour: float = 0.0
     shares: Mapping[str, float] | None = None
+    paces: Mapping[str, float] | None = None
     is_whole: bool = False
 
     @property
@@ -81,7 +83,7 @@ def _merged(placement: Placement, groups: Sequence[Sequence[WorkerPlace]], price
     kinds = dict.fromkeys(HostKind(links[host], tuple(workers)) for host, workers in of_host.items())
     chosen, alike = tuple(group[0] for group in groups), tuple(map(len, groups))
     stand_in = placement.model_copy(update={"workers": chosen})
-    return Machine(stand_in, alike, tuple(kinds), price, shares_beside(placement))
+    return Machine(stand_in, alike, tuple(kinds), price, shares_beside(placement), paces_beside(placement))
 
 
 def _kind(worker: WorkerPlace) -> Kind:

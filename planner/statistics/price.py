@@ -52,7 +52,8 @@ class Priced:
         """By program, its tasks on the workers that stand for others."""
         place, crowd = self.machine.placement, self.machine.crowd(self.counts, self.busiest)
         order = dict.fromkeys(self.cycle.order)
-        return {name: schedule_of(self.cycle, name, place, self.machine.costs, crowd) for name in order}
+        costs, paces = self.machine.costs, self.machine.paces
+        return {name: schedule_of(self.cycle, name, place, costs, crowd, paces) for name in order}
 
     @cached_property
     def epoch_s(self) -> float:

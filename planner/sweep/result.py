@@ -20,7 +20,7 @@ class Point(Contract):
     Args:
         device, num_hosts, per_host: of equal devices; of a cluster file all names, and a mean.
         memory_bytes: of a device, the least.
-        price_per_hour: dollars, 0 where there is no price, and then `dollars` is None.
+        price_per_hour: dollars, 0 where it is free, or where there is no price: then `dollars` is None.
         techniques: that take part, the layout first.
         headroom: least share of a worker's memory that is left, negative where there is too little.
         missing_bytes: that the worker, or the host, lacks that lacks most; 0 where it fits.

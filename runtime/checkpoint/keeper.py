@@ -77,7 +77,7 @@ class Keeper:
         is_busy = self.writer is not None and self.writer.is_busy
         own = (float(self._is_due()), float(self.stop.number), float(is_busy), epoch_s)
         due, number, busy, longest_s = largest(own) if self.in_step else own
-        self._agree_at = self.epoch + min(1 + int(_AGREE_S / max(longest_s, 1e-6)), _MOST_EPOCHS)
+        self._agree_at = self.epoch + min(max(1, int(_AGREE_S / max(longest_s, 1e-6))), _MOST_EPOCHS)
         if number:
             self.stop.number = int(number)
             self._write_and_leave()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
@@ -124,8 +125,10 @@ class Writer:
         )
         at = self.folder / FOLDER / name_of(epoch)
         manifest.save(at / MANIFEST_FILE)
-        for path in (at / MANIFEST_FILE, at, at.parent):  # before older ones go
-            sync(path)
+        sync(at / MANIFEST_FILE)  # before older ones go
+        for folder in (at, at.parent, self.folder):
+            with suppress(OSError):  # some file systems know no such thing of folders
+                sync(folder)
         self.kept = [*(other for other in self.kept if other != epoch), epoch][-self.num_kept :]
         keep_only(self.folder, self.kept)
 

@@ -1,5 +1,7 @@
 """Hosts of one machine take turns; what is timed says how much faster one is while the others rest."""
 
+import os
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -64,6 +66,7 @@ def test_the_share_is_of_what_is_timed_together(two_hosts):
     assert found.num_hosts == 2
     assert found.alone_share == pytest.approx(2 / 3)
     assert (found.share(1), found.share(2)) == (pytest.approx(2 / 3), 1.0)
+    assert found.num_cores == len(os.sched_getaffinity(0))
 
 
 def test_under_a_quota_a_share_is_of_what_is_sustained(two_hosts, monkeypatch):

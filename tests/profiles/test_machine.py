@@ -57,6 +57,7 @@ def test_a_full_grid_in_any_order_is_accepted():
         (((1.0, 4.0), (2.0, 8.0)), "not a full grid"),
         (((1.0, 4.0), (1.0, 4.0)), "listed twice"),
         (((1.0,),), "needs 2 coordinates"),
+        (((0.0, 4.0),), "must be above 0"),
         ((), "at least 1 item"),
     ],
 )

@@ -11,7 +11,7 @@ from gnnplan.planner.fidelity import Fidelity
 from gnnplan.planner.program.cycle import Cycle
 from gnnplan.planner.techniques.half_precision.halve import halve
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import PinnedOutError
 
 _TABLES = ("matmul_half_forward", "matmul_half_grad_input", "matmul_half_grad_weight", "spmm_half")
 
@@ -44,7 +44,7 @@ class HalfPrecision(Technique[Halves]):
     def options(self, setting: Setting, so_far: Candidate | None) -> Iterable[Choice | None]:
         halves, fault, is_asked = Choice(self.name, Halves()), _fault(setting), setting.job.pin.asked.get(self.name)
         if is_asked and fault:
-            raise UserError(f"pin.techniques.{self.name}: {fault}")
+            raise PinnedOutError(f"pin.techniques.{self.name}: {fault}")
         if is_asked:
             return (halves,)
         return (None,) if fault or setting.job.most.kind != "approximate" else (None, halves)

@@ -17,7 +17,7 @@ from gnnplan.planner.techniques.offload.outside import keep_outside
 from gnnplan.planner.techniques.offload.read_rows import take_what_is_read
 from gnnplan.planner.techniques.offload.visits import put_between_visits
 from gnnplan.profiles.contract import Contract
-from gnnplan.profiles.errors import UserError
+from gnnplan.profiles.errors import PinnedOutError
 
 _TIERS: Mapping[str, Tier] = {"disk": "disk", "host": "pinned"}
 _KINDS = {"cpu": "disk", "cuda": "host"}
@@ -58,14 +58,14 @@ class Offload(Technique[Outside]):
         """None where everything fits without it, for it saves memory and not seconds."""
         pin, is_asked, fault = setting.job.pin, setting.job.pin.asked.get(self.name), _mixed(setting)
         if is_asked and fault:
-            raise UserError(f"pin.techniques.offload: {fault}")
+            raise PinnedOutError(f"pin.techniques.offload: {fault}")
         if fault:
             return (None,)
         fields = {"to": _KINDS[_kinds(setting)[0]], **pin.decisions.get(self.name, {})}
         outside = Choice(self.name, Outside.model_validate(fields))
         if is_asked:
             if wrong := self.fault(outside, setting):
-                raise UserError(f"pin.decisions.offload: {wrong}")
+                raise PinnedOutError(f"pin.decisions.offload: {wrong}")
             return (outside,)
         if so_far is None or (so_far.fits and not so_far.choice(self.name)):
             return (None,)

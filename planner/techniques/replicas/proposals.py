@@ -71,7 +71,7 @@ def _launching_s(candidate: Candidate, worker: int) -> float:
 
 
 def everything(candidate: Candidate) -> np.ndarray:
-    """All that must be made so that no row travels that changes from epoch to epoch."""
+    """All that must be made so that no row travels that changes from epoch to epoch, but for rows of pairs."""
     return _selected(candidate, Marginal.of(candidate), _all_of(moving_levels(candidate))).rows
 
 

@@ -117,7 +117,7 @@ def test_weights_of_edges_stand_one_after_the_other():
     """All types have some, or none has."""
     data = bought()
     data["user", "buys", "item"].edge_weight = torch.tensor([1.0, 2.0, 3.0])
-    with pytest.raises(UserError, match="some types of edges have no edge_weight"):
+    with pytest.raises(UserError, match="edge_weight must be numbers of one shape for all types"):
         graph_of_data(data, OPTIONS)
     data["item", "pleases", "user"].edge_weight = torch.tensor([4.0])
     assert graph_of_data(data, OPTIONS).edge_values["edge_weight"].ravel().tolist() == [1, 2, 3, 4]

@@ -346,6 +346,12 @@ class Buffered(Base):
         return self.head(self.conv(x, edge_index) * float(self.step))
 
 
+class Rebound(Buffered):
+    def forward(self, x, edge_index):
+        self.step = self.step + 1
+        return self.head(self.conv(x, edge_index) * float(self.step))
+
+
 class OwnGenerator(Base):
     def __init__(self, num_features, num_classes):
         super().__init__(num_features, num_classes)
@@ -361,7 +367,8 @@ class OwnGenerator(Base):
         (Detached, "no_grad is not known"),
         (Counting, "forward of Counting changes its step"),
         (Buffered, "forward of Buffered changes its step"),
-        (OwnGenerator, "draws from a generator of its own"),
+        (OwnGenerator, "forward of OwnGenerator changes its random"),
+        (Rebound, "forward of Rebound changes its step"),
     ],
 )
 def test_what_is_not_a_function_of_its_rows_is_refused(kind, words):
@@ -371,13 +378,43 @@ def test_what_is_not_a_function_of_its_rows_is_refused(kind, words):
     with pytest.raises(UserError, match=rf"{Path(__file__).name}:\d+: .*{words}"):
         forward_of(module, small_graph())
     assert getattr(module, "step", 0) == 0
+    if kind is OwnGenerator:
+        assert module.random.bit_generator.state == np.random.default_rng(0).bit_generator.state
     assert all(torch.equal(each, before[name]) for name, each in module.state_dict().items())
 
 
-def test_hooks_are_refused():
+class Remembering(Base):
+    """What it has and does not change is its own affair."""
+
+    def __init__(self, num_features, num_classes):
+        super().__init__(num_features, num_classes)
+        self.best, self.norm = float("nan"), nn.Identity()
+        self.register_buffer("seen", torch.tensor([True, False]))
+        self.register_buffer("adjacency", torch.eye(3).to_sparse())
+
+    def forward(self, x, edge_index):
+        return self.head(self.norm(self.conv(x, edge_index)))
+
+
+def test_what_stays_as_it_is_is_taken():
+    """Numbers that are none, masks, sparse tensors; and hooks of a container, which are traced."""
+    module = made(Remembering)
+    forward_of(module, small_graph())
+
+
+@pytest.mark.parametrize(
+    "hooked",
+    [
+        lambda module, hook: module.convs[0].register_forward_hook(hook),
+        lambda module, hook: module.convs[0].register_message_forward_hook(hook),
+        lambda module, hook: module.register_forward_pre_hook(hook),
+    ],
+    ids=["layer", "message", "module"],
+)
+def test_hooks_are_refused(hooked):
     """The equations of a layer stand in for its own code, and know none."""
     module = made(lambda f, c: Plain([pyg.GCNConv(f, c)]))
-    module.convs[0].register_forward_hook(lambda *_: None)
+    hooked(module, lambda *_: None)
     with pytest.raises(UserError, match="has hooks"):
         forward_of(module, small_graph())
 

@@ -134,3 +134,17 @@ def test_the_edges_of_an_epoch_are_tried():
     assert topological(cycle, program, np.random.default_rng(0)) != list(range(len(program)))
     assert any(op.inplace is not None for op in program)
     assert any(cycle.values[name].role == "cell" for op in program for name in op.writes)
+
+
+def test_a_collective_waits_for_no_other_that_it_does_not_read():
+    """It begins behind it, on every worker; who reads what the first one brings waits for that."""
+    emitter = Emitter(Cycle(1, spaces={"rows": Space("rows", (ROWS,))}))
+    for name in ("x", "y"):
+        emitter.add_value(Value(name, "rows", WIDTH, role="input"))
+    first, other = (emitter.emit("all_reduce", name, key=f"sum of {name}") for name in ("x", "y"))
+    emitter.emit("add", first, other, key="both", factors=(1, 1))
+    emitter.end("train")
+    on_its_way, *rest = emitter.cycle.programs["train"]
+    program = (replace(on_its_way, lane="network"), *rest)
+    assert awaited(emitter.cycle, program) == [(), (), (first,)]
+    assert edges(emitter.cycle, program)[1] == {0}

@@ -17,7 +17,7 @@ from gnnplan.planner.search.make import make_plan
 from gnnplan.planner.techniques.registry import technique, techniques
 from gnnplan.profiles.errors import NoPlanFitsError, UserError
 from gnnplan.profiles.machine import Link
-from tests.planner.search.searched import GRAPHS, cluster_of, found, job_of
+from tests.planner.search.searched import GRAPHS, cluster_of, found, job_of, placement_of
 
 SLICES, ROWS = {"feature_slices": True}, {"halo_exchange": True}
 DEEP = ModelSpec(kind="gcn", num_layers=3, hidden_channels=32)
@@ -237,3 +237,15 @@ def test_a_set_that_cannot_keep_a_pin_is_passed_over():
     sizes = {each.setting.num_workers for each in result.looked_at}
     assert 3 not in sizes
     assert sizes & {2, 4}
+
+
+def test_a_pin_that_no_several_workers_can_keep_is_refused():
+    """One worker has all that is pinned, and is not taken in silence."""
+    with pytest.raises(UserError, match="does not divide"):
+        found(placement=placement_of("network").of((0, 1, 2)), decisions={"feature_slices": {"num_groups": 5}})
+
+
+def test_names_that_are_not_known_are_refused_also_where_they_are_pinned_off():
+    """A slip of the pen would do nothing."""
+    with pytest.raises(UserError, match="featrue_cache"):
+        make_plan(job_of(techniques={"featrue_cache": False}), cluster_of("network"), GRAPHS["sbm"])

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from gnnplan.planner.job import Job
+from gnnplan.planner.objective.spec import ObjectiveSpec
 from gnnplan.planner.report.words import searched_words
 from gnnplan.planner.search.decide import decide
 from gnnplan.planner.search.make import plan_of
@@ -124,3 +125,15 @@ def test_mini_batches_have_no_search():
     Job.model_validate({**raw, "schema_version": 1})
     with pytest.raises(ValueError, match="leave search out"):
         Job.model_validate({**raw, "schema_version": 1, "mini_batch": {"fan_outs": [5, 5], "batch_size": 10}})
+
+
+def test_a_gap_ends_with_nothing_that_goes_over_a_limit():
+    """A deadline that the first candidates go over is kept: the search goes on until some do not."""
+    whole = _searched("network", SearchSpec(), graph="skewed")
+    limit_s, size = 1.05 * whole.best.epoch_s, whole.best.setting.num_workers
+    first = next(each for each in whole.looked_at if each.fits and each.setting.num_workers == size)
+    assert first.epoch_s > limit_s
+    job = job_of().model_copy(update={"search": SearchSpec(gap=5.0)})
+    limits = ObjectiveSpec(deadline_s=limit_s * job.training.epochs)
+    best = decide(job.model_copy(update={"objective": limits}), placement_of("network"), GRAPHS["skewed"]).best
+    assert best.epoch_s <= limit_s

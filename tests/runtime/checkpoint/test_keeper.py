@@ -108,7 +108,7 @@ def test_short_epochs_agree_rarely(monkeypatch):
     """About once a second, and after 64 epochs at most; long ones every time."""
     asked = []
     monkeypatch.setattr(module, "largest", lambda own: asked.append(own) or list(own))
-    for epoch_s, num_asked in ((2.0, 64), (0.05, 4), (1e-5, 1)):
+    for epoch_s, num_asked in ((0.6, 64), (0.05, 4), (1e-5, 1)):
         asked.clear()
         train(keeper_of(Frequency(), num_epochs=1000), 64, epoch_s)
         assert len(asked) == num_asked

@@ -216,3 +216,12 @@ def test_dropout_of_the_input(name, order, sparse):
         pytest.skip("sparse features are aggregated once, and what is dropped anew is not")
     model = MODELS[name].model_copy(update={"input_dropout": 0.4, "dropout": 0.2})
     compare(Case(model, 3, ORDERS[order], passes=("split", "storage"), sparse=sparse))
+
+
+def test_programs_that_are_prepared_are_not_bound_again(monkeypatch):
+    """So no epoch takes that time, be it the first that plays its program."""
+    model = MODELS["gcn"]
+    executor, cycle, _ = alone(Case(model, 1, ORDERS["mixed"], codes(model, 1, {}), ALL))
+    executor.prepare(cycle.order)
+    monkeypatch.setattr(executor, "_bind", None)
+    assert float(executor.run(cycle.order[0])["loss"]) > 0
