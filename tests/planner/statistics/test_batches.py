@@ -1,5 +1,7 @@
 """Sizes of sampled batches, from degrees."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,3 +63,11 @@ def test_all_neighbours_of_all_vertices_are_the_graph():
     sizes = batch_sizes(Statistics(num_nodes=1000, num_edges=9000, num_features=1, num_classes=2), 1000, (-1, -1))
     assert sizes.rows == (1000, 1000, 1000)
     assert sizes.edges == pytest.approx((9000, 9000), rel=0.2)
+
+
+def test_splits_that_overlap_are_measured():
+    """Each has its own share of the vertices."""
+    graph = generate_sbm(SbmGraph(source="sbm", num_nodes=100, num_features=2))
+    everybody = np.ones(100, bool)
+    found = measure(replace(graph, train_mask=everybody, val_mask=everybody, test_mask=everybody), parts=())
+    assert (found.train_fraction, found.val_fraction, found.test_fraction) == (1, 1, 1)
