@@ -152,9 +152,8 @@ def _put_together(forward: Forward, num_nodes: int, folder: Path, output: Path) 
         with temporary.open("wb") as sink:  # numpy would add an ending to the name
             np.lib.format.write_array_header_1_0(sink, {"descr": "<f4", "fortran_order": False, "shape": shape})
             begin = sink.tell()
-            os.posix_fallocate(
-                sink.fileno(), 0, begin + 4 * shape[0] * shape[1]
-            )  # without room a page would be a crash
+            size = begin + 4 * shape[0] * shape[1]
+            os.posix_fallocate(sink.fileno(), 0, size)  # without room writing to a page would end the process
         out = np.memmap(temporary, np.float32, "r+", begin, shape)
         for rank in cycle.workers:
             own = cycle.arrays.ids[value.space][rank][: space.num_own[rank]]

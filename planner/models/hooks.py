@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from torch import nn
-from torch_geometric.nn import GCN2Conv, MessagePassing
 
-from gnnplan.planner.models.known_layers import LAYERS
 from gnnplan.planner.models.lines import line_of_class
-from gnnplan.planner.models.relational_layers import RELATIONAL
+from gnnplan.planner.models.own_layers import has_no_equations
 from gnnplan.planner.models.trace import Tracer
 from gnnplan.profiles.errors import UserError
 
@@ -17,16 +15,12 @@ def check_hooks(module: nn.Module) -> None:
 
     Hooks of layers that run by their own code are theirs, and those of containers are traced.
     """
-    tracer, own = Tracer(), tuple(f"{path}." for path, part in module.named_modules() if _runs_its_own_code(part))
+    tracer, own = Tracer(), tuple(f"{path}." for path, part in module.named_modules() if has_no_equations(part))
     for path, part in module.named_modules():
         is_written = not path or tracer.is_leaf_module(part, path)
         if is_written and not f"{path}.".startswith(own) and _has_hooks(part):
             where = path or type(module).__name__
             raise UserError(f"{line_of_class(module)}: {where} has hooks, which are not known; remove them")
-
-
-def _runs_its_own_code(part: nn.Module) -> bool:
-    return isinstance(part, MessagePassing) and type(part) not in {*LAYERS, *RELATIONAL, GCN2Conv}
 
 
 def _has_hooks(part: nn.Module) -> bool:

@@ -54,8 +54,12 @@ def write_layer(
 
 def runs_code_for_sure(module: nn.Module) -> bool:
     """Whether some layer has no equations here, which needs no tracing; options of known ones may have none too."""
-    known = {*LAYERS, *RELATIONAL, GCN2Conv}
-    return any(isinstance(each, MessagePassing) and type(each) not in known for each in module.modules())
+    return any(map(has_no_equations, module.modules()))
+
+
+def has_no_equations(layer: nn.Module) -> bool:
+    """Whether a layer is of a class that runs by its own code, whatever its options."""
+    return isinstance(layer, MessagePassing) and type(layer) not in {*LAYERS, *RELATIONAL, GCN2Conv}
 
 
 def _argument(keyword: str, given: Any, numbers: dict[Any, int]) -> tuple[str, Any, str]:
